@@ -20,7 +20,7 @@ from drumbeat.bench.machine_load import busy_share
 from drumbeat.cli.commands.predict import gradients_of, network_of, run_measured, step_of
 from drumbeat.cli.job_options.file_or_command import RequestedJob
 from drumbeat.client import Client
-from drumbeat.core.diagnosis.preflight import say_rate, say_time
+from drumbeat.core.diagnosis.preflight import format_rate, format_time
 from drumbeat.core.prediction import NetworkSpeed, StepProfile, calibrated, predict
 from tools.matrix.place import delete_compute
 
@@ -119,7 +119,7 @@ def render(model: Model, found: list[Measurement], machine: str, busy: float) ->
         fitted = predict(profile, one.network, 2).efficiency
         if one is not middle:
             errors.append(abs(fitted - one.efficiency))
-        network = f"{say_rate(one.network.bits_per_s)}, {say_time(one.network.round_trip_s * 1e6)}"
+        network = f"{format_rate(one.network.bits_per_s)}, {format_time(one.network.round_trip_s * 1e6)}"
         steps = f"{one.alone_s * 1000:.0f} | {one.two_s * 1000:.0f}"
         cells = " | ".join(f"{share:.0%} ({(share - one.efficiency) * 100:+.0f})" for share in (assumed, fitted))
         rows.append(f"| {one.bandwidth} | {network} | {steps} | {one.efficiency:.0%} | {cells} |")

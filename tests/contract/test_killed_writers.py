@@ -104,7 +104,7 @@ def check_store(file, said):
         held = {(one.job, one.attempt) for one in store.reservations("local")}
         for record in (left, right):
             name, attempt = record.job.name, record.job.attempt
-            assert len(store.story(name)) == record.version == attempt + 1
+            assert len(store.events(name)) == record.version == attempt + 1
             assert pending[name] == (attempt, attempt - 1)
             assert (name, attempt) in held
         assert len(pending) == len(held) == len(store.outbox()) == 2

@@ -161,14 +161,14 @@ def test_a_follower_who_leaves_is_forgotten(house: House) -> None:
     job = house.submit("left")
     told = follow(house, job)
     next(told)
-    assert len(house.context.fanout._bells[job_topic(job)]) == 1
+    assert len(house.context.fanout._signals[job_topic(job)]) == 1
     told.close()
     house.agent(job).log(b"x", 0)
     for _ in range(500):
-        if job_topic(job) not in house.context.fanout._bells:
+        if job_topic(job) not in house.context.fanout._signals:
             break
         threading.Event().wait(0.01)
-    assert job_topic(job) not in house.context.fanout._bells
+    assert job_topic(job) not in house.context.fanout._signals
 
 
 @pytest.mark.parametrize("last", ["x", "1", "1.x", "-1.2", "1.2.3", "٣.٤", "1." + "9" * 40])

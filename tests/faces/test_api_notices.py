@@ -10,7 +10,7 @@ from drumbeat.model.agent import Phase, RankExit
 from drumbeat.model.errors import StorageError
 from drumbeat.server.control import Control, Setting
 from drumbeat.server.home_folder import FolderArtifacts
-from drumbeat.server.log_storage_errors import LASTS_S, Notices
+from drumbeat.server.log_storage_errors import LASTS_S, LogStorageErrors
 from drumbeat.wiring import SystemClock
 from tests.support.fake_clock import FakeClock
 from tests.support.fake_engine import FakeEngine
@@ -48,7 +48,7 @@ def server(folder: Path, database: JobsDatabase, engine: FakeEngine, clock: Fake
     control.start()
     try:
         with served(control, folder) as room:
-            room.notices = Notices(clock.monotonic)
+            room.notices = LogStorageErrors(clock.monotonic)
             with House(folder, engine, control, room, "").connected() as house:
                 yield house
     finally:

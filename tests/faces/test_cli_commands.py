@@ -17,7 +17,7 @@ from drumbeat.model.api.jobs import ExitView, FailureView, NodeView, ObservedVie
 from drumbeat.model.api.server import DoorView
 from drumbeat.model.errors import UnreachableError
 from tests.unit.cli.fake_server import FakeServer, Type
-from tests.unit.cli.samples import NOON, a_failed_job, a_job, after, sample, story
+from tests.unit.cli.samples import NOON, a_failed_job, a_job, after, event_line, sample
 from tests.unit.cli.test_cli_planview import preview
 
 
@@ -164,7 +164,7 @@ def test_list_as_json(drumbeat: Type, server: FakeServer):
 @pytest.mark.feature("F1")
 def test_show_tells_everything(drumbeat: Type, server: FakeServer):
     failed = a_failed_job()
-    server.jobs[failed.name] = a_job(**{**vars(failed), "story": (story(1, "queued", "first in line"),)})
+    server.jobs[failed.name] = a_job(**{**vars(failed), "story": (event_line(1, "queued", "first in line"),)})
     text = drumbeat("show", "mnist-7f3a").stdout
     for part in (
         "2 nodes × 2 per node = 4 ranks",

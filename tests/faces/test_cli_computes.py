@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from drumbeat.cli.commands.computes import say_made
+from drumbeat.cli.commands.computes import format_created
 from drumbeat.model.api.computes import ComputeView, HeldView, Machine, Scale, Tier
 from drumbeat.model.errors import ConflictError
 from tests.unit.cli.fake_server import FakeServer, Type, typing_in
@@ -164,6 +164,6 @@ def test_machines_of_a_new_compute_that_start_are_said_to_start_in_one_line():
     machines = tuple(
         sample(Machine, f"node-{n}", 2, state="preparing", word="silent", unusable="it is starting") for n in range(3)
     )
-    said = say_made(sample(ComputeView, "lab", "netlab", machines))
+    said = format_created(sample(ComputeView, "lab", "netlab", machines))
     assert "\n  starting: node-0, node-1, node-2\n" in said
     assert "can't be used" not in said

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from drumbeat.cli.commands.data import data_table, entry_table, render_data, say_data, say_moved
+from drumbeat.cli.commands.data import data_table, entry_table, format_data, format_transfer, render_data
 from drumbeat.cli.terminal.connect import MAKER
 from drumbeat.client.resource_files import described
 from drumbeat.client.store_transfers import Transfer
@@ -226,8 +226,8 @@ def test_names_of_others_do_nothing_to_the_terminal():
     uri = "azureml://datastores/d/paths/a\nb\x1b[2J"
     shown = "azureml://datastores/d/paths/a\\x0ab\\x1b[2J"
     made = replace(DIGITS, uri=uri, same_as="1")
-    assert say_data(made).splitlines()[1:3] == [f"  in {shown}", "  version 1 has the same content"]
-    assert say_moved(Transfer(uri, 1, 1, 1), f"in {uri}").endswith(f"in {shown}")
+    assert format_data(made).splitlines()[1:3] == [f"  in {shown}", "  version 1 has the same content"]
+    assert format_transfer(Transfer(uri, 1, 1, 1), f"in {uri}").endswith(f"in {shown}")
     tables = [
         data_table([made]),
         render_data(made)[0],

@@ -14,7 +14,7 @@ import pytest
 from drumbeat.model.api.jobs import End, VerdictView
 from drumbeat.model.errors import UnreachableError
 from tests.unit.cli.fake_server import FakeServer, Type, in_memory, typing_in
-from tests.unit.cli.samples import a_failed_job, a_job, after, piece, story
+from tests.unit.cli.samples import a_failed_job, a_job, after, event_line, piece
 
 from .terminals import Terminal
 
@@ -48,9 +48,9 @@ def until(is_so: Callable[[], bool]) -> None:
 @pytest.mark.feature("M1", "M4")
 def test_run_prints_name_stages_logs_and_the_end(run: Type, server: FakeServer):
     server.events = [
-        story(1, "queued", "first in line"),
+        event_line(1, "queued", "first in line"),
         a_job(),
-        story(2, "running", "4 ranks run", 1.5),
+        event_line(2, "running", "4 ranks run", 1.5),
         piece("epoch 1\nep", 3),
         piece("och 2\n", 3),
         End("completed", 0),

@@ -157,7 +157,7 @@ def test_a_follower_that_reads_nothing_takes_no_memory_and_misses_nothing(house:
     write_logs(house, job, 1)
     before = psutil.Process().memory_info().rss
     with follower(house, job) as line:
-        eventually(lambda: job_topic(job) in house.context.fanout._bells)
+        eventually(lambda: job_topic(job) in house.context.fanout._signals)
         written = write_logs(house, job, 60)
         grown = psutil.Process().memory_info().rss - before
         assert grown < (60 << 20) + (30 << 20), "of which 60 MiB are this test's own copy"
@@ -186,7 +186,7 @@ def test_a_crowd_that_vanishes_leaves_nothing_behind(house: House) -> None:
             one.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             one.close()
         eventually(lambda: house.context.traffic.in_flight == 0)
-        eventually(lambda: job_topic(job) not in house.context.fanout._bells)
+        eventually(lambda: job_topic(job) not in house.context.fanout._signals)
 
     come_and_vanish()
     files, memory = opened(), psutil.Process().memory_info().rss

@@ -312,11 +312,11 @@ def _restart(house: House, home: Path, job: str) -> None:
             announce(home, url=moved.control.addresses.here[0])
             with House(home, house.engine, house.control, moved, moved.control.addresses.here[0]).connected() as other:
                 other.agent(job).log(f"{n}\n".encode(), 2 * n)
-                eventually(lambda context=moved: context.fanout._bells, within_s=60)
+                eventually(lambda context=moved: context.fanout._signals, within_s=60)
                 if n == 2:
                     other.agent(job).log(b"3\n", 6)
                     other.finish(job)
-                    eventually(lambda: not other.context.fanout._bells, within_s=60)
+                    eventually(lambda: not other.context.fanout._signals, within_s=60)
 
 
 def test_a_download_waits_for_a_server_that_starts_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

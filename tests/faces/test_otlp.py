@@ -128,7 +128,7 @@ def test_each_line_of_a_story_is_a_record_in_the_trace_of_its_job(house: House, 
     house.submit("told")
     house.finish("told")
     own = trace_of(collector, "told")[0]
-    sentences = [line.sentence for line in house.control.store.story("told")][1:]
+    sentences = [line.sentence for line in house.control.store.events("told")][1:]
 
     def records() -> list[Any]:
         return [one for one in collector.records if attributes(one).get("drumbeat.job") == "told"]

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from drumbeat.core.lifecycle.events import StoryEntry
+from drumbeat.core.lifecycle.events import JobEvent
 from drumbeat.core.lifecycle.job import Job
 from drumbeat.core.scheduling.resource_needs import JobPolicy, Need
 from drumbeat.engines.local import LocalEngine
@@ -62,7 +62,7 @@ class Depot:
         )  # fmt: skip
         now = self.control.setting.clock.now()
         job = Job(name, plan, Need(nodes, 1), JobPolicy(max_retries=0), now)
-        line = StoryEntry(now, State.QUEUED, Reason.ACCEPTED, "accepted")
+        line = JobEvent(now, State.QUEUED, Reason.ACCEPTED, "accepted")
         submission = Submission(name, job, {"command": command}, (line,))
         self.control.loop.call(lambda: self.control.jobs.write(submission))
         return name

@@ -69,7 +69,7 @@ def depot(tmp_path: Path, data: MemoryData, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def story(depot: Depot, name: str) -> list[str]:
-    return [entry.sentence for entry in depot.control.store.story(name)]
+    return [entry.sentence for entry in depot.control.store.events(name)]
 
 
 def gone(depot: Depot, name: str) -> None:

@@ -74,7 +74,7 @@ def test_four_nodes_measure_each_pair_once_within_the_budget(tmp_path: Path):
     assert all(check.free_bytes > 0 and check.write_ms >= 0 for check in nodes.checks.values())
     verdict = judge([CheckedNode(node, f"node {node}", check) for node, check in nodes.checks.items()])
     assert verdict.isolated is None
-    assert not verdict.is_apart
+    assert not verdict.is_partitioned
 
 
 def test_node_that_answers_no_call_is_isolated_and_an_earlier_result_is_kept(tmp_path: Path):

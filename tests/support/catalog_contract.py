@@ -74,7 +74,7 @@ class CatalogContract:
         uses = (Use("data", "digits", "1", "inputs.data"), Use("environment", "mine", "2", "environment"))
         for name in ("a", "b"):
             one = submission(name)
-            store.submit(Submission(one.key, one.job, one.spec, one.story, uses))
+            store.submit(Submission(one.key, one.job, one.spec, one.events, uses))
         assert store.uses("a") == list(uses)
         assert store.users("data", "digits", "1") == [("b", "inputs.data"), ("a", "inputs.data")]
         assert store.users("data", "digits", "2") == []

@@ -120,7 +120,7 @@ class LeaseContract:
             with pytest.raises(StandbyError):
                 refused()
         assert [one.job.name for one in new.unfinished()] == ["a"]
-        assert (new.load("a").version, len(new.story("a")), new.outbox()) == (1, 1, effects)
+        assert (new.load("a").version, len(new.events("a")), new.outbox()) == (1, 1, effects)
         new.commit([started(new.load("a"))])
 
     def test_lease_of_a_server_that_has_left_is_free_at_once(self, open_store: Open, shared: LeaseRules) -> None:

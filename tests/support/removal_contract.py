@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from drumbeat.core.lifecycle.events import KeepStory
+from drumbeat.core.lifecycle.events import KeepEvents
 from drumbeat.model.errors import ConflictError, NotFoundError, StandbyError, StorageError
 from drumbeat.server.database import SqlStore
 from drumbeat.server.database.records import Removal
@@ -41,7 +41,7 @@ class RemovalContract(LeaseContract):
         end(store, "b")
         store.delete_job("b")
         assert everything(store) == before
-        for call in (store.load, store.story, store.uses):
+        for call in (store.load, store.events, store.uses):
             with suppress(NotFoundError):
                 assert call("b") == []
         with pytest.raises(NotFoundError):
@@ -89,7 +89,7 @@ class RemovalContract(LeaseContract):
     def test_job_whose_story_is_not_written_yet_is_deleted(self, store: SqlStore) -> None:
         record, _ = store.submit(submission("a"))
         change = ended(record)
-        store.commit([replace(change, job=replace(change.job, effects=1), effects=(KeepStory(1),))])
+        store.commit([replace(change, job=replace(change.job, effects=1), effects=(KeepEvents(1),))])
         store.delete_job("a")
         assert store.outbox() == []
 
@@ -115,7 +115,7 @@ class RemovalContract(LeaseContract):
             store.submit(submission("a"))
         finish_removal(store, "a")
         assert store.submit(submission("a"))[1]
-        assert store.story("a") == [line("accepted")]
+        assert store.events("a") == [line("accepted")]
 
     def test_removal_is_held_while_its_files_are_there_and_only_then(self, store: SqlStore) -> None:
         end(store, "a")

@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from drumbeat.core.end_verdict import Verdict
-from drumbeat.core.lifecycle.events import StartGang, StopGang, StoryEntry
+from drumbeat.core.lifecycle.events import JobEvent, StartGang, StopGang
 from drumbeat.core.lifecycle.job import Failure, Job, Observed
 from drumbeat.core.scheduling.resource_needs import JobPolicy, Need, Slot
 from drumbeat.model.agent import AgentStatus, Phase, RankExit
@@ -34,21 +34,21 @@ def submission(
     return Submission(key or f"key of {name}", job, {"command": "python train.py"}, (line("accepted"),))
 
 
-def line(sentence: str, *, state: State = State.QUEUED, reason: Reason = Reason.ACCEPTED) -> StoryEntry:
+def line(sentence: str, *, state: State = State.QUEUED, reason: Reason = Reason.ACCEPTED) -> JobEvent:
     """A line of a story, which tells of a hang."""
-    return StoryEntry(NOON, state, reason, sentence, attempt=1, round=2, since=NOON - timedelta(seconds=9))
+    return JobEvent(NOON, state, reason, sentence, attempt=1, round=2, since=NOON - timedelta(seconds=9))
 
 
 def started(record: Record) -> Change:
     """The job's first attempt: slots taken, a gang to be started."""
     job = replace(record.job, state=State.PROVISIONING, reason=Reason.STARTING_NODES, attempt=1, slots=SLOTS, effects=1)
-    return Change(job, record.version, story=(line("slots granted"),), effects=(START,), reserve=SLOTS)
+    return Change(job, record.version, events=(line("slots granted"),), effects=(START,), reserve=SLOTS)
 
 
 def ended(record: Record, state: State = State.COMPLETED) -> Change:
     """The job's end, with nothing left to do."""
     job = replace(record.job, state=state, reason=Reason.FINISHED, ended_at=NOON)
-    return Change(job, record.version, story=(line("over"),), release=(job.attempt,))
+    return Change(job, record.version, events=(line("over"),), release=(job.attempt,))
 
 
 def full_job(name: str) -> Job:

@@ -33,7 +33,7 @@ class StoreContract(CatalogContract, RemovalContract, PeopleContract, LeaseContr
         assert record.job == sample_job("a")
         assert record.spec == {"command": "python train.py"}
         assert store.load("a") == record
-        assert store.story("a") == [line("accepted")]
+        assert store.events("a") == [line("accepted")]
 
     def test_the_same_key_gives_the_same_job_and_changes_nothing(self, store: SqlStore) -> None:
         store.submit(submission("a", key="once"))
@@ -42,7 +42,7 @@ class StoreContract(CatalogContract, RemovalContract, PeopleContract, LeaseContr
         assert (is_new, record) == (False, store.load("a"))
         assert store.submitted("once") == record
         assert store.submitted("never") is None
-        assert (record.version, len(store.story("a"))) == (2, 2)
+        assert (record.version, len(store.events("a"))) == (2, 2)
         with pytest.raises(NotFoundError):
             store.load("b")
 
@@ -50,7 +50,7 @@ class StoreContract(CatalogContract, RemovalContract, PeopleContract, LeaseContr
         store.submit(submission("a"))
         with pytest.raises(ConflictError):
             store.submit(submission("a", key="other"))
-        assert len(store.story("a")) == 1
+        assert len(store.events("a")) == 1
         assert store.submit(submission("b", key="other"))[1]
 
     def test_threads_that_submit_one_key_make_one_job(self, open_store: Open) -> None:
@@ -66,7 +66,7 @@ class StoreContract(CatalogContract, RemovalContract, PeopleContract, LeaseContr
         store.commit([change])
         assert (store.load("a").job, store.load("a").version) == (change.job, 2)
         assert store.load("a").spec == record.spec
-        assert store.story("a") == [line("accepted"), line("slots granted")]
+        assert store.events("a") == [line("accepted"), line("slots granted")]
         ((only),) = store.outbox()
         assert only == PendingEffect(only.id, "a", 1, 0, START)
         assert store.reservations("local") == [Reservation("local", "a", 1, slot) for slot in SLOTS]
@@ -79,16 +79,16 @@ class StoreContract(CatalogContract, RemovalContract, PeopleContract, LeaseContr
     def test_an_instant_comes_back_whatever_zone_it_was_written_in(self, store: SqlStore) -> None:
         record, _ = store.submit(submission("a"))
         there = line("later").at.astimezone(timezone(timedelta(hours=5, minutes=30)))
-        store.commit([replace(ended(record), story=(replace(line("later"), at=there),))])
-        assert store.story("a")[1].at == there
-        assert store.story("a")[1].at.tzinfo is not None
+        store.commit([replace(ended(record), events=(replace(line("later"), at=there),))])
+        assert store.events("a")[1].at == there
+        assert store.events("a")[1].at.tzinfo is not None
 
     def test_text_comes_back_whatever_is_in_it(self, store: SqlStore) -> None:
         odd = "NUL \0, half a pair \udcff, \u2028 'quoted\" ü 🥁"
         sent = submission("a", key=odd, experiment=odd)
         job = replace(sent.job, display_name=odd, tags={odd: odd})
-        record, _ = store.submit(replace(sent, job=job, spec={odd: odd}, story=(line(odd),)))
-        assert (store.load("a"), store.story("a")) == (record, [line(odd)])
+        record, _ = store.submit(replace(sent, job=job, spec={odd: odd}, events=(line(odd),)))
+        assert (store.load("a"), store.events("a")) == (record, [line(odd)])
         assert (record.job, record.spec) == (job, {odd: odd})
         assert store.submit(sent) == (record, False)
         assert listed(store, JobFilter(experiments=(odd,))) == ["a"]
@@ -100,7 +100,7 @@ class StoreContract(CatalogContract, RemovalContract, PeopleContract, LeaseContr
         store.commit([started(record)])
         with pytest.raises(StaleError):
             store.commit([ended(record)])
-        assert (store.load("a").version, len(store.story("a")), len(store.reservations("local"))) == (2, 2, 2)
+        assert (store.load("a").version, len(store.events("a")), len(store.reservations("local"))) == (2, 2, 2)
 
     @pytest.mark.parametrize("is_bad_first", [True, False])
     @pytest.mark.parametrize("bad", ["stale", "unknown", "held twice"])
@@ -150,14 +150,14 @@ class StoreContract(CatalogContract, RemovalContract, PeopleContract, LeaseContr
 
         def write(n: int) -> bool:
             try:
-                stores[n % 3].commit([replace(ended(record), story=(line(f"{n} was first"),))])
+                stores[n % 3].commit([replace(ended(record), events=(line(f"{n} was first"),))])
             except StaleError:
                 return False
             return True
 
         written = at_once(12, write)
         assert written.count(True) == 1
-        assert stores[0].story("a")[1:] == [line(f"{written.index(True)} was first")]
+        assert stores[0].events("a")[1:] == [line(f"{written.index(True)} was first")]
 
     # --- reading ---
     def test_unfinished_jobs_come_oldest_first(self, store: SqlStore) -> None:
@@ -169,7 +169,7 @@ class StoreContract(CatalogContract, RemovalContract, PeopleContract, LeaseContr
     def test_what_isnt_there_is_named(self, store: SqlStore) -> None:
         for ask in (
             lambda: store.load("nobody"),
-            lambda: store.story("nobody"),
+            lambda: store.events("nobody"),
             lambda: store.jobs(JobFilter(after="nobody")),
             lambda: store.archive("nobody", is_archived=True),
         ):
@@ -202,7 +202,7 @@ class StoreContract(CatalogContract, RemovalContract, PeopleContract, LeaseContr
         store.submit(submission("b", parent="a"))
         first, second = store.histories()
         assert (first.job, first.experiment, first.person, second.job) == ("a", "x", store.load("a").job.person, "b")
-        assert first.story == tuple(replace(one, sentence="") for one in store.story("a"))
+        assert first.events == tuple(replace(one, sentence="") for one in store.events("a"))
         assert [one.job for one in store.histories(("a",))] == ["a", "b"]
         assert [one.job for one in store.histories(("b", "nothing"))] == ["b"]
 
@@ -210,7 +210,7 @@ class StoreContract(CatalogContract, RemovalContract, PeopleContract, LeaseContr
         for name in ("a", "b"):
             store.submit(submission(name))
         store.commit([ended(store.load("a"))])
-        ended_at = store.story("a")[-1].at
+        ended_at = store.events("a")[-1].at
         assert [one.job for one in store.histories(since=ended_at)] == ["a", "b"]
         later = ended_at + timedelta(microseconds=1)
         assert [one.job for one in store.histories(since=later)] == ["b"]

@@ -22,7 +22,7 @@ def listed(store: SqlStore, chosen: JobFilter) -> list[str]:
 def everything(store: SqlStore) -> tuple[object, ...]:
     """All that a store can be asked for, to compare before and after."""
     records = store.jobs(JobFilter(is_archived=None, limit=1000))
-    stories = {record.job.name: store.story(record.job.name) for record in records}
+    stories = {record.job.name: store.events(record.job.name) for record in records}
     held = set(itertools.chain.from_iterable(store.reservations(one) for one in ("local", "cluster")))
     resources = [store.resources(kind) for kind in ("data", "environment", "component", "datastore", "compute")]
     return records, store.unfinished(), stories, store.outbox(), held, resources

@@ -165,7 +165,7 @@ class Client(
         self.connection.call("POST", f"/jobs/{part(name)}/restore")
 
     def delete(self, name: str) -> Freed:
-        """Deletes a job that has ended: its rows, story, logs, outputs in its folder, checkpoints, and the snapshots
+        """Deletes a job that has ended: its rows, events, logs, outputs in its folder, checkpoints, and the snapshots
         that only it needs. Idempotent. Raises NotFoundError; ConflictError with the reason why it is kept.
         """
         return view(Freed, self.connection.call("DELETE", f"/jobs/{part(name)}"))

@@ -103,7 +103,7 @@ def _require_readable_name(path: str) -> None:
         raise RefusedError("the name isn't UTF-8", where=ascii(path))
 
 
-def say_followed(sources: Sequence[SourceFile]) -> str:
+def describe_links(sources: Sequence[SourceFile]) -> str:
     """Which links bring what lies outside of the folder, as a sentence; "" = none does."""
     links = [*dict.fromkeys(one.link for one in sources if one.link)]
     if not links:

@@ -1,4 +1,4 @@
-"""The ledger of a job: which class each second of its wall time is in, a pure function of its story and saves."""
+"""The ledger of a job: which class each second of its wall time is in, a pure function of its events and saves."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import chain, pairwise
 
-from drumbeat.core.lifecycle.events import StoryEntry
+from drumbeat.core.lifecycle.events import JobEvent
 from drumbeat.core.reason_table import REASONS
 from drumbeat.model.api.ledger import TimeClass
 from drumbeat.model.states import Reason, State
@@ -57,13 +57,13 @@ class Stretch:
         return self.attempt > 0 and self.time_class in WORKED
 
 
-def stretches(story: Sequence[StoryEntry], now: datetime, saves: Iterable[Save] = ()) -> list[Stretch]:
-    """Returns the job's wall time in order: from the first line of its story to its end, or to now.
+def stretches(events: Sequence[JobEvent], now: datetime, saves: Iterable[Save] = ()) -> list[Stretch]:
+    """Returns the job's wall time in order: from its first event to its end, or to now.
 
     The stretches join without gap or overlap, also where the clock was set back between two lines. saves: of
     `drumbeat.train.Checkpoints`; what a failure threw away counts from the last one on.
     """
-    lines = _until_the_end(story)
+    lines = _until_the_end(events)
     if not lines:
         return []
     start, end = lines[0].at, _end(lines, now)
@@ -77,7 +77,7 @@ def stretches(story: Sequence[StoryEntry], now: datetime, saves: Iterable[Save] 
     return _with_saves(parts, sorted(saves, key=lambda save: save.copied_at))
 
 
-def _with_stalls(part: Stretch, lines: Sequence[StoryEntry]) -> list[Stretch]:
+def _with_stalls(part: Stretch, lines: Sequence[JobEvent]) -> list[Stretch]:
     """Cuts a stretch in which ranks seemed to work where they had begun to stand still, as a later line tells."""
     stalls = [
         (line.since, line.at)
@@ -139,9 +139,9 @@ def by_class(parts: Iterable[Stretch]) -> dict[TimeClass, timedelta]:
     return sums
 
 
-def is_parent(story: Sequence[StoryEntry]) -> bool:
+def is_parent(events: Sequence[JobEvent]) -> bool:
     """Whether the job is a sweep or a pipeline: those begin in RUNNING, as they need no nodes."""
-    return bool(story) and story[0].state is State.RUNNING
+    return bool(events) and events[0].state is State.RUNNING
 
 
 def in_weeks(parts: Iterable[Stretch]) -> dict[datetime, list[Stretch]]:
@@ -162,33 +162,33 @@ def _monday(at: datetime) -> datetime:
     return midnight - timedelta(days=at.weekday())
 
 
-def _until_the_end(story: Sequence[StoryEntry]) -> Sequence[StoryEntry]:
+def _until_the_end(events: Sequence[JobEvent]) -> Sequence[JobEvent]:
     """Leaves out what follows the end: outputs that are published, for example."""
-    for number, line in enumerate(story, 1):
+    for number, line in enumerate(events, 1):
         if line.state.is_terminal:
-            return story[:number]
-    return story
+            return events[:number]
+    return events
 
 
-def _end(lines: Sequence[StoryEntry], now: datetime) -> datetime:
+def _end(lines: Sequence[JobEvent], now: datetime) -> datetime:
     last = lines[-1]
     return max(lines[0].at, last.at if last.state.is_terminal else max(last.at, now))
 
 
-def _attempt(line: StoryEntry) -> Round:
+def _attempt(line: JobEvent) -> Round:
     # A line of a wait has the number of the round that follows it.
     is_before = line.state is State.QUEUED or line.reason is Reason.BACKING_OFF
     return (0, 0) if is_before else (line.attempt, line.round)
 
 
-def _classes(lines: Sequence[StoryEntry]) -> list[TimeClass]:
+def _classes(lines: Sequence[JobEvent]) -> list[TimeClass]:
     """Returns the class of the time after each line."""
     first_values = _first_values(lines)
     lost = _lost_rounds(lines)
     return [_class_of(number, line, first_values, lost) for number, line in enumerate(lines)]
 
 
-def _class_of(number: int, line: StoryEntry, first_values: dict[Round, int], lost: set[Round]) -> TimeClass:
+def _class_of(number: int, line: JobEvent, first_values: dict[Round, int], lost: set[Round]) -> TimeClass:
     round_ = (line.attempt, line.round)
     match line.state:
         case State.QUEUED | State.STAGING if line.reason is Reason.BACKING_OFF:
@@ -211,7 +211,7 @@ def _class_of(number: int, line: StoryEntry, first_values: dict[Round, int], los
             return TimeClass.LOST if round_ in lost else TimeClass.TRAIN
 
 
-def _first_values(lines: Sequence[StoryEntry]) -> dict[Round, int]:
+def _first_values(lines: Sequence[JobEvent]) -> dict[Round, int]:
     """Returns the line at which a rank of each round had logged its first value; rounds without one have none."""
     first: dict[Round, int] = {}
     for number, line in enumerate(lines):
@@ -220,7 +220,7 @@ def _first_values(lines: Sequence[StoryEntry]) -> dict[Round, int]:
     return first
 
 
-def _lost_rounds(lines: Sequence[StoryEntry]) -> set[Round]:
+def _lost_rounds(lines: Sequence[JobEvent]) -> set[Round]:
     """Returns the rounds whose work a failure threw away: no checkpoint is known that would have kept it."""
     worked = [number for number, line in enumerate(lines) if line.state in WORKING]
     if not worked:
@@ -230,13 +230,13 @@ def _lost_rounds(lines: Sequence[StoryEntry]) -> set[Round]:
     return lost | {last} - _resized(lines) if _has_failed(lines, worked[-1]) else lost
 
 
-def _resized(lines: Sequence[StoryEntry]) -> set[Round]:
+def _resized(lines: Sequence[JobEvent]) -> set[Round]:
     """Returns the rounds that ended so that the job goes on with more nodes: their ranks had time to save."""
     return {(line.attempt, line.round) for line in lines if line.reason is Reason.RESIZING}
 
 
-def _has_failed(lines: Sequence[StoryEntry], worked: int) -> bool:
-    """Whether the last round that worked ended by a failure, as far as the story goes. worked: its last line.
+def _has_failed(lines: Sequence[JobEvent], worked: int) -> bool:
+    """Whether the last round that worked ended by a failure, as far as the events go. worked: its last one.
 
     Only a failure is followed by the queue or by another start of the ranks.
     """

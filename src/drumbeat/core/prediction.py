@@ -130,7 +130,7 @@ def calibrated(alone: StepProfile, network: NetworkSpeed, step_of_two_s: float) 
     return replace(alone, overlap=hidden)
 
 
-def say_limit(one: Prediction, profile: StepProfile) -> str:
+def describe_limit(one: Prediction, profile: StepProfile) -> str:
     """Returns in words what limits a training at so many nodes."""
     if one.limit is ScalingLimit.DATA:
         return f"data: a step waits {_ms(profile.data_s)} for it, on any number of nodes"

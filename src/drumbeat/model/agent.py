@@ -106,16 +106,16 @@ class AgentStatus:
     """The supervisor ended the ranks since their agent had been away for longer than `Plan.lost_after_s`."""
     serial: int = 0
     """Grows with each status of a node, also from one agent to the next: the server ignores a lower one."""
-    is_taken: bool = False
+    is_preempted: bool = field(default=False, metadata={wire.KEY: "is_taken"})
     """The machine asked the agent to leave."""
     more_ports: tuple[int, ...] = ()
     """Reserved beside `port`, as many as the launcher needs."""
     remarks: tuple[Remark, ...] = ()
-    is_passing: bool = False
+    is_transient: bool = field(default=False, metadata={wire.KEY: "is_passing"})
     """The error is that something can't be reached, and may pass."""
     builds_environment: bool = False
     """The node builds the environment of its ranks or pulls their image, or waits until another job has done so."""
-    is_lacking: bool = False
+    is_share_missing: bool = field(default=False, metadata={wire.KEY: "is_lacking"})
     """The error is that this machine lacks a share of its compute; another one may have it."""
     is_silent: bool = False
     """The ranks of the round have given no sign of work for `Plan.hang_after_s`."""

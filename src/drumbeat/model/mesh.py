@@ -41,17 +41,17 @@ def variables(mesh: Mapping[str, int], rank: int) -> dict[str, str]:
     return {VARIABLE: json.dumps(dict(mesh)), **own}
 
 
-def say_mesh(mesh: Mapping[str, int]) -> str:
+def format_mesh(mesh: Mapping[str, int]) -> str:
     """`2 pipeline stages (pp) × 2 data shards (dp)`; empty without a mesh."""
-    return " × ".join(_say_dimension(name, size) for name, size in mesh.items())
+    return " × ".join(_format_dimension(name, size) for name, size in mesh.items())
 
 
-def say_place(mesh: Mapping[str, int], rank: int) -> str:
+def format_place(mesh: Mapping[str, int], rank: int) -> str:
     """`stage 0, shard 1`."""
     return ", ".join(f"{_WORDS.get(name, ('', name))[1]} {index}" for name, index in coordinates(mesh, rank).items())
 
 
-def _say_dimension(name: str, size: int) -> str:
+def _format_dimension(name: str, size: int) -> str:
     if name not in _WORDS:
         return f"{size} {name}"
     return f"{size} {_WORDS[name][0]}{'' if size == 1 else 's'} ({name})"

@@ -129,9 +129,9 @@ def digest(path: Path) -> str:
     return sums.hexdigest()
 
 
-def say_story(story: Sequence[StoryLine]) -> list[str]:
-    """Returns the sentences of a story, with the second since its beginning."""
-    if not story:
+def format_events(events: Sequence[StoryLine]) -> list[str]:
+    """Returns the messages of events, with the seconds since the first."""
+    if not events:
         return []
-    begin = story[0].at
-    return [f"{(line.at - begin).total_seconds():.1f} s  {line.reason}: {line.sentence}" for line in story]
+    begin = events[0].at
+    return [f"{(line.at - begin).total_seconds():.1f} s  {line.reason}: {line.sentence}" for line in events]

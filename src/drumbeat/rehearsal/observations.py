@@ -102,7 +102,7 @@ def find_in_run(
     """Returns what one run with a fault says. series, files: where it differs from the unbroken job."""
     if run.job.state != "completed":
         return [Observation(ObservationKind.NOT_COMPLETED, f"The job didn't complete: {run.job.sentence}.")]
-    if sentence := _say_steps_of_each_start(unbroken, run):
+    if sentence := _describe_steps_of_each_start(unbroken, run):
         # No step says which one of the training it was: values can't be compared, nor batches counted by them.
         observations = [Observation(ObservationKind.NO_STEP, sentence)]
         cost, series = replace(cost, resumed=None), ()
@@ -120,7 +120,7 @@ def find_in_run(
         )
         observations.append(Observation(ObservationKind.STARTS_OVER, sentence))
     if series:
-        observations.append(Observation(ObservationKind.STATE_MISSING, _say_missing(series, cost)))
+        observations.append(Observation(ObservationKind.STATE_MISSING, _describe_missing(series, cost)))
     if data := find_in_data(unbroken, run, cost):
         observations.append(Observation(ObservationKind.DATA_DIFFERS, data))
     if files and not series:
@@ -128,7 +128,7 @@ def find_in_run(
     return observations
 
 
-def _say_steps_of_each_start(unbroken: JobRecord, run: JobRecord) -> str:
+def _describe_steps_of_each_start(unbroken: JobRecord, run: JobRecord) -> str:
     """Returns a sentence if the last start counted from 0 and did only the steps that were left, "" = it didn't."""
     key = main_series(unbroken.logged)
     if key is None or not run.restarts:
@@ -146,7 +146,7 @@ def _say_steps_of_each_start(unbroken: JobRecord, run: JobRecord) -> str:
     )
 
 
-def _say_missing(series: Sequence[SeriesDifference], cost: Cost) -> str:
+def _describe_missing(series: Sequence[SeriesDifference], cost: Cost) -> str:
     first = min(series, key=lambda one: one.step)
     if first.last_equal is None:
         return f"{first}."

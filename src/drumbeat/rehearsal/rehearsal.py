@@ -17,7 +17,7 @@ from drumbeat.rehearsal.fault_costs import Cost, cost_of
 from drumbeat.rehearsal.faults import DrawnFault, FaultKind, draw_faults
 from drumbeat.rehearsal.file_comparison import compare_files
 from drumbeat.rehearsal.injection import FaultScene, own_disk
-from drumbeat.rehearsal.job_record import JobRecord, say_story
+from drumbeat.rehearsal.job_record import JobRecord, format_events
 from drumbeat.rehearsal.job_run import JobOrder, JobRun, StruckJob, Timeline, limit_of, timeline_of
 from drumbeat.rehearsal.metric_comparison import SeriesKey, compare_series, find_lost_points, is_judged, main_series
 from drumbeat.rehearsal.observations import (
@@ -71,7 +71,7 @@ class Rehearsal:
 
     client: Client
     order: RehearsalOrder
-    say: Callable[[str], None]
+    report_line: Callable[[str], None]
     _folder: Path = field(default=Path(), init=False)
 
     def run(self) -> RehearsalReport:
@@ -91,7 +91,7 @@ class Rehearsal:
             raise EngineError(
                 f"the unbroken job didn't complete: {record.job.sentence}", where=record.job.name, fix=fix
             )
-        self.say(f"unbroken {number}/2  {record.seconds:.1f} s  {record.job.name}")
+        self.report_line(f"unbroken {number}/2  {record.seconds:.1f} s  {record.job.name}")
         return record
 
     def _order_of(self, name: str, limit_s: float = 0.0) -> JobOrder:
@@ -111,7 +111,9 @@ class Rehearsal:
         equal = {True: "equal", False: "not equal", None: "not judged"}[row.is_equal]
         step = "" if row.cost.step is None else f" at step {row.cost.step:,}"
         hit = f"{row.target}{step}" if row.target else "had ended before the fault"
-        self.say(f"run {number}/{self.order.runs}  {fault.kind}: {hit}  {row.seconds:.1f} s  {equal}  {row.job}")
+        self.report_line(
+            f"run {number}/{self.order.runs}  {fault.kind}: {hit}  {row.seconds:.1f} s  {equal}  {row.job}"
+        )
         return row
 
     def _strike(self, order: JobOrder, fault: DrawnFault, baseline: _Baseline) -> StruckJob:
@@ -138,7 +140,7 @@ class Rehearsal:
 
 
 def _unbroken_row(record: JobRecord) -> UnbrokenRow:
-    return UnbrokenRow(record.job.name, record.seconds, tuple(say_story(record.job.story)))
+    return UnbrokenRow(record.job.name, record.seconds, tuple(format_events(record.job.story)))
 
 
 class _Baseline:
@@ -164,7 +166,7 @@ class _Baseline:
         job = record.job
         row = RunRow(
             number, job.name, fault.kind, strike.target if strike else "", job.state, job.sentence, record.restarts,
-            None, Cost(), record.seconds, story=tuple(say_story(job.story)),
+            None, Cost(), record.seconds, story=tuple(format_events(job.story)),
         )  # fmt: skip
         if strike is None:
             return row

@@ -24,7 +24,7 @@ from drumbeat.server.access.request_sizes import Traffic
 from drumbeat.server.control import Control
 from drumbeat.server.database.records import Record
 from drumbeat.server.fanout import Fanout
-from drumbeat.server.log_storage_errors import Notices
+from drumbeat.server.log_storage_errors import LogStorageErrors
 from drumbeat.server.nodes.tunnels import Tunnels
 from drumbeat.server.operations.process_metrics import Operations
 from drumbeat.server.services.ports import ServicePorts
@@ -68,7 +68,7 @@ class ServerContext:
     traffic: Traffic = field(default_factory=Traffic)
     idle_stop_s: float = 0.0
     started: float = field(default_factory=time.monotonic)
-    notices: Notices = field(default_factory=Notices)
+    notices: LogStorageErrors = field(default_factory=LogStorageErrors)
     tunnels: Tunnels = field(default_factory=Tunnels)
     services: ServicePorts | None = None
     """Where services of jobs are opened; set by the app."""
@@ -107,7 +107,7 @@ class ServerContext:
     def notice_of(self, job: Job) -> str:
         """What keeps a job's state or its logs from being stored; "" = nothing. Its job runs on meanwhile."""
         problem = "" if job.state.is_terminal else self.control.loop.refused_writes.problem
-        return "; ".join(filter(None, (problem and f"its state can't be stored: {problem}", self.notices.of(job))))
+        return "; ".join(filter(None, (problem and f"its state can't be stored: {problem}", self.notices.for_job(job))))
 
 
 def current(control: Control, name: str) -> Record:

@@ -57,7 +57,7 @@ from drumbeat.server.notices.end_notices import due_notices
 from drumbeat.server.notices.notice_targets import NoticeTargets
 from drumbeat.server.notices.send_notice import NoticeSender
 from drumbeat.server.outputs.direct_links import DirectOutputs
-from drumbeat.server.outputs.keep_story import Stories
+from drumbeat.server.outputs.events_writer import EventsWriter
 from drumbeat.server.outputs.output_publisher import OutputPublisher
 from drumbeat.server.outputs.publish_and_register import Publishing
 from drumbeat.server.pipelines.earlier_results import EarlierResults
@@ -155,14 +155,14 @@ class Control:
         self.secrets = Secrets(setting.key)
         self.metrics = Metrics(self.loop, self.secrets, setting.metrics)
         event_files = EventFiles(self.metrics, setting.artifacts, setting.event_reader)
-        stories = Stories(store, setting.artifacts, [event_files.take, self.metrics.note_end])
+        events_writer = EventsWriter(store, setting.artifacts, [event_files.take, self.metrics.note_end])
         self.mlflow = MlflowTarget(setting.mlflow, self._copies_to)
         gangs = GangFactory(self.secrets, self.addresses)
         planner = Planner(self.loop, self.engines, self.catalogs, self.direct, setting.programs)
         self.quotas = Quotas(self.loop)
         self.notice_sender = NoticeSender(self.loop, self.catalogs.notices)
         self.loop.closing_effects = partial(due_notices, self.catalogs.notices)
-        self.jobs = Jobs(self.loop, planner, self.engines, setting.artifacts, stories, self.quotas)
+        self.jobs = Jobs(self.loop, planner, self.engines, setting.artifacts, events_writer, self.quotas)
         proposals = Proposals(self.loop, setting.samplers)
         steps = Steps(self.loop, self.jobs, EarlierResults(store, self.data, self.engines.is_visible))
         children = Children(self.loop, self.jobs, proposals.request_of, steps.submit)
@@ -174,8 +174,10 @@ class Control:
             [
                 GangStarter(self.loop, self.engines, gangs, self.inputs).handler(),
                 GangStopper(self.loop, self.engines, setting.artifacts).handler(),
-                stories.handler(),
-                OutputPublisher(self.loop, Publishing(self.data, setting.data, self.catalogs.data), stories).handler(),
+                events_writer.handler(),
+                OutputPublisher(
+                    self.loop, Publishing(self.data, setting.data, self.catalogs.data), events_writer
+                ).handler(),
                 self.notice_sender.handler(),
                 proposals.handler(),
                 *children.handlers(),

@@ -13,24 +13,24 @@ if TYPE_CHECKING:
     from drumbeat.server.loop.bus import Bus, Topic
 
 
-class TopicBell:
-    """Rings when its topic has changed since the last wait."""
+class TopicSignal:
+    """Wakes its waiter when its topic has changed since the last wait."""
 
     def __init__(self) -> None:
-        self._rung = asyncio.Event()
+        self._event = asyncio.Event()
 
-    def ring(self) -> None:
-        """Wakes the one who waits, or the next to wait."""
-        self._rung.set()
+    def notify(self) -> None:
+        """Wakes the task that waits, or the next one to wait."""
+        self._event.set()
 
     async def wait(self, timeout_s: float) -> bool:
-        """Whether it rang within that time."""
+        """Whether the topic changed within that time."""
         try:
             async with asyncio.timeout(timeout_s):
-                await self._rung.wait()
+                await self._event.wait()
         except TimeoutError:
             return False
-        self._rung.clear()
+        self._event.clear()
         return True
 
 
@@ -39,14 +39,14 @@ class TopicWatch:
 
     def __init__(self, kind: str) -> None:
         self.kind = kind
-        self.bell = TopicBell()
+        self.signal = TopicSignal()
         self._names: set[str] = set()
 
     def add(self, topics: set[Topic]) -> None:
         """Called in the event loop."""
         if names := {topic.name for topic in topics if topic.kind == self.kind}:
             self._names |= names
-            self.bell.ring()
+            self.signal.notify()
 
     def take(self) -> set[str]:
         """The names of what has changed since the last call."""
@@ -55,11 +55,11 @@ class TopicWatch:
 
 
 class Fanout:
-    """One subscription to the bus, and any number of bells. Changes of one topic that come together ring once."""
+    """One subscription to the bus, and any number of signals. Changes of a topic that come together notify once."""
 
     def __init__(self) -> None:
         self.is_closing = False
-        self._bells: defaultdict[Topic, set[TopicBell]] = defaultdict(set)
+        self._signals: defaultdict[Topic, set[TopicSignal]] = defaultdict(set)
         self._watches: set[TopicWatch] = set()
         self._heard: set[Topic] = set()
         self._lock = threading.Lock()
@@ -72,18 +72,18 @@ class Fanout:
         self._unsubscribe = bus.subscribe(self.hear)
 
     def close(self) -> None:
-        """Sends everybody home: each waiter wakes and sees `is_closing`."""
+        """Wakes every waiter, which then sees `is_closing`."""
         self._unsubscribe()
         self._unsubscribe = _nothing
         self.is_closing = True
-        for bells in self._bells.values():
-            for bell in bells:
-                bell.ring()
+        for signals in self._signals.values():
+            for signal in signals:
+                signal.notify()
         for watch in self._watches:
-            watch.bell.ring()
+            watch.signal.notify()
 
     def hear(self, topic: Topic) -> None:
-        """Has the bells of a topic rung. Thread-safe."""
+        """Notifies the signals of a topic. Thread-safe."""
         with self._lock:
             is_first = not self._heard
             self._heard.add(topic)
@@ -93,9 +93,9 @@ class Fanout:
     def _pass_on(self) -> None:
         with self._lock:
             heard, self._heard = self._heard, set()
-        for topic in heard & self._bells.keys():
-            for bell in self._bells[topic]:
-                bell.ring()
+        for topic in heard & self._signals.keys():
+            for signal in self._signals[topic]:
+                signal.notify()
         for watch in self._watches:
             watch.add(heard)
 
@@ -110,16 +110,16 @@ class Fanout:
             self._watches.discard(watch)
 
     @contextmanager
-    def bell(self, topic: Topic) -> Generator[TopicBell]:
-        """A bell of that topic within the `with`."""
-        bell = TopicBell()
-        self._bells[topic].add(bell)
+    def signal(self, topic: Topic) -> Generator[TopicSignal]:
+        """A signal of that topic, for the duration of the `with`."""
+        signal = TopicSignal()
+        self._signals[topic].add(signal)
         try:
-            yield bell
+            yield signal
         finally:
-            self._bells[topic].discard(bell)
-            if not self._bells[topic]:
-                del self._bells[topic]
+            self._signals[topic].discard(signal)
+            if not self._signals[topic]:
+                del self._signals[topic]
 
 
 def _nothing() -> None:

@@ -59,7 +59,7 @@ def shard_in_mesh(rank: int, world_size: int, variables: Mapping[str, str], wher
     fix = "Give the data shards yourself: shard=(index, count) for ResumableLoader, shards=count for scaled."
     if math.prod(sizes.values()) != world_size:
         ranks = "1 rank is" if world_size == 1 else f"{world_size} ranks are"
-        what = f"the job's mesh is {mesh.say_mesh(sizes)}, and {ranks} here"
+        what = f"the job's mesh is {mesh.format_mesh(sizes)}, and {ranks} here"
         raise RefusedError(what, where=where, fix=fix)
     dimensions = {*DATA_DIMENSIONS, *MODEL_DIMENSIONS}
     if unknown := [name for name, size in sizes.items() if size > 1 and name not in dimensions]:

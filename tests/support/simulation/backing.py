@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from drumbeat.core.lifecycle.events import StoryEntry
+from drumbeat.core.lifecycle.events import JobEvent
 from drumbeat.core.scheduling.quotas import Quota
 from drumbeat.core.scheduling.resource_needs import Slot
 from drumbeat.model.errors import RefusedError
@@ -30,7 +30,7 @@ class Sight:
     """All that is stored at one instant. records: by name, oldest first."""
 
     records: dict[str, Record]
-    stories: dict[str, list[StoryEntry]]
+    events: dict[str, list[JobEvent]]
     effects: list[PendingEffect]
     held: list[Reservation]
     quotas: list[Quota]
@@ -46,7 +46,7 @@ class Backing:
         self._make, self._changes = make, changes or itertools.count().__next__
         self._eye = make(LeaseRules())
         self._opened = [self._eye]
-        self._stories: dict[str, tuple[int, list[StoryEntry]]] = {}
+        self._known_events: dict[str, tuple[int, list[JobEvent]]] = {}
         self._seen: tuple[int, Sight] | None = None
 
     def open(self, rules: LeaseRules) -> SqlStore:
@@ -64,17 +64,17 @@ class Backing:
     def _read(self) -> Sight:
         newest_first = self._eye.jobs(JobFilter(is_archived=None, limit=1000))
         records = {record.job.name: record for record in reversed(newest_first)}
-        stories = {name: self._story(record) for name, record in records.items()}
+        stories = {name: self._events(record) for name, record in records.items()}
         held = self._eye.reservations("local")
         return Sight(records, stories, self._eye.outbox(), held, self._eye.quotas())
 
-    def _story(self, record: Record) -> list[StoryEntry]:
+    def _events(self, record: Record) -> list[JobEvent]:
         """A job's story, read only where the job has changed."""
         name = record.job.name
-        version, story = self._stories.get(name, (0, []))
+        version, story = self._known_events.get(name, (0, []))
         if version != record.version:
-            story = self._eye.story(name)
-            self._stories[name] = (record.version, story)
+            story = self._eye.events(name)
+            self._known_events[name] = (record.version, story)
         return story
 
     def close(self) -> None:
@@ -89,7 +89,7 @@ class MemoryBacking(Backing):
     def __init__(self) -> None:
         self._database = JobsDatabase()
         super().__init__(lambda rules: MemoryStore(self._database, rules), lambda: self._database.changes)
-        self._lines: dict[str, list[StoryEntry]] = {}
+        self._lines: dict[str, list[JobEvent]] = {}
         self._last_line = 0
         self._quotas_seen: tuple[list[tuple[Any, ...]], list[Quota]] | None = None
 
@@ -129,9 +129,9 @@ def _reservation(compute: str, job: str, attempt: int, gpus: str, *slot: Any) ->
     return Reservation(compute, job, attempt, Slot(node, machine, cpus, tuple(json.loads(gpus))))
 
 
-def _line(*columns: Any) -> StoryEntry:
+def _line(*columns: Any) -> JobEvent:
     at, state, reason, sentence, attempt, number, since = columns
-    return StoryEntry(_time(at), State(state), Reason(reason), json.loads(sentence), attempt, number, _time(since))
+    return JobEvent(_time(at), State(state), Reason(reason), json.loads(sentence), attempt, number, _time(since))
 
 
 def _time(text: str | None) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from drumbeat.core.lifecycle.events import StillnessSeen
+from drumbeat.core.lifecycle.events import StallObserved
 from drumbeat.core.lifecycle.hang_response import RESTART
 from drumbeat.core.lifecycle.job import Job
 from drumbeat.model.states import JobKind, Reason, State
@@ -18,15 +18,15 @@ def silence(world: World, action: Action) -> None:
         world.ask("silence", name, _seen, action.b, check, at=action.b // 4)
 
 
-def _seen(job: Job, which: int) -> StillnessSeen:
+def _seen(job: Job, which: int) -> StallObserved:
     if which % 4 == 0:
-        return StillnessSeen(job.attempt, job.round, "the ranks go on", is_hang=True, is_over=True)
+        return StallObserved(job.attempt, job.round, "the ranks go on", is_hang=True, is_over=True)
     is_certain = which % 4 == 1
     sentence = f"the job {'hangs' if is_certain else 'may hang'}: stacks {which}"
-    return StillnessSeen(job.attempt, job.round, sentence, is_hang=True, is_certain=is_certain, silent_s=which)
+    return StallObserved(job.attempt, job.round, sentence, is_hang=True, is_certain=is_certain, silent_s=which)
 
 
-def check(before: Job, seen: StillnessSeen, after: Job) -> None:
+def check(before: Job, seen: StallObserved, after: Job) -> None:
     """A hang is told, or ends the round where it is certain and the job has it so; its end is told, too."""
     if before.state is not State.RUNNING or before.kind is not JobKind.COMMAND:
         return

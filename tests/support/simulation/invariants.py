@@ -6,7 +6,7 @@ import itertools
 from collections import Counter
 from dataclasses import dataclass, field
 
-from drumbeat.core.lifecycle.events import StoryEntry
+from drumbeat.core.lifecycle.events import JobEvent
 from drumbeat.core.lifecycle.exit_code import exit_code
 from drumbeat.core.lifecycle.job import Failure, Job
 from drumbeat.core.reason_table import MOVES
@@ -76,7 +76,7 @@ class Checker:
             job, before = record.job, self.seen.get(name)
             if job is before:
                 continue
-            story = sight.stories[name]
+            story = sight.events[name]
             wrong = waits.wrong_of(job)
             require(not wrong, f"job {name} is {job.state}, and doesn't say why: {wrong}")
             if before is not None and before.state.is_terminal:
@@ -286,13 +286,13 @@ def at_the_end(world: World, checker: Checker) -> None:
     require(not world.nodes(), f"nodes are still there: {[n.gang.name for n in world.nodes()]}")
     for name, record in sight.records.items():
         require(exit_code(record.job) is not None, f"job {name} has ended without an exit code")
-        require(kept_story(world, name) == sight.stories[name], f"the story of {name} was not kept as it went")
+        require(kept_events(world, name) == sight.events[name], f"the story of {name} was not kept as it went")
         if record.job.kind is not JobKind.COMMAND:
             continue
         done = record.job.state is not State.COMPLETED or checker.has_done_its_work(record.job)
         require(done, f"{name} has completed, and not all of its ranks had done their work")
 
 
-def kept_story(world: World, name: str) -> list[StoryEntry]:
+def kept_events(world: World, name: str) -> list[JobEvent]:
     """As a person finds it beside the results."""
-    return [wire.loads(StoryEntry, line) for line in world.texts.kept.get((name, "story.jsonl"), "").splitlines()]
+    return [wire.loads(JobEvent, line) for line in world.texts.kept.get((name, "story.jsonl"), "").splitlines()]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
-from drumbeat.core.lifecycle.events import CheckpointSaved, StillnessSeen
+from drumbeat.core.lifecycle.events import CheckpointSaved, StallObserved
 from drumbeat.core.lifecycle.job import Job
 from drumbeat.core.scheduling.quotas import Quota
 from drumbeat.model import failpoints
@@ -381,9 +381,9 @@ class World:
         self,
         control: Control,
         name: str,
-        seen: Callable[[Job, int], StillnessSeen],
+        seen: Callable[[Job, int], StallObserved],
         which: int,
-        check: Callable[[Job, StillnessSeen, Job], None],
+        check: Callable[[Job, StallObserved, Job], None],
     ) -> None:
         record = control.loop.jobs.get(name)
         if record is not None and control.loop.is_current:

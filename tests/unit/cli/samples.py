@@ -83,7 +83,7 @@ def a_failed_job() -> JobWithStory:
     )
 
 
-def story(n: int, state: str, sentence: str, at_s: float = 0.0) -> StoryLine:
+def event_line(n: int, state: str, sentence: str, at_s: float = 0.0) -> StoryLine:
     return StoryLine(n, after(at_s), state, "accepted", sentence, 1, 1)
 
 

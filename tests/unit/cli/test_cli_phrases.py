@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from drumbeat.cli.terminal.formatting import say_ago, say_countdown, say_duration, say_launch, say_size
+from drumbeat.cli.terminal.formatting import format_ago, format_countdown, format_duration, format_launch, format_size
 
 NOON = datetime(2026, 1, 2, 12, tzinfo=UTC)
 
@@ -17,11 +17,11 @@ NOON = datetime(2026, 1, 2, 12, tzinfo=UTC)
     ],
 )  # fmt: skip
 def test_durations_have_two_units_at_most(seconds: float, said: str):
-    assert say_duration(timedelta(seconds=seconds)) == said
+    assert format_duration(timedelta(seconds=seconds)) == said
 
 
 def test_ago():
-    assert say_ago(NOON - timedelta(minutes=2), NOON) == "2m 00s ago"
+    assert format_ago(NOON - timedelta(minutes=2), NOON) == "2m 00s ago"
 
 
 @pytest.mark.feature("F7")
@@ -35,14 +35,14 @@ def test_ago():
     ],
 )
 def test_the_grace_time_counts_down(left: float, said: str):
-    assert say_countdown(NOON + timedelta(seconds=left), NOON) == said
+    assert format_countdown(NOON + timedelta(seconds=left), NOON) == said
 
 
 @pytest.mark.parametrize(
     ("size", "said"), [(0, "0 B"), (1023, "1023 B"), (1536, "1.5 KiB"), (5 << 20, "5.0 MiB"), (3 << 40, "3072.0 GiB")]
 )
 def test_sizes(size: int, said: str):
-    assert say_size(size) == said
+    assert format_size(size) == said
 
 
 @pytest.mark.parametrize(
@@ -55,4 +55,4 @@ def test_sizes(size: int, said: str):
     ],
 )
 def test_job_without_a_launcher_is_one_process(launcher: str, nodes: int, per_node: int, expected: str):
-    assert say_launch(launcher, nodes, per_node, nodes * per_node) == expected
+    assert format_launch(launcher, nodes, per_node, nodes * per_node) == expected

@@ -2,14 +2,14 @@
 
 import pytest
 
-from drumbeat.cli.follow.summary import exit_code_of, say_closing
+from drumbeat.cli.follow.summary import exit_code_of, format_closing
 from drumbeat.cli.terminal.styles import Ink
 from drumbeat.model.api.jobs import OutputView
 from tests.unit.cli.samples import a_failed_job, a_job, after, sample
 
 
 def test_a_completed_job_says_how_long_it_took_and_where_its_files_are():
-    assert say_closing(a_job(state="completed", ended_at=after(125), exit_code=0), Ink()) == [
+    assert format_closing(a_job(state="completed", ended_at=after(125), exit_code=0), Ink()) == [
         "completed in 2m 05s",
         "  logs     drumbeat logs mnist-7f3a",
         "  files    drumbeat download mnist-7f3a",
@@ -19,7 +19,7 @@ def test_a_completed_job_says_how_long_it_took_and_where_its_files_are():
 
 @pytest.mark.feature("F1")
 def test_a_failed_job_names_the_rank_the_end_of_its_log_and_what_to_do():
-    assert say_closing(a_failed_job(), Ink()) == [
+    assert format_closing(a_failed_job(), Ink()) == [
         "failed after 12s: rank 3 on node 1 stopped with exit code 7: ValueError: no data",
         "  cause    rank 3 on node 1, exit code 7",
         "  the end of its log:",
@@ -34,11 +34,11 @@ def test_a_failed_job_names_the_rank_the_end_of_its_log_and_what_to_do():
 
 
 def test_a_canceled_job():
-    assert say_closing(a_job(state="canceled", ended_at=after(3)), Ink())[0] == "canceled after 3.0s"
+    assert format_closing(a_job(state="canceled", ended_at=after(3)), Ink())[0] == "canceled after 3.0s"
 
 
 def test_colour_only_where_there_is_colour():
-    shown = say_closing(a_job(state="completed", ended_at=after(3)), Ink(is_on=True))
+    shown = format_closing(a_job(state="completed", ended_at=after(3)), Ink(is_on=True))
     assert shown[0] == "\x1b[1;32mcompleted in 3.0s\x1b[0m"
 
 
@@ -46,7 +46,7 @@ def test_an_output_that_isnt_in_its_place_is_told_and_counts():
     refused = sample(OutputView, "model", "failed", "s3://b/p", problem="no permission to write")
     fine = sample(OutputView, "log", "in_place", "s3://b/log", files=1)
     job = a_job(state="completed", ended_at=after(3), exit_code=0, outputs=(refused, fine))
-    assert say_closing(job, Ink())[:3] == [
+    assert format_closing(job, Ink())[:3] == [
         "completed in 3.0s",
         "  output model isn't in its place: no permission to write",
         f"  logs     drumbeat logs {job.name}",
@@ -59,7 +59,7 @@ def test_an_output_that_isnt_in_its_place_is_told_and_counts():
 def test_an_output_that_is_held_up_says_how_to_go_on():
     held_up = sample(OutputView, "model", "under_way", "s3://b/p", problem="no answer")
     job = a_job(state="completed", ended_at=after(3), exit_code=0, outputs=(held_up,))
-    assert say_closing(job, Ink())[1:4] == [
+    assert format_closing(job, Ink())[1:4] == [
         "  output model isn't in its place yet: no answer; it is tried again",
         f"  → how it goes on: drumbeat show {job.name}",
         f"  → to give it up: drumbeat cancel {job.name} --discard",

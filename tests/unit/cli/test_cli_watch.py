@@ -11,7 +11,7 @@ from drumbeat.cli.follow.live_line import SPINNER, LiveLine, Now, spin
 from drumbeat.cli.follow.log_lines import LogLook, LogView
 from drumbeat.cli.terminal.styles import Ink
 from drumbeat.model.api.jobs import End, Event, ExitView, NodeView
-from tests.unit.cli.samples import NOON, a_job, after, piece, story
+from tests.unit.cli.samples import NOON, a_job, after, event_line, piece
 
 CLEAR = "\r\x1b[2K"
 
@@ -40,7 +40,7 @@ class Screen:
 @pytest.mark.feature("M4")
 def test_stages_come_with_the_time_since_submission_and_each_once():
     screen = Screen()
-    first, second = story(1, "queued", "first in line"), story(2, "staging", "code goes to 2 nodes", 1.25)
+    first, second = event_line(1, "queued", "first in line"), event_line(2, "staging", "code goes to 2 nodes", 1.25)
     assert screen.see(first, second) == (
         "   0.0s  queued       first in line\n   1.2s  staging      code goes to 2 nodes\n"
     )
@@ -49,7 +49,7 @@ def test_stages_come_with_the_time_since_submission_and_each_once():
 
 def test_logs_and_stages_are_printed_in_their_order():
     screen = Screen()
-    shown = screen.see(piece("a\nb"), story(1, "stopping", "told to stop"), End("canceled", 143))
+    shown = screen.see(piece("a\nb"), event_line(1, "stopping", "told to stop"), End("canceled", 143))
     assert shown == "0:0 │ a\n   0.0s  stopping     told to stop\n0:0 │ b\n"
     assert screen.watch.has_ended
 
@@ -115,9 +115,9 @@ def test_what_a_stage_has_said_the_next_one_doesnt_say_again():
     screen = Screen()
     why = "rank 1 on node 0 stopped with exit code 7: ValueError: no; then KeyError"
     shown = screen.see(
-        story(1, "stopping", f"{why}; SIGTERM to every rank"),
-        story(2, "finalizing", f"{why}; it was tried 3 times"),
-        story(3, "failed", f"{why}; it was tried 3 times"),
+        event_line(1, "stopping", f"{why}; SIGTERM to every rank"),
+        event_line(2, "finalizing", f"{why}; it was tried 3 times"),
+        event_line(3, "failed", f"{why}; it was tried 3 times"),
     )
     assert shown == (
         f"   0.0s  stopping     {why}; SIGTERM to every rank\n"
@@ -128,15 +128,15 @@ def test_what_a_stage_has_said_the_next_one_doesnt_say_again():
 
 def test_of_ranks_that_are_named_together_later_the_error_isnt_said_again():
     screen = Screen()
-    screen.see(story(1, "stopping", "rank 1 on node 0 stopped: ValueError: no; SIGTERM to every rank"))
-    shown = screen.see(story(2, "finalizing", "all 2 ranks stopped: ValueError: no; it was tried 3 times"))
+    screen.see(event_line(1, "stopping", "rank 1 on node 0 stopped: ValueError: no; SIGTERM to every rank"))
+    shown = screen.see(event_line(2, "finalizing", "all 2 ranks stopped: ValueError: no; it was tried 3 times"))
     assert shown == "   0.0s  finalizing   all 2 ranks stopped; it was tried 3 times\n"
 
 
 def test_a_cause_that_is_another_one_in_the_end_is_said_whole():
     screen = Screen()
-    screen.see(story(1, "stopping", "rank 1 failed; SIGTERM to every rank"))
-    assert screen.see(story(2, "staging", "rank 0 failed; again")).endswith("staging      rank 0 failed; again\n")
+    screen.see(event_line(1, "stopping", "rank 1 failed; SIGTERM to every rank"))
+    assert screen.see(event_line(2, "staging", "rank 0 failed; again")).endswith("staging      rank 0 failed; again\n")
 
 
 def test_what_keeps_the_results_from_being_kept_is_shown_once_with_the_way_out():
@@ -223,12 +223,12 @@ def test_a_job_that_keeps_its_results_tells_how_far_it_is_and_why_it_ended():
 
 def test_quiet_prints_nothing():
     screen = Screen(is_quiet=True)
-    assert screen.see(story(1, "queued", "first"), piece("a\n"), End("completed", 0)) == ""
+    assert screen.see(event_line(1, "queued", "first"), piece("a\n"), End("completed", 0)) == ""
 
 
 def test_a_hostile_sentence_cannot_move_the_cursor():
     screen = Screen(is_live=True)
-    assert "\x1b[2J" not in screen.see(a_job(sentence="\x1b[2J"), story(1, "queued", "\x1b[2J"))
+    assert "\x1b[2J" not in screen.see(a_job(sentence="\x1b[2J"), event_line(1, "queued", "\x1b[2J"))
 
 
 def test_the_spinner_turns():

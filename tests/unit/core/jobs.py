@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from drumbeat import launchers
-from drumbeat.core.lifecycle.events import AgentSaid, Decision, Event, Granted
+from drumbeat.core.lifecycle.events import Decision, Event, Placed, StatusReported
 from drumbeat.core.lifecycle.job import Job
 from drumbeat.core.lifecycle.state_machine import decide
 from drumbeat.core.scheduling.resource_needs import JobPolicy, Need, Slot
@@ -55,8 +55,8 @@ def status(node: int, phase: Phase, round: int = 1, **more: object) -> AgentStat
     return replace(AgentStatus(phase, round, member(node), port=29500 + node), **more)
 
 
-def said(node: int, phase: Phase, round: int = 1, attempt: int = 1, **more: object) -> AgentSaid:
-    return AgentSaid(attempt, node, status(node, phase, round, **more))
+def said(node: int, phase: Phase, round: int = 1, attempt: int = 1, **more: object) -> StatusReported:
+    return StatusReported(attempt, node, status(node, phase, round, **more))
 
 
 def ended(rank: int, code: int | None = 0, at: float = 1.0, **more: object) -> RankExit:
@@ -80,16 +80,16 @@ def told(job: Job, *events: Event, now: datetime = START) -> Decision:
     all_effects, story = (), ()
     for event in events:
         decision = decide(job, event, now)
-        job, all_effects, story = decision.job, all_effects + decision.effects, story + decision.story
+        job, all_effects, story = decision.job, all_effects + decision.effects, story + decision.events
     return Decision(job, all_effects, story)
 
 
 def running(nodes: int = 2, per_node: int = 2, **policy: object) -> Job:
     ready = [said(node, Phase.READY) for node in range(nodes)]
-    return after(a_job(nodes, per_node, **policy), Granted(slots(nodes)), *ready)
+    return after(a_job(nodes, per_node, **policy), Placed(slots(nodes)), *ready)
 
 
-def done(node: int, *codes: int) -> AgentSaid:
+def done(node: int, *codes: int) -> StatusReported:
     """A node whose ranks have ended with these codes."""
     exits = tuple(ended(node * len(codes) + n, code) for n, code in enumerate(codes))
     return said(node, Phase.ENDED, exits=exits)

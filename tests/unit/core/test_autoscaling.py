@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from drumbeat.core.scheduling import autoscaling
 from drumbeat.core.scheduling.autoscaling import Limits, ScaledMachine, ScaleStep, StartTimes
 from drumbeat.core.scheduling.resource_needs import Slot
-from drumbeat.core.scheduling.scheduler import Placed
+from drumbeat.core.scheduling.scheduler import Placement
 from drumbeat.core.scheduling.slot_fitting import MachineCapacity
 from drumbeat.model.api.computes import NodeState
 from drumbeat.model.states import Reason
@@ -122,12 +122,12 @@ def test_the_usual_start_is_the_median_of_the_last_ones():
     for seconds in [1000.0] * 20 + [3.2] * 12:
         times.add(seconds)
     assert times.usual_s() == 3
-    assert autoscaling.say_time(180) == "3 minutes"
+    assert autoscaling.format_time(180) == "3 minutes"
 
 
 # --- a cap on a cluster's queue ---------------------------------------------------------------------------------
-def placed(job: str, nodes: int) -> Placed:
-    return Placed(job, tuple(Slot(n, "", 1) for n in range(nodes)))
+def placed(job: str, nodes: int) -> Placement:
+    return Placement(job, tuple(Slot(n, "", 1) for n in range(nodes)))
 
 
 def test_under_a_cap_jobs_are_handed_over_in_their_order():

@@ -8,7 +8,7 @@ import pytest
 
 from drumbeat.core.end_verdict import Verdict
 from drumbeat.core.lifecycle import backoff
-from drumbeat.core.lifecycle.events import AgentSaid, CancelRequested, Granted, NodeLost, RetryDue, StopGang, TimeUp
+from drumbeat.core.lifecycle.events import CancelRequested, NodeLost, Placed, RetryDue, StatusReported, StopGang, TimeUp
 from drumbeat.core.lifecycle.job import Failure, Job
 from drumbeat.core.lifecycle.state_machine import decide
 from drumbeat.core.scheduling.resource_needs import JobPolicy
@@ -67,7 +67,7 @@ def test_delay_of_countless_failures_stays_at_the_cap():
     assert delays(*[(n, LOST) for n in range(400)])[-1] == 60
 
 
-def kill(round_: int) -> AgentSaid:
+def kill(round_: int) -> StatusReported:
     return said(0, Phase.ENDED, round_, exits=(killed(0, 9), killed(1, 9)))
 
 
@@ -85,11 +85,11 @@ def test_second_kill_waits_before_the_ranks_start_again_on_their_nodes():
     assert job.sentence.endswith("the ranks start again on the same nodes, retry 2 of 3; waits 10 s before round 3")
     due = decide(job, RetryDue(), at(10))
     assert (due.job.state, due.job.round, due.job.retry_at) == (State.RUNNING, 3, None)
-    assert [line.sentence for line in due.story] == [
+    assert [line.sentence for line in due.events] == [
         "the wait is over; the ranks start again",
         "2 ranks started on 1 node",
     ]
-    assert decide(due.job, RetryDue(), at(11)).story == ()
+    assert decide(due.job, RetryDue(), at(11)).events == ()
 
 
 def test_node_that_gets_ready_after_the_wait_starts_its_ranks_then():
@@ -115,7 +115,7 @@ def lost_twice(**policy: object) -> Job:
     """A job that has lost its node twice, at second 0: it waits in the queue."""
     job = after(running(1, 1, **policy), NodeLost(1, 0, "no power"))
     assert (job.state, job.reason) == (State.QUEUED, Reason.REPLACING_NODES)
-    return after(job, Granted(slots(1)), said(0, Phase.READY, attempt=2), NodeLost(2, 0, "no power"))
+    return after(job, Placed(slots(1)), said(0, Phase.READY, attempt=2), NodeLost(2, 0, "no power"))
 
 
 def test_second_loss_of_a_node_waits_outside_the_queue():
@@ -140,7 +140,7 @@ def lost_once(**policy: object) -> Job:
 def test_time_limit_ends_a_job_that_waits_for_nodes_of_a_later_attempt():
     queued = lost_once(timeout_s=60.0)
     assert (queued.state, queued.retry_at, queued.deadline) == (State.QUEUED, None, at(60))
-    starting = after(queued, Granted(slots(1)))
+    starting = after(queued, Placed(slots(1)))
     preparing = after(starting, said(0, Phase.ENROLLED, attempt=2))
     assert [starting.state, preparing.state] == [State.PROVISIONING, State.STAGING]
     for job in (queued, starting, preparing):
@@ -152,7 +152,7 @@ def test_time_limit_ends_a_job_that_waits_for_nodes_of_a_later_attempt():
 
 def test_time_limit_does_not_count_before_the_first_start_of_the_ranks():
     queued = a_job(1, 1, timeout_s=60.0)
-    starting = after(queued, Granted(slots(1)))
+    starting = after(queued, Placed(slots(1)))
     for job in (queued, starting, after(starting, said(0, Phase.ENROLLED))):
         assert decide(job, TimeUp(), at(9999)).job == job
 

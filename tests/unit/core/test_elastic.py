@@ -16,10 +16,10 @@ from drumbeat.core.lifecycle.events import (
     CancelRequested,
     CheckpointSaved,
     Decision,
-    Granted,
     GrowthPossible,
     Loss,
     NodeLost,
+    Placed,
     StartGang,
     StopGang,
 )
@@ -42,7 +42,7 @@ def elastic(sizes: Elastic = SIZES, **policy: object) -> Job:
 
 def on(job: Job, nodes: int, now: datetime = START) -> Job:
     """The job when the ranks of its next attempt run on that many nodes."""
-    granted = after(job, Granted(slots(nodes)), now=now)
+    granted = after(job, Placed(slots(nodes)), now=now)
     return after(granted, *(said(n, Phase.READY, attempt=granted.attempt) for n in range(nodes)), now=now)
 
 
@@ -59,8 +59,8 @@ def lost(job: Job, node: int, cause: Loss = Loss.LOST, now: datetime = START) ->
     return decision
 
 
-def stories(decision: Decision) -> list[str]:
-    return [line.sentence for line in decision.story]
+def messages(decision: Decision) -> list[str]:
+    return [line.sentence for line in decision.events]
 
 
 # --- fewer nodes --------------------------------------------------------------------------------------------------
@@ -72,9 +72,9 @@ def test_an_attempt_has_the_ranks_of_the_nodes_that_it_was_granted():
 
 
 def test_story_says_by_how_much_a_first_attempt_differs_from_what_was_asked_for():
-    fewer = told(elastic(), Granted(slots(2)))
-    assert stories(fewer) == ["2 nodes granted on local; the job asks for 3 and runs on 2 to 4"]
-    assert stories(told(elastic(), Granted(slots(3)))) == ["3 nodes granted on local"]
+    fewer = told(elastic(), Placed(slots(2)))
+    assert messages(fewer) == ["2 nodes granted on local; the job asks for 3 and runs on 2 to 4"]
+    assert messages(told(elastic(), Placed(slots(3)))) == ["3 nodes granted on local"]
 
 
 def test_a_job_that_lost_a_node_goes_on_with_the_others_and_counts_no_retry():
@@ -83,19 +83,19 @@ def test_a_job_that_lost_a_node_goes_on_with_the_others_and_counts_no_retry():
     assert queued.job.sentence == (
         "node 2 is gone: no power; the job goes on with 2 to 4 nodes; this doesn't count as a retry"
     )
-    again = told(queued.job, Granted(slots(2)))
+    again = told(queued.job, Placed(slots(2)))
     assert again.job.sentence == "goes on with 2 of 3 nodes: node 2 was lost; 2 nodes granted on local"
     assert again.effects == (StartGang(2, slots(2)),)
 
 
 def test_a_job_whose_node_was_taken_away_says_so():
     queued = lost(on(elastic(), 3), 1, Loss.PREEMPTED).job
-    assert after(queued, Granted(slots(2))).sentence.startswith("goes on with 2 of 3 nodes: node 1 was taken away")
+    assert after(queued, Placed(slots(2))).sentence.startswith("goes on with 2 of 3 nodes: node 1 was taken away")
 
 
 def test_a_job_of_a_fixed_size_never_changes_its_plan():
     job = a_job(2, 1)
-    assert after(job, Granted(slots(2))).plan is job.plan
+    assert after(job, Placed(slots(2))).plan is job.plan
     running = on(job, 2)
     assert told(running, GrowthPossible(1, 4)) == Decision(running)
     assert told(running, CheckpointSaved(1, 1, 10)) == Decision(running)
@@ -104,7 +104,7 @@ def test_a_job_of_a_fixed_size_never_changes_its_plan():
 # --- more nodes ---------------------------------------------------------------------------------------------------
 def test_free_nodes_are_taken_after_the_next_checkpoint():
     noted = told(on(elastic(), 2), GrowthPossible(1, 3))
-    assert stories(noted) == ["1 more node is free: the job grows from 2 to 3 nodes after its next checkpoint"]
+    assert messages(noted) == ["1 more node is free: the job grows from 2 to 3 nodes after its next checkpoint"]
     assert noted.job.state is State.RUNNING
     stopping = told(noted.job, CheckpointSaved(1, 1, 1200))
     assert (stopping.job.state, stopping.job.reason) == (State.STOPPING, Reason.RESIZING)
@@ -114,8 +114,8 @@ def test_free_nodes_are_taken_after_the_next_checkpoint():
     queued = ends(ends(stopping.job, 0, 143).job, 1, 143)
     assert (queued.job.state, queued.job.failures) == (State.QUEUED, ())
     assert queued.effects == (StopGang(1),)
-    grown = told(queued.job, Granted(slots(3)))
-    assert stories(grown) == ["3 nodes granted on local: the job grows from 2 to 3"]
+    grown = told(queued.job, Placed(slots(3)))
+    assert messages(grown) == ["3 nodes granted on local: the job grows from 2 to 3"]
     assert (grown.job.attempt, grown.job.growth, grown.job.plan.world_size) == (2, 0, 3)
 
 
@@ -150,7 +150,7 @@ def test_a_checkpoint_of_an_earlier_round_ends_none():
 
 def test_story_tells_of_free_nodes_once_an_attempt():
     noted = after(on(elastic(), 2), GrowthPossible(1, 3))
-    assert told(noted, GrowthPossible(1, 0), GrowthPossible(1, 4)).story == ()
+    assert told(noted, GrowthPossible(1, 0), GrowthPossible(1, 4)).events == ()
 
 
 def test_ranks_that_were_done_before_they_were_stopped_end_the_job_well():

@@ -14,7 +14,7 @@ from drumbeat.core.scheduling.elastic_placement import growth, idle_growth
 from drumbeat.core.scheduling.quota_balances import NO_BALANCES, Balances
 from drumbeat.core.scheduling.quotas import Allowances, HeldSlots, Payer, Quota, QuotaKind
 from drumbeat.core.scheduling.resource_needs import Need, Slot
-from drumbeat.core.scheduling.scheduler import Placed, Waiting, place
+from drumbeat.core.scheduling.scheduler import Placement, Waiting, place
 from drumbeat.core.scheduling.slot_fitting import Holding, MachineCapacity
 from drumbeat.model.api.computes import NodeState
 from drumbeat.model.states import Reason
@@ -37,11 +37,11 @@ def holds(name: str, *machines: str) -> Holding:
     return Holding(name, tuple(Slot(node, machine, 2) for node, machine in enumerate(machines)))
 
 
-def placed(queue: list[Waiting], *held: Holding, rooms: list[MachineCapacity] | None = None) -> dict[str, Placed]:
+def placed(queue: list[Waiting], *held: Holding, rooms: list[MachineCapacity] | None = None) -> dict[str, Placement]:
     return {one.job: one for one in place(queue, rooms or RACK, list(held), START, compute="rack")}
 
 
-def machines(one: Placed) -> str:
+def machines(one: Placement) -> str:
     return "".join(slot.machine for slot in one.slots)
 
 
@@ -141,7 +141,7 @@ def test_quotas_count_what_a_job_has_once_when_it_grows():
 
 
 # --- engines with a queue of their own ----------------------------------------------------------------------------
-def queue(job: Waiting, *states: NodeState, taken: Sequence[Slot] = ()) -> Placed:
+def queue(job: Waiting, *states: NodeState, taken: Sequence[Slot] = ()) -> Placement:
     rooms = [MachineCapacity(f"n{number}", 2, state=state) for number, state in enumerate(states)]
     (said,) = enqueue([job], rooms, compute="slurm", taken=taken)
     return said

@@ -4,9 +4,9 @@ import pytest
 
 from drumbeat.core.planning import plan as planning
 from drumbeat.core.planning.environments import (
+    EnvironmentCatalog,
     Registered,
     ResolvedEnvironment,
-    Shelf,
     document_of,
     resolve,
     wanted_names,
@@ -27,7 +27,7 @@ MINE = {"mine": (version("mine", "2", "numpy==2\n"), version("mine", "1", "numpy
 
 def find(text: str, aliases: dict[str, str] | None = None, **registered: tuple[Registered, ...]) -> ResolvedEnvironment:
     named = {("environment", name): target for name, target in (aliases or {}).items()}
-    return resolve(text, EnvironmentFiles(), Shelf({**MINE, **registered}, named))
+    return resolve(text, EnvironmentFiles(), EnvironmentCatalog({**MINE, **registered}, named))
 
 
 @pytest.mark.feature("E1")
@@ -76,7 +76,7 @@ def test_the_nearest_is_one_that_is_there_and_never_what_was_asked_for():
         ("ours", "Did you mean `yours`?"),
     ):
         with pytest.raises(UnknownNameError) as caught:
-            resolve(text, EnvironmentFiles(), Shelf({text.partition("@")[0]: ()}, names=("yours",)))
+            resolve(text, EnvironmentFiles(), EnvironmentCatalog({text.partition("@")[0]: ()}, names=("yours",)))
         assert caught.value.fix.startswith(says)
 
 
@@ -108,7 +108,7 @@ def test_a_persons_own_of_a_curated_name_holds_with_and_without_its_prefix():
 
 @pytest.mark.feature("J1")
 def test_alias_of_an_image_is_what_a_job_that_names_the_image_alone_runs_in():
-    shelf = Shelf(MINE, {("environment", "library/python:3.11"): "mine:1"})
+    shelf = EnvironmentCatalog(MINE, {("environment", "library/python:3.11"): "mine:1"})
     image = Environment.made({"image": "library/python:3.11"})
     assert resolve(image, EnvironmentFiles(), shelf).asset == ("mine", "1")
     assert wanted_names(image, shelf.aliases) == ["mine"]
@@ -147,7 +147,9 @@ def test_only_the_versions_of_what_can_be_meant_are_asked_for():
 
 
 def plan(**keys: object) -> planning.Planned:
-    facts = PlanFacts({"local": (4, 0)}, environments=Shelf(MINE), prepare={"local": "set -e\nmodule load 'cuda'"})
+    facts = PlanFacts(
+        {"local": (4, 0)}, environments=EnvironmentCatalog(MINE), prepare={"local": "set -e\nmodule load 'cuda'"}
+    )
     texts = EnvironmentFiles("env.yml", {"env.yml": "dependencies:\n- pip:\n  - numpy\n"})
     return planning.make(CommandJob.made({"command": "x"} | keys), "j", "e", Sources(environment=texts), facts)
 

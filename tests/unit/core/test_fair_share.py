@@ -12,15 +12,15 @@ from drumbeat.core.scheduling.fair_share import (
     PastUse,
     charged,
     decayed,
+    describe_use,
+    format_half_life,
     recent_use,
-    say_half_life,
-    say_use,
     use_of,
 )
 from drumbeat.core.scheduling.quota_balances import Balances
 from drumbeat.core.scheduling.quotas import Payer
 from drumbeat.core.scheduling.resource_needs import Need
-from drumbeat.core.scheduling.scheduler import Placed, Waiting, place
+from drumbeat.core.scheduling.scheduler import Placement, Waiting, place
 from drumbeat.core.scheduling.slot_fitting import MachineCapacity
 from drumbeat.model.states import Reason
 
@@ -67,10 +67,10 @@ def test_recent_use_sums_what_ran_and_what_runs() -> None:
 
 
 def test_numbers_are_told_with_their_half_life() -> None:
-    assert say_use({"ada": 41.25}, ("bob", "ada"), WEEK) == (
+    assert describe_use({"ada": 41.25}, ("bob", "ada"), WEEK) == (
         "slot-hours of recent use: ada 41.2, bob 0.0 (they halve every 7 d)"
     )
-    assert [say_half_life(timedelta(seconds=s)) for s in (5, 90, 7200, 129600)] == ["5 s", "1.5 min", "2 h", "1.5 d"]
+    assert [format_half_life(timedelta(seconds=s)) for s in (5, 90, 7200, 129600)] == ["5 s", "1.5 min", "2 h", "1.5 d"]
 
 
 # --- in the queue -------------------------------------------------------------------------------------------------
@@ -78,7 +78,7 @@ def waits(person: str, second: float, priority: int = 0, **use: float) -> Waitin
     return Waiting(person, Need(1, 2), priority, at(second), payer=Payer(person, "e"), use=use.get(person, 0.0))
 
 
-def placed(queue: list[Waiting], **use: float) -> dict[str, Placed]:
+def placed(queue: list[Waiting], **use: float) -> dict[str, Placement]:
     said = place(queue, [MachineCapacity("m", 2)], [], START, compute="local", balances=Balances(use=use))
     return {one.job: one for one in said}
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from drumbeat.core.lifecycle.events import CancelRequested, Decision, StillnessSeen, TimeUp, ValueLogged
+from drumbeat.core.lifecycle.events import CancelRequested, Decision, StallObserved, TimeUp, ValueLogged
 from drumbeat.core.lifecycle.job import Job
 from drumbeat.core.lifecycle.state_machine import decide
 from drumbeat.model.agent import Phase
@@ -14,12 +14,12 @@ from .jobs import after, at, ended, running, said
 
 pytestmark = pytest.mark.feature("F4")
 
-HANG = StillnessSeen(1, 1, "the job hangs: rank 1 on node 0 is stopped", is_hang=True, is_certain=True, rank=1, node=0)
-SLOW = StillnessSeen(1, 1, "silent for 600 s: rank 1 on node 0 computes", is_hang=False, rank=1, node=0)
-STUCK = StillnessSeen(
+HANG = StallObserved(1, 1, "the job hangs: rank 1 on node 0 is stopped", is_hang=True, is_certain=True, rank=1, node=0)
+SLOW = StallObserved(1, 1, "silent for 600 s: rank 1 on node 0 computes", is_hang=False, rank=1, node=0)
+STUCK = StallObserved(
     1, 1, "the rendezvous timed out", is_hang=True, is_certain=True, is_rendezvous=True, rank=1, node=0
 )
-OVER = StillnessSeen(1, 1, "the ranks go on", is_hang=True, is_over=True)
+OVER = StallObserved(1, 1, "the ranks go on", is_hang=True, is_over=True)
 
 
 def hanging(on_hang: str = "tell") -> Job:
@@ -28,7 +28,7 @@ def hanging(on_hang: str = "tell") -> Job:
 
 
 def sentences(*decisions: Decision) -> list[str]:
-    return [entry.sentence for one in decisions for entry in one.story]
+    return [entry.sentence for one in decisions for entry in one.events]
 
 
 def test_hang_is_told_once_and_the_ranks_run_on() -> None:
@@ -39,10 +39,10 @@ def test_hang_is_told_once_and_the_ranks_run_on() -> None:
 
 def test_story_has_the_beginning_of_the_silence() -> None:
     told = decide(hanging(), replace(HANG, silent_s=30.0), at(40))
-    assert [line.since for line in told.story] == [at(10)]
-    assert [line.since for line in decide(hanging(), HANG, at(40)).story] == [None]
+    assert [line.since for line in told.events] == [at(10)]
+    assert [line.since for line in decide(hanging(), HANG, at(40)).events] == [None]
     restarted = decide(hanging("restart"), replace(HANG, silent_s=30.0), at(40))
-    assert [line.since for line in restarted.story] == [at(10)]
+    assert [line.since for line in restarted.events] == [at(10)]
 
 
 def test_slow_rank_is_told_once_beside_a_hang() -> None:
@@ -79,7 +79,7 @@ MAY_HANG = replace(HANG, is_certain=False, sentence="the job may hang: rank 1 on
 
 @pytest.mark.parametrize("first", [HANG, MAY_HANG])
 @pytest.mark.parametrize("second", [HANG, MAY_HANG])
-def test_second_hang_of_a_round_is_told_and_so_is_its_end(first: StillnessSeen, second: StillnessSeen) -> None:
+def test_second_hang_of_a_round_is_told_and_so_is_its_end(first: StallObserved, second: StallObserved) -> None:
     job, told = hanging(), list[Decision]()
     for minute, event in enumerate((first, OVER, second, second, OVER, OVER), 1):
         told.append(decide(job, event, at(minute)))
@@ -89,7 +89,7 @@ def test_second_hang_of_a_round_is_told_and_so_is_its_end(first: StillnessSeen, 
 
 
 @pytest.mark.parametrize("between", [[], [OVER]])
-def test_certain_hang_after_an_uncertain_one_restarts_the_ranks(between: list[StillnessSeen]) -> None:
+def test_certain_hang_after_an_uncertain_one_restarts_the_ranks(between: list[StallObserved]) -> None:
     job = after(hanging("restart"), MAY_HANG, *between)
     assert job.state is State.RUNNING
     stopping = decide(job, HANG, at(2)).job
@@ -106,7 +106,7 @@ def test_hang_that_becomes_certain_is_told_again_and_once() -> None:
 
 def test_end_of_a_hang_has_no_earlier_beginning() -> None:
     job = after(hanging(), replace(HANG, silent_s=30.0))
-    assert [line.since for line in decide(job, OVER, at(40)).story] == [None]
+    assert [line.since for line in decide(job, OVER, at(40)).events] == [None]
 
 
 def test_hang_of_an_earlier_round_changes_nothing() -> None:

@@ -13,8 +13,8 @@ from drumbeat.core.planning.inputs import (
     PlannedInputs,
     UsedData,
     check_output,
+    describe_staged,
     plan_inputs,
-    say_staged,
     source_of,
 )
 from drumbeat.core.planning.outputs import is_published, is_registered, output_notes, plan_outputs
@@ -384,13 +384,13 @@ def test_a_local_table_cannot_be_evaluated_and_that_is_said():
 @pytest.mark.feature("D1", "D2")
 def test_the_plan_says_every_way_in_the_order_in_which_it_is_tried():
     facts = replace(FACTS, folders=["blobs"])
-    said = say_staged(inputs(facts, path=PLACE, mode="ro_mount").inputs[0])
+    said = describe_staged(inputs(facts, path=PLACE, mode="ro_mount").inputs[0])
     assert said == (
         f"input data: {PLACE}, used in place where a node sees that very folder, else mounted read-only on every node "
         "that has rclone and FUSE, else fetched once to every node and kept in its cache"
     )
-    assert "in place" not in say_staged(inputs(facts, path=PLACE, mode="download").inputs[0])
-    assert "in place" not in say_staged(inputs(path=PLACE).inputs[0])
+    assert "in place" not in describe_staged(inputs(facts, path=PLACE, mode="download").inputs[0])
+    assert "in place" not in describe_staged(inputs(path=PLACE).inputs[0])
 
 
 @pytest.mark.feature("D2")

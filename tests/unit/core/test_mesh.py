@@ -49,12 +49,12 @@ def test_a_rank_has_the_mesh_and_its_own_coordinates_as_variables():
 
 def test_a_job_without_a_mesh_has_none_of_its_variables():
     assert mesh.variables({}, 3) == {}
-    assert mesh.say_mesh({}) == ""
+    assert mesh.format_mesh({}) == ""
 
 
 def test_a_mesh_is_described_in_the_words_of_its_dimensions():
-    assert mesh.say_mesh({"pp": 2, "dp": 1, "ring": 4}) == "2 pipeline stages (pp) × 1 data shard (dp) × 4 ring"
-    assert mesh.say_place({"pp": 2, "tp": 2, "ring": 2}, 6) == "stage 1, tensor shard 1, ring 0"
+    assert mesh.format_mesh({"pp": 2, "dp": 1, "ring": 4}) == "2 pipeline stages (pp) × 1 data shard (dp) × 4 ring"
+    assert mesh.format_place({"pp": 2, "tp": 2, "ring": 2}, 6) == "stage 1, tensor shard 1, ring 0"
 
 
 @pytest.mark.parametrize(

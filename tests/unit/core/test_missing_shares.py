@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from drumbeat.core.lifecycle.events import Decision, Granted, NeverFits
+from drumbeat.core.lifecycle.events import Decision, NeverFits, Placed
 from drumbeat.core.lifecycle.job import Job
 from drumbeat.core.lifecycle.state_machine import decide
 from drumbeat.core.scheduling.resource_needs import Need, Slot
@@ -21,8 +21,8 @@ WHY = "share data: nothing is mounted at /data. Mount it"
 
 def lacking(job: Job, *machines: str) -> Decision:
     """The job was granted one node on each machine, and the first lacks the share."""
-    granted = decide(job, Granted(tuple(Slot(n, machine, 1) for n, machine in enumerate(machines))), at(1)).job
-    event = said(0, Phase.STAGING, attempt=granted.attempt, error=WHY, is_lacking=True)
+    granted = decide(job, Placed(tuple(Slot(n, machine, 1) for n, machine in enumerate(machines))), at(1)).job
+    event = said(0, Phase.STAGING, attempt=granted.attempt, error=WHY, is_share_missing=True)
     return decide(granted, event, at(2))
 
 

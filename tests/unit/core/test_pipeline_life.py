@@ -56,7 +56,7 @@ class Life:
         self.job = decision.job
         self.submitted += [one.job for one in decision.effects if isinstance(one, SubmitChild)]
         self.canceled += [one.job for one in decision.effects if isinstance(one, CancelChild)]
-        self.sentences += [line.sentence for line in decision.story]
+        self.sentences += [line.sentence for line in decision.events]
         return decision
 
     def see(self, **states: State) -> Decision:
@@ -93,7 +93,7 @@ def test_a_level_that_comes_twice_or_late_changes_nothing() -> None:
     life.see()
     life.see(prep=State.RUNNING)
     before = life.job
-    assert not life.see().story
+    assert not life.see().events
     life.apply(ChildrenSeen((ChildStatus("p_alone", State.QUEUED),)))
     assert life.step("prep").state is State.RUNNING
     assert replace(life.job, pipeline=None, sentence="") == replace(before, pipeline=None, sentence="")

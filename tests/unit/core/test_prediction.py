@@ -11,12 +11,12 @@ from drumbeat.core.prediction import (
     ScalingLimit,
     StepProfile,
     calibrated,
+    describe_limit,
     largest_efficient,
     parse_network,
     parse_size,
     parse_time,
     predict,
-    say_limit,
     sync_s,
 )
 
@@ -57,20 +57,20 @@ def test_wait_for_data_hides_no_gradients_and_can_be_the_limit():
     profile = StepProfile(1.0, 10e6, data_s=0.7)
     one = predict(profile, NetworkSpeed(10e9, 0), 8)
     assert (one.limit, one.ranks) == (ScalingLimit.DATA, 8)
-    assert say_limit(one, profile) == "data: a step waits 700 ms for it, on any number of nodes"
+    assert describe_limit(one, profile) == "data: a step waits 700 ms for it, on any number of nodes"
 
 
 def test_sync_is_named_with_what_of_it_is_not_hidden():
     profile = StepProfile(0.1, 100e6)
     one = predict(profile, GIGABIT, 4)
     assert one.limit is ScalingLimit.SYNC
-    assert say_limit(one, profile) == "sync: 1150 ms of the 1200 ms that gradients travel aren't hidden"
+    assert describe_limit(one, profile) == "sync: 1150 ms of the 1200 ms that gradients travel aren't hidden"
 
 
 def test_what_averaging_takes_beside_the_network_is_said_apart():
     profile = calibrated(StepProfile(0.1, 12.5e6), GIGABIT, 0.25)
     expected = "sync: 100 ms of the 100 ms that gradients travel aren't hidden; averaging takes 50 ms more"
-    assert say_limit(predict(profile, GIGABIT, 2), profile) == expected
+    assert describe_limit(predict(profile, GIGABIT, 2), profile) == expected
 
 
 def test_one_node_is_the_measure():

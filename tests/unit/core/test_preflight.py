@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from drumbeat.core.diagnosis.preflight import CheckedNode, judge, say_rate, say_time
-from drumbeat.core.lifecycle.events import Granted
+from drumbeat.core.diagnosis.preflight import CheckedNode, format_rate, format_time, judge
+from drumbeat.core.lifecycle.events import Placed
 from drumbeat.core.lifecycle.job import Job
 from drumbeat.core.lifecycle.state_machine import decide
 from drumbeat.core.scheduling.resource_needs import Slot
@@ -101,7 +101,7 @@ def test_far_node_is_told():
 
 def test_pair_without_a_route_is_the_worst_and_stops_nothing():
     verdict = judge(gang(checks(3, {(0, 2): LinkCheck(0, error="no answer")})))
-    assert (verdict.isolated, verdict.is_apart) == (None, False)
+    assert (verdict.isolated, verdict.is_partitioned) == (None, False)
     assert verdict.sentence.startswith("pre-flight of 3 nodes: node 2 (m2) can't call node 0 (m0): no answer")
 
 
@@ -113,7 +113,7 @@ def test_node_that_reaches_no_other_one_is_isolated():
 
 def test_links_that_were_not_tried_for_lack_of_time_say_nothing():
     verdict = judge(gang(checks(2, {(0, 1): LinkCheck(0)})))
-    assert (verdict.is_apart, verdict.problems) == (False, ())
+    assert (verdict.is_partitioned, verdict.problems) == (False, ())
     assert verdict.sentence == "pre-flight of 2 nodes: the time was too short to measure a link between them"
 
 
@@ -121,11 +121,11 @@ def test_links_that_were_not_tried_for_lack_of_time_say_nothing():
     ("rate", "said_rate"), [(940e6, "940 Mbit/s"), (1.25e9, "1.2 Gbit/s"), (25e9, "25 Gbit/s"), (300, "300 bit/s")]
 )
 def test_rates_are_said_with_two_digits_or_more(rate: float, said_rate: str):
-    assert say_rate(rate) == said_rate
+    assert format_rate(rate) == said_rate
 
 
 def test_times_are_said_in_ms():
-    assert [say_time(one) for one in (120, 3400, 52_000)] == ["0.12 ms", "3.4 ms", "52 ms"]
+    assert [format_time(one) for one in (120, 3400, 52_000)] == ["0.12 ms", "3.4 ms", "52 ms"]
 
 
 # --- in the life of a job -----------------------------------------------------------------------------------------
@@ -133,7 +133,7 @@ def test_times_are_said_in_ms():
 
 def decided(job: Job, own: list[NodeCheck], at_s: float = 2):
     slots = tuple(Slot(node, f"m{job.attempt}{node}", 1) for node in range(len(own)))
-    now = decide(job, Granted(slots), at(at_s)).job
+    now = decide(job, Placed(slots), at(at_s)).job
     for node, check in enumerate(own):
         decision = decide(now, said(node, Phase.READY, attempt=now.attempt, preflight=check), at(at_s))
         now = decision.job
@@ -142,7 +142,7 @@ def decided(job: Job, own: list[NodeCheck], at_s: float = 2):
 
 def test_story_has_the_verdict_once_before_the_ranks_start():
     decision = decided(a_job(2, 1), checks(2))
-    sentences = [line.sentence for line in decision.story]
+    sentences = [line.sentence for line in decision.events]
     assert [one.startswith("pre-flight of 2 nodes: all is well") for one in sentences] == [False, True, False]
     assert decision.job.state is State.RUNNING
     assert "pre-flight" in decision.job.remarks
@@ -172,7 +172,7 @@ def test_nodes_of_which_none_reaches_another_fail_the_job():
 
 
 def test_machine_whose_disk_takes_nothing_is_given_up():
-    job = decide(a_job(2, 1), Granted((Slot(0, "a", 1), Slot(1, "b", 1))), at(1)).job
+    job = decide(a_job(2, 1), Placed((Slot(0, "a", 1), Slot(1, "b", 1))), at(1)).job
     event = said(1, Phase.STAGING, error="the disk takes no file: No space left on device", is_unusable=True)
     decision = decide(job, event, at(2))
     assert (decision.job.state, decision.job.lacking) == (State.QUEUED, ("b",))
@@ -180,9 +180,9 @@ def test_machine_whose_disk_takes_nothing_is_given_up():
 
 
 def test_nodes_that_measure_nothing_start_without_a_word_of_it():
-    job = decide(a_job(2, 1), Granted((Slot(0, "a", 1), Slot(1, "b", 1))), at(1)).job
+    job = decide(a_job(2, 1), Placed((Slot(0, "a", 1), Slot(1, "b", 1))), at(1)).job
     for node in range(2):
         decision = decide(job, said(node, Phase.READY), at(2))
         job = decision.job
     assert job.state is State.RUNNING
-    assert not any("pre-flight" in line.sentence for line in decision.story)
+    assert not any("pre-flight" in line.sentence for line in decision.events)

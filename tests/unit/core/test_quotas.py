@@ -9,7 +9,7 @@ from drumbeat.core.scheduling.fair_share import HeldSlots
 from drumbeat.core.scheduling.quota_balances import Balances
 from drumbeat.core.scheduling.quotas import EVERYONE, Allowances, Payer, Quota, QuotaKind, quota_of, refused_waiting
 from drumbeat.core.scheduling.resource_needs import Need, Slot
-from drumbeat.core.scheduling.scheduler import Placed, Waiting, place
+from drumbeat.core.scheduling.scheduler import Placement, Waiting, place
 from drumbeat.core.scheduling.slot_fitting import Holding, MachineCapacity
 from drumbeat.model.states import Reason
 
@@ -30,7 +30,7 @@ def balances(*quotas: Quota, held: tuple[HeldSlots, ...] = ()) -> Balances:
     return Balances(Allowances(quotas, held))
 
 
-def placed(queue: list[Waiting], balances: Balances, rooms: list[MachineCapacity] = BIG) -> dict[str, Placed]:
+def placed(queue: list[Waiting], balances: Balances, rooms: list[MachineCapacity] = BIG) -> dict[str, Placement]:
     holding = [
         Holding(one.job, (Slot(0, "m", one.slots, tuple("0123456789abcdef"[: one.gpus])),))
         for one in balances.allowances.held

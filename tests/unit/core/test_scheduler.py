@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from drumbeat.core.scheduling.cluster_queue import enqueue
 from drumbeat.core.scheduling.resource_needs import Need, Slot
-from drumbeat.core.scheduling.scheduler import Placed, Waiting, place
+from drumbeat.core.scheduling.scheduler import Placement, Waiting, place
 from drumbeat.core.scheduling.slot_fitting import Holding, MachineCapacity, fit
 from drumbeat.model.api.computes import NodeState
 from drumbeat.model.states import Reason
@@ -32,7 +32,7 @@ def waits(name: str, nodes: int = 1, cpus: int = 1, second: float = 0, **more: o
 
 def placed(
     queue: list[Waiting], held: list[Holding] | None = None, rooms: list[MachineCapacity] | None = None
-) -> dict[str, Placed]:
+) -> dict[str, Placement]:
     return {p.job: p for p in place(queue, rooms or ROOM, held or [], START, compute="local")}
 
 

@@ -10,18 +10,18 @@ from drumbeat.core.lifecycle.directive import directive
 from drumbeat.core.lifecycle.events import (
     CancelRequested,
     Event,
+    GangObserved,
     GangRefused,
-    GangSeen,
-    Granted,
-    KeepStory,
+    KeepEvents,
     Loss,
     NeverFits,
     NodeDeparture,
     NodeLost,
+    Placed,
+    PlacementDeferred,
     StartGang,
     StopGang,
     TimeUp,
-    Waits,
 )
 from drumbeat.core.lifecycle.exit_code import exit_code
 from drumbeat.core.lifecycle.job import Job
@@ -38,24 +38,24 @@ from .jobs import RAISED, a_job, after, at, done, ended, running, said, slots, t
 def test_a_job_that_goes_well_passes_every_state():
     decision = told(
         a_job(),
-        Granted(slots()),
+        Placed(slots()),
         said(0, Phase.ENROLLED), said(1, Phase.ENROLLED),
         said(0, Phase.READY), said(1, Phase.READY),
         said(0, Phase.RUNNING), said(1, Phase.RUNNING),
         done(0, 0, 0), done(1, 0, 0),
         said(0, Phase.UPLOADED), said(1, Phase.UPLOADED),
     )  # fmt: skip
-    assert [entry.state for entry in decision.story] == [
+    assert [entry.state for entry in decision.events] == [
         State.PROVISIONING, State.STAGING, State.RUNNING, State.FINALIZING, State.COMPLETED,
     ]  # fmt: skip
-    assert [type(effect) for effect in decision.effects] == [StartGang, StopGang, KeepStory]
+    assert [type(effect) for effect in decision.effects] == [StartGang, StopGang, KeepEvents]
     assert exit_code(decision.job) == 0
     assert decision.job.effects == 3
 
 
 def test_a_job_whose_agents_are_ready_as_soon_as_they_are_heard_passes_every_state_too():
-    decision = told(a_job(nodes=1), Granted(slots(1)), said(0, Phase.READY))
-    assert [entry.state for entry in decision.story] == [State.PROVISIONING, State.STAGING, State.RUNNING]
+    decision = told(a_job(nodes=1), Placed(slots(1)), said(0, Phase.READY))
+    assert [entry.state for entry in decision.events] == [State.PROVISIONING, State.STAGING, State.RUNNING]
 
 
 def test_the_roster_has_every_node_in_order_and_the_port_of_node_0():
@@ -66,9 +66,9 @@ def test_the_roster_has_every_node_in_order_and_the_port_of_node_0():
 
 
 def test_a_queued_job_tells_why_it_waits():
-    job = after(a_job(), Waits(Reason.WAITING_FOR_SLOTS, "needs 2"))
+    job = after(a_job(), PlacementDeferred(Reason.WAITING_FOR_SLOTS, "needs 2"))
     assert (job.state, job.reason, job.sentence) == (State.QUEUED, Reason.WAITING_FOR_SLOTS, "needs 2")
-    assert told(job, Waits(Reason.WAITING_FOR_SLOTS, "needs 2")).story == ()
+    assert told(job, PlacementDeferred(Reason.WAITING_FOR_SLOTS, "needs 2")).events == ()
 
 
 def test_a_job_that_will_never_fit_fails_at_once():
@@ -78,21 +78,21 @@ def test_a_job_that_will_never_fit_fails_at_once():
 
 @pytest.mark.feature("C3")
 def test_no_rank_starts_before_every_node_is_ready():
-    job = after(a_job(3), Granted(slots(3)), said(0, Phase.READY), said(2, Phase.READY))
+    job = after(a_job(3), Placed(slots(3)), said(0, Phase.READY), said(2, Phase.READY))
     assert job.roster is None
     assert directive(job).order is Order.PREPARE
 
 
 def test_an_error_that_ends_with_a_full_stop_is_gone_on_with_as_one_sentence():
     failing = said(0, Phase.STAGING, error="no such folder. Name another one.")
-    job = after(a_job(1), Granted(slots(1)), failing)
+    job = after(a_job(1), Placed(slots(1)), failing)
     assert job.sentence.endswith("no such folder. Name another one; trying again can't help")
 
 
 @pytest.mark.feature("F10")
 def test_what_could_not_be_reached_may_be_reached_later():
     word = "input train: no answer from the store; no byte came for 600 s"
-    job = after(a_job(1), Granted(slots(1)), said(0, Phase.STAGING, error=word, is_passing=True))
+    job = after(a_job(1), Placed(slots(1)), said(0, Phase.STAGING, error=word, is_transient=True))
     assert (job.state, job.reason) == (State.FAILED, Reason.OUT_OF_REACH)
     assert job.sentence == f"node 0 could not be prepared: {word}; it may pass: run the job again then"
 
@@ -162,9 +162,9 @@ def test_the_results_of_a_node_that_is_lost_before_all_is_known_to_have_ended_we
 
 
 def test_a_new_attempt_was_not_seen_by_anybody():
-    job = after(a_job(), Granted(slots()), NodeLost(1, 0, "no power"), GangSeen(1, "running"))
+    job = after(a_job(), Placed(slots()), NodeLost(1, 0, "no power"), GangObserved(1, "running"))
     assert (job.state, job.observed is not None) == (State.QUEUED, True)
-    assert after(job, Granted(slots())).observed is None
+    assert after(job, Placed(slots())).observed is None
 
 
 def test_cancel_while_servers_are_stopped_doesnt_undo_what_has_ended_well():
@@ -175,7 +175,7 @@ def test_cancel_while_servers_are_stopped_doesnt_undo_what_has_ended_well():
 
 def test_the_roster_tells_every_port_that_a_node_holds():
     ready = [said(0, Phase.READY, more_ports=(7, 8)), said(1, Phase.READY)]
-    roster = after(a_job(), Granted(slots()), *ready).roster
+    roster = after(a_job(), Placed(slots()), *ready).roster
     assert roster is not None
     assert (roster.held(0), roster.held(1)) == ((29500, 7, 8), (29501,))
 
@@ -193,7 +193,7 @@ def test_cancel_while_running_waits_for_the_ranks_and_keeps_their_results():
     assert (job.state, job.reason, exit_code(job)) == (State.CANCELED, Reason.CANCEL_REQUESTED, 130)
 
 
-@pytest.mark.parametrize("events", [[], [Granted(slots())], [Granted(slots()), said(0, Phase.READY)]])
+@pytest.mark.parametrize("events", [[], [Placed(slots())], [Placed(slots()), said(0, Phase.READY)]])
 def test_cancel_before_the_ranks_run_ends_the_job_at_once(events: list[Event]):
     decision = told(a_job(), *events, CancelRequested("ada"))
     assert decision.job.state is State.CANCELED
@@ -211,7 +211,7 @@ def test_cancel_outranks_a_failure_that_would_be_tried_again():
 def test_a_time_limit_counts_from_the_first_start_of_the_ranks():
     job = running(timeout_s=60.0)
     assert job.deadline == at(60)
-    assert told(running(), TimeUp()).story == ()
+    assert told(running(), TimeUp()).events == ()
     late = after(job, TimeUp(), now=at(60))
     assert (late.state, late.reason) == (State.STOPPING, Reason.TIMED_OUT)
     over = after(late, done(0, 0, 0), done(1, 0, 0), said(0, Phase.UPLOADED), said(1, Phase.UPLOADED))
@@ -227,7 +227,7 @@ def test_time_limit_is_told_in_seconds_however_long_it_is(limit_s: float, says: 
 # --- fences -----------------------------------------------------------------------------------------------------
 def test_words_of_an_old_attempt_change_nothing():
     job = running()
-    for event in (said(0, Phase.ENDED, attempt=0), NodeLost(0, 0, "x"), GangSeen(0, "x"), GangRefused(0, "x")):
+    for event in (said(0, Phase.ENDED, attempt=0), NodeLost(0, 0, "x"), GangObserved(0, "x"), GangRefused(0, "x")):
         assert decide(job, event, at(5)).job == job
 
 
@@ -250,29 +250,29 @@ def test_replacing_a_node_frees_what_the_attempt_held():
 # --- engines with a queue of their own --------------------------------------------------------------------------
 @pytest.mark.feature("C3")
 def test_a_gang_in_its_engine_s_queue_says_what_it_waits_for():
-    waiting = told(after(a_job(), Granted(slots())), GangSeen(1, "PENDING (Resources)", waits=True))
+    waiting = told(after(a_job(), Placed(slots())), GangObserved(1, "PENDING (Resources)", waits=True))
     assert (waiting.job.state, waiting.job.reason) == (State.PROVISIONING, Reason.IN_QUEUE)
-    assert waiting.story[-1].sentence == "waits in the queue of local: PENDING (Resources)"
-    other = told(waiting.job, GangSeen(1, "PENDING (Priority)", waits=True))
+    assert waiting.events[-1].sentence == "waits in the queue of local: PENDING (Resources)"
+    other = told(waiting.job, GangObserved(1, "PENDING (Priority)", waits=True))
     assert "Priority" in other.job.sentence
-    assert told(other.job, GangSeen(1, "PENDING (Priority)", waits=True)).story == ()
-    started = after(other.job, GangSeen(1, "RUNNING"))
+    assert told(other.job, GangObserved(1, "PENDING (Priority)", waits=True)).events == ()
+    started = after(other.job, GangObserved(1, "RUNNING"))
     assert (started.reason, started.sentence) == (Reason.STARTING_NODES, "local has given the nodes: RUNNING")
 
 
 def test_numbers_of_a_waiting_gang_that_change_are_no_news():
     full = "Unschedulable (0/57 nodes are available: {} Insufficient cpu, {} Insufficient nvidia.com/gpu)"
-    waiting = after(a_job(), Granted(slots()), GangSeen(1, full.format(3, 54), waits=True))
-    later = told(waiting, GangSeen(1, full.format(12, 45), waits=True))
-    assert later.story == ()
+    waiting = after(a_job(), Placed(slots()), GangObserved(1, full.format(3, 54), waits=True))
+    later = told(waiting, GangObserved(1, full.format(12, 45), waits=True))
+    assert later.events == ()
     assert later.job.observed
     assert later.job.observed.word == full.format(12, 45)
     assert later.job.sentence == f"waits in the queue of local: {full.format(12, 45)}"
-    assert told(later.job, GangSeen(1, "Unschedulable (node is cordoned)", waits=True)).story
-    asked = after(a_job(), Granted(slots()), GangSeen(1, "it asks again in 30 s", is_asked=False))
-    again = told(asked, GangSeen(1, "it asks again in 29 s", is_asked=False))
-    assert (again.story, again.job.sentence) == ((), "local could not be asked for nodes yet: it asks again in 29 s")
-    assert told(asked, GangSeen(1, "the API server doesn't answer", is_asked=False)).story
+    assert told(later.job, GangObserved(1, "Unschedulable (node is cordoned)", waits=True)).events
+    asked = after(a_job(), Placed(slots()), GangObserved(1, "it asks again in 30 s", is_asked=False))
+    again = told(asked, GangObserved(1, "it asks again in 29 s", is_asked=False))
+    assert (again.events, again.job.sentence) == ((), "local could not be asked for nodes yet: it asks again in 29 s")
+    assert told(asked, GangObserved(1, "the API server doesn't answer", is_asked=False)).events
 
 
 @pytest.mark.parametrize(
@@ -322,7 +322,7 @@ def test_what_follows_when_an_engine_takes_all_nodes(
     cause: Loss, state: State, reason: Reason, code: int | None, is_running: bool
 ):
     """Without retries left: what the cluster did isn't the job's failure."""
-    job = running(max_retries=0) if is_running else after(a_job(max_retries=0), Granted(slots()))
+    job = running(max_retries=0) if is_running else after(a_job(max_retries=0), Placed(slots()))
     job = after(job, NodeLost(1, 0, "it was so", cause), NodeLost(1, 1, "it was so", cause))
     assert job.state is state
     if state is State.QUEUED:
@@ -342,7 +342,9 @@ def test_ranks_that_end_as_their_nodes_are_taken_are_not_the_cause(first: str):
     if first == "ranks":
         job = after(job, said(1, Phase.RUNNING, **killed))
         assert job.reason is Reason.RANK_KILLED
-    job = after(job, said(0, Phase.ENDED, is_taken=True, **killed), said(1, Phase.ENDED, is_taken=True, **killed))
+    job = after(
+        job, said(0, Phase.ENDED, is_preempted=True, **killed), said(1, Phase.ENDED, is_preempted=True, **killed)
+    )
     assert job.state is State.STOPPING, "its engine will say what for"
     job = after(job, NodeLost(1, 0, "preempted", Loss.PREEMPTED), NodeLost(1, 1, "preempted", Loss.PREEMPTED))
     assert job.state is State.QUEUED
@@ -350,7 +352,7 @@ def test_ranks_that_end_as_their_nodes_are_taken_are_not_the_cause(first: str):
 
 
 def test_a_node_that_was_told_to_stop_and_has_a_new_agent_goes_on():
-    job = after(running(), said(0, Phase.RUNNING, is_taken=True))
+    job = after(running(), said(0, Phase.RUNNING, is_preempted=True))
     assert (job.state, job.reason) == (State.STOPPING, Reason.NODE_TAKEN)
     job = after(job, said(0, Phase.ENDED), said(1, Phase.ENDED))
     assert (job.state, job.reason, job.round) == (State.STAGING, Reason.RESTARTING_RANKS, 2)
@@ -371,8 +373,8 @@ def test_nodes_that_let_each_other_in_stay_until_the_ranks_of_all_have_ended():
 def test_a_world_that_is_smaller_than_was_meant_is_told_in_the_story_and_at_the_end():
     remark = Remark("world", "accelerate was asked for 2 processes, and the world has 1")
     first = told(running(1, 1), said(0, Phase.RUNNING, remarks=(remark,)))
-    assert [entry.sentence for entry in first.story] == [f"node 0: {remark.sentence}"]
-    assert told(first.job, said(0, Phase.RUNNING, remarks=(remark,))).story == ()
+    assert [entry.sentence for entry in first.events] == [f"node 0: {remark.sentence}"]
+    assert told(first.job, said(0, Phase.RUNNING, remarks=(remark,))).events == ()
     last = after(first.job, said(0, Phase.ENDED, exits=(ended(0),), remarks=(remark,)))
     assert last.verdict is not None
     assert last.verdict.sentence == f"1 rank ended with exit code 0; but on node 0 {remark.sentence}"
@@ -386,7 +388,7 @@ def test_a_world_that_is_smaller_than_was_meant_is_told_in_the_story_and_at_the_
 @pytest.mark.feature("C6")
 @pytest.mark.parametrize("is_running", [False, True])
 def test_a_node_whose_machine_leaves_is_stopped_in_time_and_replaced(is_running: bool):
-    job = running(max_retries=0) if is_running else after(a_job(max_retries=0), Granted(slots()))
+    job = running(max_retries=0) if is_running else after(a_job(max_retries=0), Placed(slots()))
     job = after(job, NodeDeparture(1, 1, "machine m leaves: a reboot is scheduled"))
     if is_running:
         assert (job.state, job.reason) == (State.STOPPING, Reason.PREEMPTED)
@@ -399,7 +401,7 @@ def test_a_node_whose_machine_leaves_is_stopped_in_time_and_replaced(is_running:
 
 @pytest.mark.feature("C6")
 def test_a_machine_s_own_word_is_why_a_node_was_told_to_stop():
-    job = after(running(), said(0, Phase.RUNNING, is_taken=True), NodeDeparture(1, 0, "machine m leaves: a reboot"))
+    job = after(running(), said(0, Phase.RUNNING, is_preempted=True), NodeDeparture(1, 0, "machine m leaves: a reboot"))
     assert job.verdict is not None
     assert (job.verdict.reason, job.verdict.sentence) == (
         Reason.PREEMPTED, "node 0 is taken away: machine m leaves: a reboot",
@@ -410,7 +412,7 @@ def test_a_machine_s_own_word_is_why_a_node_was_told_to_stop():
 def test_a_preemption_that_is_to_come_stands_in_the_story_once():
     notice = "Slurm will take the nodes away for another job"
     job = running()
-    first = decide(job, GangSeen(1, "RUNNING", notice=notice), at(9))
-    assert [line.sentence for line in first.story] == [notice]
+    first = decide(job, GangObserved(1, "RUNNING", notice=notice), at(9))
+    assert [line.sentence for line in first.events] == [notice]
     assert first.job.state is State.RUNNING
-    assert decide(first.job, GangSeen(1, "RUNNING", notice=notice), at(10)).story == ()
+    assert decide(first.job, GangObserved(1, "RUNNING", notice=notice), at(10)).events == ()

@@ -10,10 +10,10 @@ from drumbeat.core.lifecycle.events import (
     CancelRequested,
     Event,
     GangRefused,
-    Granted,
     JudgeDue,
-    KeepStory,
+    KeepEvents,
     NodeLost,
+    Placed,
     StopGang,
 )
 from drumbeat.core.lifecycle.job import Job
@@ -60,7 +60,7 @@ def test_ranks_that_miss_a_peer_are_the_cause_when_nobody_says_more_in_time():
     job = after(missing_a_peer(), JudgeDue())
     assert (job.state, job.reason, job.judge_at) == (State.STOPPING, Reason.RANK_FAILED, None)
     assert "rank 0 on node 0 stopped with exit code 1: RuntimeError: [gloo/transport/tcp/pair" in job.sentence
-    assert told(running(), JudgeDue()).story == ()
+    assert told(running(), JudgeDue()).events == ()
 
 
 @pytest.mark.feature("F1")
@@ -71,7 +71,7 @@ def test_ranks_that_miss_a_peer_are_the_cause_when_nobody_says_more_in_time():
         (said(1, Phase.ENDED, exits=(ended(2, None, signal=9),)), "rank 2 on node 1 was ended by SIGKILL"),
         (said(1, Phase.ENDED, lost=True), "the supervisor of node 1 is gone"),
         (NodeLost(1, 1, "no power"), "node 1 is gone: no power"),
-        (said(1, Phase.RUNNING, is_taken=True), "node 1 was told to stop (SIGTERM)"),
+        (said(1, Phase.RUNNING, is_preempted=True), "node 1 was told to stop (SIGTERM)"),
         (CancelRequested("ada"), "canceled by ada"),
     ],
 )
@@ -151,7 +151,7 @@ def test_a_failure_that_nobody_knows_of_any_more_is_not_waited_for():
     """The supervisor is gone, and its agent had to start again and can't start another one."""
     job = after(missing_a_peer(), said(0, Phase.ENROLLED, 0))
     assert (job.state, job.judge_at) == (State.RUNNING, None)
-    assert told(job, JudgeDue()).story == ()
+    assert told(job, JudgeDue()).events == ()
 
 
 @pytest.mark.feature("F1")
@@ -196,7 +196,7 @@ def test_a_job_that_keeps_its_results_is_only_given_up_when_they_may_be_discarde
     assert told(keeps, CancelRequested("ada")).job == keeps
     given_up = told(keeps, CancelRequested("ada", discard=True))
     assert (given_up.job.state, given_up.job.reason) == (State.CANCELED, Reason.CANCEL_REQUESTED)
-    assert [type(effect) for effect in given_up.effects] == [StopGang, KeepStory]
+    assert [type(effect) for effect in given_up.effects] == [StopGang, KeepEvents]
 
 
 @pytest.mark.feature("F2")
@@ -220,17 +220,17 @@ def test_a_lost_node_means_a_new_attempt_and_counts_nothing():
     decision = told(running(max_retries=0), NodeLost(1, 1, "no power"), done(0, 0, 0))
     assert (decision.job.state, decision.job.reason) == (State.QUEUED, Reason.REPLACING_NODES)
     assert decision.effects == (StopGang(1),)
-    again = after(decision.job, Granted(slots()))
+    again = after(decision.job, Placed(slots()))
     assert (again.attempt, again.round, again.nodes) == (2, 1, (None, None))
 
 
 def test_nodes_that_were_refused_end_the_job():
-    job = after(a_job(), Granted(slots()), GangRefused(1, "no quota"))
+    job = after(a_job(), Placed(slots()), GangRefused(1, "no quota"))
     assert (job.state, job.reason) == (State.FAILED, Reason.NODES_REFUSED)
 
 
 def test_a_staging_error_names_the_node():
-    job = after(a_job(), Granted(slots()), said(1, Phase.STAGING, error="/data isn't there"))
+    job = after(a_job(), Placed(slots()), said(1, Phase.STAGING, error="/data isn't there"))
     assert (job.state, job.reason) == (State.FAILED, Reason.STAGING_FAILED)
     assert job.sentence.startswith("node 1 could not be prepared: /data isn't there")
 
@@ -242,11 +242,11 @@ def test_nodes_with_different_environments_do_not_start_and_are_not_tried_again(
         replace(one, status=replace(one.status, member=replace(one.status.member, environment=f"3.11.7 {told}")))
         for one, told in zip(ready, ("a1 numpy==2.1", "b2 numpy==2.2"), strict=True)
     ]
-    job = after(a_job(), Granted(slots()), *ones)
+    job = after(a_job(), Placed(slots()), *ones)
     assert (job.state, job.reason) == (State.FAILED, Reason.ENVIRONMENTS_DIFFER)
     assert "numpy 2.1 on node 0 " in job.sentence
     assert "2.2 on node 1 " in job.sentence
-    assert after(a_job(), Granted(slots()), ones[0], replace(ones[0], node=1)).state is State.RUNNING
+    assert after(a_job(), Placed(slots()), ones[0], replace(ones[0], node=1)).state is State.RUNNING
 
 
 def test_results_that_were_lost_fail_a_job_whose_ranks_ended_well():

@@ -9,11 +9,11 @@ import pytest
 
 from drumbeat.core.lifecycle.events import (
     CancelRequested,
-    Granted,
-    KeepStory,
+    KeepEvents,
     NodeLost,
     OutputHeldUp,
     OutputPublished,
+    Placed,
     PublishOutputs,
 )
 from drumbeat.core.lifecycle.job import HeldUp, Job, Published
@@ -41,7 +41,7 @@ def job(**output: str) -> Job:
 
 def canceled(one: Job) -> list[str]:
     """The effects at the end of a job that is canceled while its nodes start."""
-    granted = decide(one, Granted((Slot(0, "m", 1),)), NOW).job
+    granted = decide(one, Placed((Slot(0, "m", 1),)), NOW).job
     ended = decide(granted, CancelRequested("ann"), NOW)
     assert ended.job.state is State.CANCELED
     return [effect.kind for effect in ended.effects]
@@ -62,7 +62,7 @@ def test_of_a_canceled_job_only_what_it_wrote_as_to_a_disk_goes_anywhere(output:
 
 def test_a_job_that_never_had_nodes_has_nothing_to_put_anywhere():
     ended = decide(job(uri="s3://b/p"), CancelRequested("ann"), NOW)
-    assert [type(effect) for effect in ended.effects] == [KeepStory]
+    assert [type(effect) for effect in ended.effects] == [KeepEvents]
 
 
 def ended() -> Job:
@@ -72,10 +72,10 @@ def ended() -> Job:
 def test_what_became_of_an_output_is_in_the_story_and_changes_nothing_else():
     decision = decide(ended(), OutputPublished(TOLD), NOW)
     assert decision.job == replace(ended(), published=(TOLD,))
-    assert [line.sentence for line in decision.story] == [
+    assert [line.sentence for line in decision.events] == [
         "output model: 2 files in azureml://datastores/blobs/paths/m, known as azureml:best:1"
     ]
-    assert decide(decision.job, OutputPublished(TOLD), NOW).story == ()
+    assert decide(decision.job, OutputPublished(TOLD), NOW).events == ()
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_what_became_of_an_output_is_in_the_story_and_changes_nothing_else():
     ],
 )
 def test_the_sentence_says_where_it_is_or_why_not(told: Published, sentence: str):
-    assert decide(ended(), OutputPublished(told), NOW).story[0].sentence == sentence
+    assert decide(ended(), OutputPublished(told), NOW).events[0].sentence == sentence
 
 
 def test_of_a_job_that_goes_on_nothing_is_published():
@@ -105,14 +105,14 @@ def held_up(why: str, output: str = "model") -> OutputHeldUp:
 
 def test_why_an_output_is_held_up_is_told_once_and_forgotten_when_it_is_in_its_place():
     first = decide(ended(), held_up("no answer"), NOW)
-    assert [line.sentence for line in first.story] == [
+    assert [line.sentence for line in first.events] == [
         "output model isn't in its place yet: no answer; it is tried again"
     ]
     second = decide(first.job, held_up("no answer"), LATER)
-    assert second.story == ()
+    assert second.events == ()
     assert second.job.held_up == (HeldUp("model", "no answer", is_long=True),)
     third = decide(second.job, held_up("it is full"), LATER)
-    assert "it is full" in third.story[0].sentence
+    assert "it is full" in third.events[0].sentence
     done = decide(third.job, OutputPublished(TOLD), LATER).job
     assert done.held_up == ()
     assert decide(done, held_up("late news"), LATER).job == done
@@ -144,14 +144,14 @@ def test_an_output_that_came_to_its_place_though_it_was_given_up_is_told_as_ther
     given_up = decide(ended(), CancelRequested("ann", discard=True), NOW).job
     after_all = decide(given_up, OutputPublished(TOLD), NOW)
     assert after_all.job.published == (TOLD,)
-    assert "2 files in" in after_all.story[0].sentence
+    assert "2 files in" in after_all.events[0].sentence
     refused = Published("model", "", problem="no permission")
     assert decide(given_up, OutputPublished(refused), NOW).job == given_up
 
 
 def test_outputs_that_are_held_up_can_be_given_up():
     given_up = decide(decide(ended(), held_up("no answer"), NOW).job, CancelRequested("ann", discard=True), NOW)
-    assert [line.sentence for line in given_up.story] == ["output model: given up by ann"]
+    assert [line.sentence for line in given_up.events] == ["output model: given up by ann"]
     assert given_up.effects == (PublishOutputs(1),)
     assert given_up.job.state is State.COMPLETED
     assert is_over(given_up.job)

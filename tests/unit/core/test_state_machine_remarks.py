@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from drumbeat.core.lifecycle.events import Granted
+from drumbeat.core.lifecycle.events import Placed
 from drumbeat.core.lifecycle.state_machine import decide
 from drumbeat.model.agent import Phase, Remark
 from drumbeat.model.states import State
@@ -14,24 +14,24 @@ UNREAD = Remark("unread of input data", "input data: x can't be read")
 
 
 def test_of_each_thing_the_story_has_one_node_s_word():
-    job = after(a_job(), Granted(slots()))
+    job = after(a_job(), Placed(slots()))
     first = decide(job, said(0, Phase.STAGING, remarks=(MOUNTED,)), START)
-    assert [line.sentence for line in first.story] == ["node 0: input data is mounted"]
+    assert [line.sentence for line in first.events] == ["node 0: input data is mounted"]
     again = decide(first.job, said(0, Phase.STAGING, remarks=(MOUNTED,), serial=1), START)
     other = decide(again.job, said(1, Phase.STAGING, remarks=(MOUNTED, UNREAD)), START)
-    told = [line.sentence for line in (*again.story, *other.story) if line.sentence.startswith("node")]
+    told = [line.sentence for line in (*again.events, *other.events) if line.sentence.startswith("node")]
     assert told == ["node 1: input data: x can't be read"]
 
 
 def test_what_else_the_status_says_counts_all_the_same():
-    job = after(a_job(nodes=1), Granted(slots(1)))
+    job = after(a_job(nodes=1), Placed(slots(1)))
     found = decide(job, said(0, Phase.READY, remarks=(MOUNTED,)), START)
     assert found.job.state is State.RUNNING
-    assert found.story[0].sentence == "node 0: input data is mounted"
+    assert found.events[0].sentence == "node 0: input data is mounted"
 
 
 def test_a_new_attempt_tells_anew_and_an_old_one_nothing():
-    job = after(a_job(), Granted(slots()), said(0, Phase.STAGING, remarks=(MOUNTED,)))
+    job = after(a_job(), Placed(slots()), said(0, Phase.STAGING, remarks=(MOUNTED,)))
     assert job.remarks == ("input data",)
-    assert decide(job, said(0, Phase.STAGING, attempt=2, remarks=(UNREAD,)), START).story == ()
-    assert decide(job, said(0, Phase.STAGING, attempt=0, remarks=(UNREAD,)), START).story == ()
+    assert decide(job, said(0, Phase.STAGING, attempt=2, remarks=(UNREAD,)), START).events == ()
+    assert decide(job, said(0, Phase.STAGING, attempt=0, remarks=(UNREAD,)), START).events == ()

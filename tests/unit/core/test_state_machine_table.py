@@ -8,18 +8,18 @@ from hypothesis import strategies as st
 from drumbeat.core.lifecycle.events import (
     CancelRequested,
     Event,
+    GangObserved,
     GangRefused,
-    GangSeen,
-    Granted,
     JudgeDue,
     Loss,
     NeverFits,
     NodeDeparture,
     NodeLost,
+    NodesNotConnected,
+    Placed,
+    PlacementDeferred,
     RetryDue,
     TimeUp,
-    Unheard,
-    Waits,
 )
 from drumbeat.core.lifecycle.exit_code import exit_code
 from drumbeat.core.lifecycle.job import Job
@@ -77,7 +77,7 @@ def agent_said(
         ended(node * 2 + n, c, signal=9 if c is None else None, tail=PEER_GONE if c == 3 else "")
         for n, c in enumerate(codes)
     )
-    return said(node, phase, nth, attempt, exits=exits, error=error, lost=lost, is_taken=taken)
+    return said(node, phase, nth, attempt, exits=exits, error=error, lost=lost, is_preempted=taken)
 
 
 agent_events = st.builds(
@@ -87,11 +87,13 @@ agent_events = st.builds(
     st.sampled_from([False, False, False, True]),
 )  # fmt: skip
 other_events = st.one_of(
-    st.just(Granted(slots())),
-    st.builds(Waits, st.sampled_from([Reason.WAITING_FOR_SLOTS, Reason.WAITING_FOR_TURN]), st.just("waits")),
+    st.just(Placed(slots())),
+    st.builds(
+        PlacementDeferred, st.sampled_from([Reason.WAITING_FOR_SLOTS, Reason.WAITING_FOR_TURN]), st.just("waits")
+    ),
     st.just(NeverFits("never")),
-    st.builds(Unheard, st.integers(0, 2), st.text(min_size=1, max_size=5)),
-    st.builds(GangSeen, st.integers(0, 2), st.text(max_size=5), st.booleans()),
+    st.builds(NodesNotConnected, st.integers(0, 2), st.text(min_size=1, max_size=5)),
+    st.builds(GangObserved, st.integers(0, 2), st.text(max_size=5), st.booleans()),
     st.builds(GangRefused, st.integers(0, 2), st.just("refused")),
     st.builds(NodeDeparture, st.integers(0, 2), st.integers(0, NODES - 1), st.just("a reboot is scheduled")),
     st.builds(NodeLost, st.integers(0, 2), st.integers(0, NODES - 1), st.just("gone"), st.sampled_from(Loss)),
@@ -110,7 +112,7 @@ def test_random_event_orders_stay_on_the_table(events: list[Event], timeout_s: f
         check_step(job, decision.job)
         effects += len(decision.effects)
         assert decision.job.effects == effects
-        for entry in decision.story:
+        for entry in decision.events:
             assert entry.sentence, entry
         job = decision.job
 

@@ -55,7 +55,7 @@ class Life:
         decision = decide(self.job, event, NOW)
         self.job = decision.job
         self.effects += decision.effects
-        self.sentences += [line.sentence for line in decision.story]
+        self.sentences += [line.sentence for line in decision.events]
         return decision
 
     def look(self) -> Decision:
@@ -317,7 +317,7 @@ def test_sweep_that_has_ended_takes_word_of_its_outputs():
     assert not is_over(ended)
     done = decide(ended, OutputPublished(Published("model", "azureml://jobs/s_0", 1, 4, "swept:1")), NOW)
     assert is_over(done.job)
-    assert done.story[0].sentence == "output model: 1 file in azureml://jobs/s_0, known as azureml:swept:1"
+    assert done.events[0].sentence == "output model: 1 file in azureml://jobs/s_0, known as azureml:swept:1"
 
 
 @pytest.mark.parametrize(

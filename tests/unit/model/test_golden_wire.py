@@ -63,16 +63,16 @@ CLASSES: tuple[Any, ...] = (
     OutputManifest,
     # What lies in databases.
     job.Job,
-    events.StoryEntry,
+    events.JobEvent,
     events.StartGang,
     events.StopGang,
-    events.KeepStory,
+    events.KeepEvents,
     events.PublishOutputs,
     events.ProposeTrials,
     events.SubmitChild,
     events.CancelChild,
     events.SendNotice,
-    events.AgentSaid,
+    events.StatusReported,
     events.CancelRequested,
     events.ValueLogged,
     events.CheckpointSaved,
@@ -133,6 +133,9 @@ RENAMED: dict[str, Any] = {
     "Manifest": OutputManifest,
     "ErrandRequest": supervisor.NodeTaskRequest,
     "ErrandResult": supervisor.NodeTaskResult,
+    "StoryEntry": events.JobEvent,
+    "KeepStory": events.KeepEvents,
+    "AgentSaid": events.StatusReported,
 }
 """By the name that 0.2 has for it, today's class."""
 

@@ -143,7 +143,7 @@ def test_parent_of_a_child_that_waits_for_a_store_can_be_canceled(
 def test_database_that_is_away_is_not_written_into_the_story_of_the_parent(house: House, data: SigningStore):
     run_first(house, SWEEP, "p_0", data, AwayError("the database is starting"))
     until(lambda: bool([one for one in house.store.outbox() if one.tries]))
-    assert not any("the database" in line.sentence for line in house.store.story("p"))
+    assert not any("the database" in line.sentence for line in house.store.events("p"))
     data.trouble = None
     house.gang("p_1")
 

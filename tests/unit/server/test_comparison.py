@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from drumbeat.core.ledger_times import Save
-from drumbeat.core.lifecycle.events import StoryEntry
+from drumbeat.core.lifecycle.events import JobEvent
 from drumbeat.core.lifecycle.job import Job
 from drumbeat.model.metrics import Point, Series
 from drumbeat.model.states import Reason, State
@@ -23,11 +23,11 @@ from tests.unit.core.jobs import START, a_job, at
 pytestmark = pytest.mark.feature("M12")
 
 
-def entry(second: float, state: State, round_: int = 1) -> StoryEntry:
-    return StoryEntry(at(second), state, Reason.RANKS_RUNNING, "", 1, round_)
+def entry(second: float, state: State, round_: int = 1) -> JobEvent:
+    return JobEvent(at(second), state, Reason.RANKS_RUNNING, "", 1, round_)
 
 
-def lost_s(story: list[StoryEntry], *, saves: Sequence[Save] = ()) -> object:
+def lost_s(story: list[JobEvent], *, saves: Sequence[Save] = ()) -> object:
     job = replace(a_job(), started_at=START, ended_at=story[-1].at if story else None)
     view = compare([Compared(Record(job, 1, {}), story, (), saves)], at(99))
     return next(row.values[0] for row in view.outcomes if row.key == "lost_s")
@@ -54,7 +54,7 @@ def test_work_before_a_checkpoint_is_not_lost() -> None:
     "story",
     [[], [entry(0, State.QUEUED)], [entry(0, State.QUEUED), entry(5, State.RUNNING), entry(65, State.COMPLETED)]],
 )
-def test_job_without_a_failed_round_has_lost_nothing(story: list[StoryEntry]) -> None:
+def test_job_without_a_failed_round_has_lost_nothing(story: list[JobEvent]) -> None:
     assert lost_s(story) == 0
 
 

@@ -68,7 +68,7 @@ def test_job_that_waits_for_its_store_is_named_to_the_jobs_behind_it(house: Hous
     until(lambda: all(culprit in house.store.load(name).job.sentence for name in names[1:]))
     house.say("j0", 0, Phase.STAGING, detail="input train: 10.0 MB of 1.0 GB")
     house.say("j0", 0, Phase.STAGING, detail="input train: 10.0 MB of 1.0 GB; waits: nothing came for 30 s")
-    story = [line.sentence for line in house.store.story("j1") if culprit in line.sentence]
+    story = [line.sentence for line in house.store.events("j1") if culprit in line.sentence]
     assert len(story) == 1, "a store that comes and goes fills no story"
 
 

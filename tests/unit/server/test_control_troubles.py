@@ -50,7 +50,7 @@ def test_a_gang_that_finds_no_room_waits_and_says_so(house: House, monkeypatch: 
     house.gang("j")
     assert house.engine.fails == []
     said = "local could not be asked for nodes yet: the agents could not be started: No space left on device"
-    assert said in [one.sentence for one in house.store.story("j")]
+    assert said in [one.sentence for one in house.store.events("j")]
     assert house.store.load("j").job.failures == ()
 
 
@@ -83,7 +83,7 @@ def test_an_attempt_that_waits_for_the_one_before_it_to_end_says_so(house: House
         "local could not be asked for nodes yet: attempt 1 hasn't ended: process 7 of j.1 can't be killed"
     )
     until(lambda: [(one.tries > 1) for one in house.store.outbox()][:1] == [True])
-    assert [line.sentence for line in house.store.story(name)].count(job.sentence) == 1
+    assert [line.sentence for line in house.store.events(name)].count(job.sentence) == 1
     monkeypatch.undo()
     house.gang(name, 2)
 
@@ -109,9 +109,9 @@ def test_an_engine_that_has_not_looked_for_a_gang_yet_changes_nothing_of_its_job
     house.gang(name)
     until(lambda: (seen := house.store.load(name).job.observed) is not None and seen.word == "running")
     monkeypatch.setattr(house.engine, "observe", lambda _gang: Sighting("", waits=True))
-    before, story = house.store.load(name).job, house.store.story(name)
+    before, story = house.store.load(name).job, house.store.events(name)
     house.control.watch.look_after(before)
-    assert (house.store.load(name).job, house.store.story(name)) == (before, story)
+    assert (house.store.load(name).job, house.store.events(name)) == (before, story)
 
 
 def test_a_silent_node_is_given_up_after_lost_after(house: House):
@@ -146,7 +146,7 @@ def test_nodes_that_never_call_are_told_of_and_given_up(house: House, monkeypatc
     assert (record.job.attempt, record.job.reason) == (3, Reason.NODE_UNHEARD)
     assert record.job.sentence.startswith("the agent of node 0 has not called the server at http://127.0.0.1:1 in ")
     assert record.job.sentence.endswith("; it was so with 3 sets of nodes in a row")
-    told = [entry.sentence for entry in house.store.story(name) if entry.attempt == 1]
+    told = [entry.sentence for entry in house.store.events(name) if entry.attempt == 1]
     assert told.count("no agent of nodes 0, 1 has called the server at http://127.0.0.1:1 yet") == 1
 
 
@@ -336,7 +336,7 @@ def test_children_wait_for_a_compute_that_cannot_be_used_for_a_moment(
     until(lambda: UNUSABLE in house.store.load("p").job.sentence)
     assert house.store.load("p").job.sentence == says
     until(lambda: [one.tries for one in house.store.outbox()] == [2])
-    assert [line.sentence for line in house.store.story("p")].count(says) == 1
+    assert [line.sentence for line in house.store.events("p")].count(says) == 1
     monkeypatch.undo()
     house.control.engines.look()
     house.gang(second)

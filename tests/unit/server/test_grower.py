@@ -57,7 +57,7 @@ def test_a_job_takes_the_machine_that_was_started_for_it_after_its_checkpoint(to
     town.look()
     tick(town)
     assert town.job("e").growth == 3
-    story = town.control.store.story("e")
+    story = town.control.store.events("e")
     assert story[-1].sentence == "1 more node is free: the job grows from 2 to 3 nodes after its next checkpoint"
 
     town.control.loop.apply("e", CheckpointSaved(1, 1, 40))

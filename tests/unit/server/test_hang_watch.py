@@ -90,7 +90,7 @@ class Node:
     @property
     def hang_lines(self) -> list[str]:
         words = ("the job hangs", "the job may hang", "the ranks go on")
-        story = (entry.sentence for entry in self.store.story("j"))
+        story = (entry.sentence for entry in self.store.events("j"))
         return [next(word for word in words if word in line) for line in story if any(word in line for word in words)]
 
     def _answer(self, _job: str) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from drumbeat.core.lifecycle.events import KeepStory, PublishOutputs, StartGang, StopGang, Waits
+from drumbeat.core.lifecycle.events import KeepEvents, PlacementDeferred, PublishOutputs, StartGang, StopGang
 from drumbeat.core.lifecycle.output_publication import PATIENCE, PATIENT_TRIES, is_over
 from drumbeat.model.agent import AgentStatus, Phase, RankExit
 from drumbeat.model.api.requests import JobRequest
@@ -138,7 +138,7 @@ def test_replaced_server_steps_down_and_changes_nothing_more(house: House, tmp_p
     house.submit()
     house.clock.advance(20)
     successor = House(tmp_path, house)
-    waits = Waits(Reason.WAITING_FOR_SLOTS, "one is running")
+    waits = PlacementDeferred(Reason.WAITING_FOR_SLOTS, "one is running")
     for refused in (lambda: house.control.loop.apply("j", waits), house.control.loop.tick, house.control.loop.tick):
         with pytest.raises(StandbyError):
             refused()
@@ -258,7 +258,7 @@ def test_outputs_that_cant_be_noted_are_put_in_their_places_again_ever_later(
 ):
     house.run_to_end()
     house.carry_out(StopGang)
-    house.carry_out(KeepStory)
+    house.carry_out(KeepEvents)
     tries = list[float]()
 
     def full(*_: object) -> None:

@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from drumbeat.core.end_verdict import Verdict
-from drumbeat.core.lifecycle.events import Granted
+from drumbeat.core.lifecycle.events import Placed
 from drumbeat.core.lifecycle.job import Failure, Job
 from drumbeat.core.lifecycle.state_machine import decide
 from drumbeat.model.states import Reason
@@ -47,6 +47,6 @@ def test_job_in_back_off_is_not_in_the_queue():
 
 def test_wait_for_slots_is_counted_from_the_end_of_the_back_off():
     job, counts = replace(a_job(1, 1), failures=LOST), JobCounts()
-    counts.note(Applied(job, decide(job, Granted(slots(1)), at(119)).job, (), at(119), 0.0))
+    counts.note(Applied(job, decide(job, Placed(slots(1)), at(119)).job, (), at(119), 0.0))
     (_, total) = counts.waits.read()[job.plan.compute,]
     assert total == 4

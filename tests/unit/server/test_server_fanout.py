@@ -13,10 +13,10 @@ def opened() -> tuple[Fanout, Bus]:
     return fanout, bus
 
 
-def test_a_change_rings_the_bells_of_its_job_only() -> None:
+def test_change_notifies_the_signals_of_its_job_only() -> None:
     async def scene() -> tuple[bool, bool]:
         fanout, bus = opened()
-        with fanout.bell(JOB) as mine, fanout.bell(job_topic("b")) as other:
+        with fanout.signal(JOB) as mine, fanout.signal(job_topic("b")) as other:
             thread = threading.Thread(target=bus.publish, args=(JOB,))
             thread.start()
             rang = await mine.wait(5)
@@ -29,11 +29,11 @@ def test_a_change_rings_the_bells_of_its_job_only() -> None:
 def test_a_ring_before_the_wait_is_not_lost_and_counts_once() -> None:
     async def scene() -> list[bool]:
         fanout, bus = opened()
-        with fanout.bell(JOB) as bell:
+        with fanout.signal(JOB) as signal:
             for _ in range(100):
                 bus.publish(JOB)
             await asyncio.sleep(0)
-            return [await bell.wait(0.5), await bell.wait(0)]
+            return [await signal.wait(0.5), await signal.wait(0)]
 
     assert asyncio.run(scene()) == [True, False]
 
@@ -41,9 +41,9 @@ def test_a_ring_before_the_wait_is_not_lost_and_counts_once() -> None:
 def test_closing_sends_everybody_home_and_hears_no_more() -> None:
     async def scene() -> tuple[bool, bool, int]:
         fanout, bus = opened()
-        with fanout.bell(JOB) as bell:
+        with fanout.signal(JOB) as signal:
             fanout.close()
-            return await bell.wait(5), fanout.is_closing, len(bus._subscribers)
+            return await signal.wait(5), fanout.is_closing, len(bus._subscribers)
 
     assert asyncio.run(scene()) == (True, True, 0)
 
@@ -57,6 +57,6 @@ def test_what_is_heard_after_the_loop_is_gone_does_no_harm() -> None:
 
 def test_a_bell_that_is_put_down_is_forgotten() -> None:
     fanout = Fanout()
-    with fanout.bell(JOB), fanout.bell(JOB):
-        assert len(fanout._bells[JOB]) == 2
-    assert not fanout._bells
+    with fanout.signal(JOB), fanout.signal(JOB):
+        assert len(fanout._signals[JOB]) == 2
+    assert not fanout._signals

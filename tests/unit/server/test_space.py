@@ -98,7 +98,7 @@ def test_deleted_job_leaves_no_row_and_no_file_and_others_stay(house):
     assert folders(house) == {"b"}
     assert house.control.artifacts.snapshots() == []
     assert house.store.removals() == {}
-    assert house.store.story("b")
+    assert house.store.events("b")
 
 
 def test_deleting_again_is_the_same_success(house):
@@ -197,7 +197,7 @@ def test_prune_that_keeps_outputs_removes_logs_and_says_so_in_the_story(house):
     assert [one.path for one in house.control.jobs.files("a")] == [
         "outputs/default/model.bin", "plan.json", "story.jsonl",
     ]  # fmt: skip
-    assert house.store.story("a")[-1].sentence == "logs and checkpoints were removed by prune"
+    assert house.store.events("a")[-1].sentence == "logs and checkpoints were removed by prune"
     assert house.control.space.prune(NOW, keep_outputs=True, is_dry=False) == Freed()
 
 
@@ -250,7 +250,7 @@ def test_prune_that_keeps_outputs_goes_on_without_a_job_deleted_meanwhile(house)
         ("logs and checkpoints of job b", "this user may not write there")
     ]
     for name in trimmed:
-        assert house.store.story(name)[-1].sentence == "logs and checkpoints were removed by prune"
+        assert house.store.events(name)[-1].sentence == "logs and checkpoints were removed by prune"
 
 
 class UncountedOutputs(FolderArtifacts):

@@ -32,7 +32,7 @@ def test_classes_of_simulated_jobs_sum_to_their_wall_time():
             for name, record in sight.records.items():
                 end = record.job.ended_at
                 assert end is not None, f"seed {seed}: job {name} has not ended"
-                sums = ledger_times.by_class(ledger_times.stretches(sight.stories[name], end))
+                sums = ledger_times.by_class(ledger_times.stretches(sight.events[name], end))
                 assert sum(sums.values(), timedelta()) == end - record.job.submitted_at, f"seed {seed}: job {name}"
                 classes |= {one for one, length in sums.items() if length}
     assert classes >= {TimeClass.QUEUE, TimeClass.PROVISION, TimeClass.STAGE, TimeClass.TRAIN}

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from drumbeat.core.lifecycle import ending, state_machine
-from drumbeat.core.lifecycle.events import Decision, GangSeen, Granted
+from drumbeat.core.lifecycle.events import Decision, GangObserved, Placed
 from drumbeat.core.lifecycle.job import Job
 from drumbeat.core.scheduling import scheduler, slot_fitting
 from drumbeat.model.agent import Phase
@@ -139,7 +139,7 @@ def a_new_attempt_counts_as_seen(patch: pytest.MonkeyPatch) -> None:
 
     def remembering(job: Job, event: object, now: object) -> object:
         decided = decide(job, event, now)
-        if isinstance(event, Granted):
+        if isinstance(event, Placed):
             decided = replace(decided, job=replace(decided.job, observed=job.observed))
         return decided
 
@@ -160,7 +160,7 @@ def nobody_says_what_a_job_waits_for(patch: pytest.MonkeyPatch) -> None:
 
 
 def who_waits_is_told_what_another_needs(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(scheduler, "say_amount", lambda _need: "1 CPU slot")
+    patch.setattr(scheduler, "format_amount", lambda _need: "1 CPU slot")
 
 
 def who_waits_is_not_told(patch: pytest.MonkeyPatch) -> None:
@@ -171,7 +171,7 @@ def an_engine_that_is_away_is_not_told_of(patch: pytest.MonkeyPatch) -> None:
     decide = state_machine.decide
 
     def deaf(job: Job, event: object, now: object) -> object:
-        return Decision(job) if isinstance(event, GangSeen) and not event.is_asked else decide(job, event, now)
+        return Decision(job) if isinstance(event, GangObserved) and not event.is_asked else decide(job, event, now)
 
     patch.setattr("drumbeat.server.loop.loop.decide", deaf)
 

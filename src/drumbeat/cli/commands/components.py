@@ -11,7 +11,7 @@ import typer
 from drumbeat.cli.commands.jobs import AsJson
 from drumbeat.cli.commands.resource_family import resource_family, split_title, title_help
 from drumbeat.cli.terminal.connect import connect
-from drumbeat.cli.terminal.formatting import say_moment
+from drumbeat.cli.terminal.formatting import format_moment
 from drumbeat.cli.terminal.json_output import print_json
 from drumbeat.cli.terminal.screen import fill_table, heading, make_table, pairs, show
 from drumbeat.model.plurals import list_first
@@ -74,7 +74,7 @@ def render_component(one: ComponentView) -> Iterator[RenderableType]:
             ("type", one.type),
             ("name", one.display_name),
             ("about", one.description),
-            ("created", say_moment(one.created_at)),
+            ("created", format_moment(one.created_at)),
             ("reuse", "" if one.is_deterministic else "never: it is not deterministic"),
             ("command", str(one.document.get("command") or "")),
             ("steps", ", ".join(steps)),

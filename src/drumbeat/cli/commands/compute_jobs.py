@@ -11,11 +11,11 @@ import typer
 
 from drumbeat.cli.terminal.connect import connect
 from drumbeat.cli.terminal.failures import Exit
-from drumbeat.cli.terminal.formatting import say_size
+from drumbeat.cli.terminal.formatting import format_size
 from drumbeat.cli.terminal.help import AsJson
 from drumbeat.cli.terminal.json_output import print_json
 from drumbeat.cli.terminal.screen import cell, fill_table, heading, make_table, show
-from drumbeat.core.diagnosis.preflight import say_rate, say_time
+from drumbeat.core.diagnosis.preflight import format_rate, format_time
 from drumbeat.model.errors import RefusedError, UnknownNameError
 from drumbeat.model.plurals import counted
 from drumbeat.model.states import State
@@ -219,7 +219,7 @@ def _node(one: NodePreflightView) -> tuple[object, ...]:
         one.host,
         one.interface,
         f"{one.clock_ms:+} ms",
-        say_size(one.free_bytes) if one.free_bytes >= 0 else "",
+        format_size(one.free_bytes) if one.free_bytes >= 0 else "",
         f"{one.write_ms} ms" if one.write_ms >= 0 else "",
         one.gpus if one.gpus >= 0 else "",
         one.environment,
@@ -227,21 +227,21 @@ def _node(one: NodePreflightView) -> tuple[object, ...]:
 
 
 def _link(one: LinkView) -> tuple[object, ...]:
-    out_rate, in_rate = (say_rate(rate) if rate > 0 else "" for rate in (one.out_bits_per_s, one.in_bits_per_s))
+    out_rate, in_rate = (format_rate(rate) if rate > 0 else "" for rate in (one.out_bits_per_s, one.in_bits_per_s))
     return (
         one.node,
         one.peer,
         out_rate,
         in_rate,
-        say_time(one.round_trip_us) if one.round_trip_us > 0 else "",
+        format_time(one.round_trip_us) if one.round_trip_us > 0 else "",
         one.error,
     )
 
 
-def _matrix(result: PreflightView, say: Callable[[LinkView, bool], str]) -> RenderableType:
+def _matrix(result: PreflightView, format_link: Callable[[LinkView, bool], str]) -> RenderableType:
     """Returns the table of pairs. say: the text of a link, seen from the node that called or from its peer."""
-    cells = {(one.node, one.peer): say(one, True) for one in result.links}
-    cells |= {(one.peer, one.node): say(one, False) for one in result.links}
+    cells = {(one.node, one.peer): format_link(one, True) for one in result.links}
+    cells |= {(one.peer, one.node): format_link(one, False) for one in result.links}
     numbers = [one.node for one in result.nodes]
     table = make_table(">node", *(f">{number}" for number in numbers))
     rows = [(row, *("·" if row == column else cells.get((row, column), "") for column in numbers)) for row in numbers]
@@ -250,8 +250,8 @@ def _matrix(result: PreflightView, say: Callable[[LinkView, bool], str]) -> Rend
 
 def _rate(link: LinkView, is_caller: bool) -> str:
     rate = link.out_bits_per_s if is_caller else link.in_bits_per_s
-    return link.error or (say_rate(rate) if rate > 0 else "")
+    return link.error or (format_rate(rate) if rate > 0 else "")
 
 
 def _trip(link: LinkView, _is_caller: bool) -> str:
-    return link.error or (say_time(link.round_trip_us) if link.round_trip_us > 0 else "")
+    return link.error or (format_time(link.round_trip_us) if link.round_trip_us > 0 else "")

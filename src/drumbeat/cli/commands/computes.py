@@ -12,7 +12,7 @@ import typer
 
 from drumbeat.cli.commands.compute_jobs import Name, check, fill
 from drumbeat.cli.terminal.connect import connect
-from drumbeat.cli.terminal.formatting import count, say_ago, say_size
+from drumbeat.cli.terminal.formatting import count, format_ago, format_size
 from drumbeat.cli.terminal.help import AsJson, Yes, add_command, new_family
 from drumbeat.cli.terminal.json_output import print_json
 from drumbeat.cli.terminal.screen import cell, fill_table, heading, make_table, pairs, show
@@ -83,7 +83,7 @@ def create(
         made = connect().create_compute(file, sets=[*(sets or []), *([f"name={name}"] if name else [])])
     else:
         made = connect().create_compute(_described(name, type_, options, has_sets=bool(sets)))
-    print(say_made(made))
+    print(format_created(made))
 
 
 def _require_no_options(type_: str | None, options: dict[str, object]) -> None:
@@ -135,7 +135,7 @@ def scale(name: Name, fewest: Fewest = None, most: Most = None, idle_time: IdleT
     scaled = connect().scale_compute(
         name, min_instances=fewest, max_instances=most, idle_time_before_scale_down=idle_time
     )
-    print(say_scaled(scaled))
+    print(format_scaled(scaled))
 
 
 def delete(name: Name, _yes: Yes = False) -> None:
@@ -147,25 +147,25 @@ def delete(name: Name, _yes: Yes = False) -> None:
 STYLES = {"running": "cyan", "preparing": "yellow", "leaving": "yellow", "unusable": "red", "preempted": "red"}
 
 
-def say_made(compute: ComputeView) -> str:
+def format_created(compute: ComputeView) -> str:
     """What there is now, and how to use it."""
     cpus, gpus = sum(one.cpus for one in compute.machines), sum(len(one.gpus) for one in compute.machines)
     size = f"{count(len(compute.machines), 'machine')}, {count(cpus, 'CPU slot')}, {count(gpus, 'GPU')}"
     lines = [f"compute {compute.name} is there: {compute.engine}, {size}"]
-    lines += [f"  {line}" for line in say_troubles(compute)]
+    lines += [f"  {line}" for line in format_troubles(compute)]
     if starting := [one.name for one in compute.machines if one.state == NodeState.PREPARING]:
         lines.append(f"  starting: {', '.join(starting)}")
     lines += [f"  note: {remark}" for remark in compute.remarks]
     return "\n".join([*lines, f"  to run a job on it, write in the job's file: compute: {compute.name}"])
 
 
-def say_scaled(compute: ComputeView) -> str:
+def format_scaled(compute: ComputeView) -> str:
     """The numbers in effect, and what is otherwise than the compute's file has it."""
-    numbers = say_scale(compute.scale) if compute.scale else "not known yet"
+    numbers = format_scale(compute.scale) if compute.scale else "not known yet"
     return "\n".join([f"compute {compute.name}: {numbers}", *(f"  note: {remark}" for remark in compute.remarks)])
 
 
-def say_troubles(compute: ComputeView) -> Iterator[str]:
+def format_troubles(compute: ComputeView) -> Iterator[str]:
     """A line for the compute, or for each of its machines that can't be used."""
     if compute.trouble:
         yield f"compute {compute.name} can't be used: {compute.trouble}"
@@ -175,13 +175,13 @@ def say_troubles(compute: ComputeView) -> Iterator[str]:
             yield f"compute {compute.name}: {one.name} can't be used: {one.unusable}"
 
 
-def say_states(compute: ComputeView) -> str:
+def format_states(compute: ComputeView) -> str:
     """How many machines are in each state, like `2 idle, 1 off`."""
     states = Counter(str(one.state) for one in compute.machines)
     return ", ".join(f"{states[state]} {state}" for state in map(str, NodeState) if states[state])
 
 
-def say_scale(scale: Scale) -> str:
+def format_scale(scale: Scale) -> str:
     """The numbers by which machines come and go."""
     if scale.min_instances == scale.max_instances:
         return f"{scale.max_instances}, always"
@@ -195,10 +195,10 @@ def render_list(computes: list[ComputeView]) -> list[RenderableType]:
     """One row each, and below it what is wrong."""
     table = make_table("compute", "engine", ">machines", "states", ">CPU slots free", ">GPUs free", ">jobs waiting")
     rows = [
-        (one.name, one.engine, len(one.machines), say_states(one), _free_cpus(one), _free_gpus(one), one.waiting)
+        (one.name, one.engine, len(one.machines), format_states(one), _free_cpus(one), _free_gpus(one), one.waiting)
         for one in computes
     ]
-    troubles: list[Text] = [cell(line, "red") for one in computes for line in say_troubles(one)]
+    troubles: list[Text] = [cell(line, "red") for one in computes for line in format_troubles(one)]
     return [fill_table(table, rows), *([cell(""), *troubles] if troubles else [])]
 
 
@@ -208,7 +208,7 @@ def render_compute(compute: ComputeView) -> list[RenderableType]:
         ("compute", compute.name),
         ("engine", compute.engine),
         ("can't be used", cell(compute.trouble, "red") if compute.trouble else ""),
-        ("machines", say_scale(compute.scale) if compute.scale else ""),
+        ("machines", format_scale(compute.scale) if compute.scale else ""),
         ("tier", str(compute.scale.tier) if compute.scale and compute.scale.set_by else ""),
         ("CPU slots", f"{_free_cpus(compute)} free"),
         ("GPUs", f"{_free_gpus(compute)} free"),
@@ -225,10 +225,10 @@ def _machine_row(compute: ComputeView, one: Machine) -> tuple[object, ...]:
     held = [each for each in compute.held if each.machine == one.name]
     cpus = f"{sum(each.cpus for each in held)} of {one.cpus} held"
     gpus = f"{sum(len(each.gpus) for each in held)} of {len(one.gpus)} held" if one.gpus else ""
-    memory = say_size(one.memory_mib * 2**20) if one.memory_mib else ""
+    memory = format_size(one.memory_mib * 2**20) if one.memory_mib else ""
     jobs = ", ".join(sorted({each.job for each in held}))
     how = "; ".join(text for text in (one.word, one.why or one.unusable) if text)
-    since = say_ago(one.since, datetime.now(UTC)) if one.since else ""
+    since = format_ago(one.since, datetime.now(UTC)) if one.since else ""
     return one.name, cell(one.state, STYLES.get(one.state, "")), since, cpus, gpus, memory, jobs, how
 
 

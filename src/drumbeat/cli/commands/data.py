@@ -12,7 +12,7 @@ import typer
 from drumbeat.cli.commands.download import progress
 from drumbeat.cli.commands.jobs import AsJson
 from drumbeat.cli.terminal.connect import connect
-from drumbeat.cli.terminal.formatting import count, say_moment, say_size
+from drumbeat.cli.terminal.formatting import count, format_moment, format_size
 from drumbeat.cli.terminal.help import Yes, add_command, new_family
 from drumbeat.cli.terminal.json_output import print_json
 from drumbeat.cli.terminal.screen import cell, fill_table, heading, make_table, pairs, show
@@ -80,7 +80,7 @@ def create(
                 made = server.create_data(described, seen=seen, told=_note)
             except SpecError as error:
                 raise with_options(error) from None
-    print(say_data(made))
+    print(format_data(made))
 
 
 def _note(sentence: str) -> None:
@@ -145,7 +145,7 @@ def upload(local: Annotated[Path, typer.Argument(metavar="PATH", help="A local f
     """Upload a folder or a file to a folder of a store. Skips files that the store already has."""
     with progress() as seen:
         moved = connect().upload_data(local, uri, seen=seen, told=_note)
-    print(say_moved(moved, f"in {moved.uri}"))
+    print(format_transfer(moved, f"in {moved.uri}"))
 
 
 def download(
@@ -155,7 +155,7 @@ def download(
     """Download the files at a URL into a local folder. Skips files that are already in it."""
     with progress() as seen:
         moved = connect().download_data(uri, local, seen=seen)
-    print(say_moved(moved, f"in {local.resolve()}"))
+    print(format_transfer(moved, f"in {local.resolve()}"))
 
 
 def _named(reference: str) -> tuple[str, str]:
@@ -176,12 +176,12 @@ def _named(reference: str) -> tuple[str, str]:
 
 
 # --- data -----------------------------------------------------------------------------------------------------------
-def say_data(made: DataView) -> str:
+def format_data(made: DataView) -> str:
     """Which version it is, and how to use it."""
     title = f"{made.name}:{made.version}"
     return "\n".join(
         [
-            f"data {title} is there: {made.kind}, {count(made.files, 'file')}, {say_size(made.size)}",
+            f"data {title} is there: {made.kind}, {count(made.files, 'file')}, {format_size(made.size)}",
             f"  in {make_safe(made.uri)}",
             *([f"  version {made.same_as} has the same content"] if made.same_as else []),
             f"  to use it, write in the job's file: path: azureml:{title}",
@@ -196,8 +196,8 @@ def data_table(versions: list[DataView]) -> Table:
             f"{one.name}:{one.version}",
             one.kind,
             one.files,
-            say_size(one.size),
-            say_moment(one.created_at),
+            format_size(one.size),
+            format_moment(one.created_at),
             one.made_by,
             make_safe(one.uri),
         )
@@ -213,8 +213,8 @@ def render_data(one: DataView) -> list[RenderableType]:
         ("type", one.kind),
         ("description", one.description),
         ("where", make_safe(one.uri)),
-        ("content", f"{count(one.files, 'file')}, {say_size(one.size)}, {one.digest[:12]}"),
-        ("made", say_moment(one.created_at)),
+        ("content", f"{count(one.files, 'file')}, {format_size(one.size)}, {one.digest[:12]}"),
+        ("made", format_moment(one.created_at)),
         ("by job", one.made_by),
         ("tags", ", ".join(f"{key}={value}" for key, value in one.tags.items())),
     ]
@@ -227,7 +227,7 @@ def render_data(one: DataView) -> list[RenderableType]:
 # --- files ----------------------------------------------------------------------------------------------------------
 def entry_table(entries: list[EntryView]) -> Table:
     """One row for each file and folder."""
-    rows = [(make_safe(_as_listed(one)), "" if one.is_folder else say_size(one.size)) for one in entries]
+    rows = [(make_safe(_as_listed(one)), "" if one.is_folder else format_size(one.size)) for one in entries]
     return fill_table(make_table("name", ">size"), rows)
 
 
@@ -235,11 +235,11 @@ def _as_listed(one: EntryView) -> str:
     return f"{one.path.rstrip('/')}/" if one.is_folder else one.path
 
 
-def say_moved(moved: Transfer, where: str) -> str:
+def format_transfer(moved: Transfer, where: str) -> str:
     """What went over the line, and what needn't."""
     kept = moved.files - moved.moved
     already = f"; {count(kept, 'file')} there already" if kept else ""
-    return f"{count(moved.moved, 'file')} copied{already}; {say_size(moved.size)} in all, {make_safe(where)}"
+    return f"{count(moved.moved, 'file')} copied{already}; {format_size(moved.size)} in all, {make_safe(where)}"
 
 
 for title, command, example in (

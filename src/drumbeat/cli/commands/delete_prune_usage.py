@@ -12,7 +12,7 @@ import typer
 from drumbeat.cli.terminal.age import parse_age
 from drumbeat.cli.terminal.connect import connect
 from drumbeat.cli.terminal.failures import Exit
-from drumbeat.cli.terminal.formatting import count, say_duration, say_moment, say_size
+from drumbeat.cli.terminal.formatting import count, format_duration, format_moment, format_size
 from drumbeat.cli.terminal.help import AsJson
 from drumbeat.cli.terminal.job_names import find_job
 from drumbeat.cli.terminal.json_output import print_json
@@ -148,8 +148,8 @@ def _named(names: Sequence[str]) -> str:
 
 def _counted(freed: Freed) -> str:
     checkpoints = sum(one.parts.get("checkpoints", 0) for one in freed.items)
-    share = f", of which {say_size(checkpoints)} are checkpoints" if checkpoints else ""
-    return f"{count(len(freed.items), 'thing')}, {say_size(freed.total)}{share}"
+    share = f", of which {format_size(checkpoints)} are checkpoints" if checkpoints else ""
+    return f"{count(len(freed.items), 'thing')}, {format_size(freed.total)}{share}"
 
 
 def _show(freed: Freed, *, as_json: bool) -> None:
@@ -172,27 +172,27 @@ def render_usage(usage: Usage, limit: int) -> Iterator[RenderableType]:
     """The biggest things, then the sums."""
     table = make_table(">size", "kind", "name", "used", "about")
     rows = [
-        (say_size(one.size), one.kind, _name(one), say_moment(one.used_at) if one.used_at else "", _about(one))
+        (format_size(one.size), one.kind, _name(one), format_moment(one.used_at) if one.used_at else "", _about(one))
         for one in usage.items[:limit]
     ]
     yield fill_table(table, rows)
     if rest := usage.items[limit:]:
-        yield heading(f"and {count(len(rest), 'smaller thing')}: {say_size(sum(one.size for one in rest))}")
+        yield heading(f"and {count(len(rest), 'smaller thing')}: {format_size(sum(one.size for one in rest))}")
     yield heading("totals")
-    totals = [(kind, say_size(size)) for kind, size in usage.totals.items()]
-    retain = f"{say_duration(timedelta(seconds=usage.retain_s))} after their end" if usage.retain_s else "never"
-    free = [("free", say_size(usage.free))] if usage.free else []
-    yield pairs([*totals, ("total", say_size(usage.total)), *free, ("jobs are deleted", retain)])
+    totals = [(kind, format_size(size)) for kind, size in usage.totals.items()]
+    retain = f"{format_duration(timedelta(seconds=usage.retain_s))} after their end" if usage.retain_s else "never"
+    free = [("free", format_size(usage.free))] if usage.free else []
+    yield pairs([*totals, ("total", format_size(usage.total)), *free, ("jobs are deleted", retain)])
 
 
 def freed_lines(freed: Freed) -> Iterator[str]:
     """A line for each thing that went or would go, one for each that stays, and the sum."""
     verb = "would delete" if freed.is_dry else "deleted"
     for one in freed.items:
-        yield f"{verb} {one.kind} {_name(one)} ({say_size(one.size)}{f', {one.note}' if one.note else ''})"
+        yield f"{verb} {one.kind} {_name(one)} ({format_size(one.size)}{f', {one.note}' if one.note else ''})"
     for kept in freed.kept:
         yield f"kept {kept.what}: {kept.why}{f'. {kept.fix}' if kept.fix else ''}"
-    yield f"{'would free' if freed.is_dry else 'freed'} {say_size(freed.total)}"
+    yield f"{'would free' if freed.is_dry else 'freed'} {format_size(freed.total)}"
 
 
 def _name(one: SpaceItem) -> str:
@@ -201,5 +201,5 @@ def _name(one: SpaceItem) -> str:
 
 
 def _about(one: SpaceItem) -> str:
-    parts = ", ".join(f"{name} {say_size(size)}" for name, size in one.parts.items() if size)
+    parts = ", ".join(f"{name} {format_size(size)}" for name, size in one.parts.items() if size)
     return "; ".join(part for part in (one.note, parts) if part)

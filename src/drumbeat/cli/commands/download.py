@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from drumbeat.cli.terminal.connect import connect
-from drumbeat.cli.terminal.formatting import count, say_size
+from drumbeat.cli.terminal.formatting import count, format_size
 from drumbeat.cli.terminal.help import Job
 from drumbeat.cli.terminal.job_names import find_job
 from drumbeat.model.api.jobs import FileView
@@ -42,7 +42,7 @@ def download(
     files = choose_files(all_files, output=outputs, is_logs=logs)
     folder = to or Path(name)
     fetch(client, name, files, folder)
-    print(f"{count(len(files), 'file')}, {say_size(sum(file.size for file in files))}, in {folder.resolve()}")
+    print(f"{count(len(files), 'file')}, {format_size(sum(file.size for file in files))}, in {folder.resolve()}")
 
 
 def outputs_of(files: list[FileView]) -> list[str]:

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from drumbeat.cli.commands.jobs import AsJson
-from drumbeat.cli.commands.plan_tables import say_content
+from drumbeat.cli.commands.plan_tables import format_content
 from drumbeat.cli.commands.run import submit
 from drumbeat.cli.terminal.connect import connect
-from drumbeat.cli.terminal.formatting import say_moment
+from drumbeat.cli.terminal.formatting import format_moment
 from drumbeat.cli.terminal.help import Yes, add_command, new_family
 from drumbeat.cli.terminal.json_output import print_json
 from drumbeat.cli.terminal.screen import cell, fill_table, heading, make_table, pairs, show
@@ -67,7 +67,7 @@ def create(
         made = connect().create_environment(file, sets=[*(sets or []), *([f"name={name}"] if name else [])])
     else:
         made = connect().create_environment(_described(name, requirements, conda, has_sets=bool(sets)))
-    print(say_made(made))
+    print(format_created(made))
 
 
 def _require_no_others(requirements: Path | None, conda: Path | None) -> None:
@@ -205,7 +205,7 @@ def _named(title: str) -> tuple[str, str]:
 def _content(one: EnvironmentView) -> str:
     if dockerfile := _dockerfile(one):
         return f"built from {dockerfile}"
-    return f"image {one.image}" if one.image else say_content(one.python)
+    return f"image {one.image}" if one.image else format_content(one.python)
 
 
 def _dockerfile(one: EnvironmentView) -> str:
@@ -213,7 +213,7 @@ def _dockerfile(one: EnvironmentView) -> str:
     return str(one.document.get("dockerfile") or "") if one.image else ""
 
 
-def say_made(one: EnvironmentView) -> str:
+def format_created(one: EnvironmentView) -> str:
     """What there is now, and how to use it."""
     lines = [f"environment {one.title} is there: {make_safe(_content(one))}"]
     lines += [f"  note: {make_safe(note)}" for note in one.notes]
@@ -230,7 +230,7 @@ def render_list(environments: list[EnvironmentView]) -> Iterator[RenderableType]
             one.title,
             _content(one),
             one.python.key[:12] if one.python else "",
-            say_moment(one.created_at) if one.created_at else "",
+            format_moment(one.created_at) if one.created_at else "",
             len(one.jobs),
         )
         for one in environments
@@ -245,7 +245,7 @@ def render_curated(environments: list[EnvironmentView]) -> Iterator[RenderableTy
     """What drumbeat brings, and which names mean it."""
     table = make_table("environment", "means it too, with AzureML- in front or not", "made of", "what it is")
     yield fill_table(
-        table, [(one.name, ", ".join(one.means), say_content(one.python), one.about) for one in environments]
+        table, [(one.name, ", ".join(one.means), format_content(one.python), one.about) for one in environments]
     )
     yield cell("Yours comes first: an environment or an alias of the same name. Any version of these names is taken.")
 
@@ -258,7 +258,7 @@ def render_environment(one: EnvironmentView) -> Iterator[RenderableType]:
             ("environment", one.title),
             ("what it is", one.about),
             ("curated", f"means {', '.join(one.means)}, with AzureML- in front or not" if one.curated else ""),
-            ("since", say_moment(one.created_at) if one.created_at else ""),
+            ("since", format_moment(one.created_at) if one.created_at else ""),
             ("image", one.image),
             ("Python", (python.python or "any") if python else ""),
             ("key", python.key if python else ""),

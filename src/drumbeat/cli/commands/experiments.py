@@ -9,7 +9,7 @@ import typer
 
 from drumbeat.cli.commands.jobs import job_table
 from drumbeat.cli.terminal.connect import connect
-from drumbeat.cli.terminal.formatting import say_ago, say_moment
+from drumbeat.cli.terminal.formatting import format_ago, format_moment
 from drumbeat.cli.terminal.help import AsJson, add_command, new_family
 from drumbeat.cli.terminal.json_output import print_json
 from drumbeat.cli.terminal.screen import fill_table, make_console, make_table, pairs, show
@@ -76,8 +76,8 @@ def experiment_table(experiments: Iterable[ExperimentView], now: datetime) -> Ta
         (
             one.name + (" (archived)" if one.archived else ""),
             one.jobs,
-            say_ago(one.latest_at, now) if one.latest_at else "",
-            say_ago(one.created_at, now),
+            format_ago(one.latest_at, now) if one.latest_at else "",
+            format_ago(one.created_at, now),
         )
         for one in experiments
     ]
@@ -93,8 +93,8 @@ def experiment_pairs(one: ExperimentView) -> Table:
             ("earlier names", ", ".join(earlier)),
             ("id in MLflow", one.id),
             ("jobs", one.jobs),
-            ("created", say_moment(one.created_at)),
-            ("latest job", say_moment(one.latest_at) if one.latest_at else ""),
+            ("created", format_moment(one.created_at)),
+            ("latest job", format_moment(one.latest_at) if one.latest_at else ""),
             ("tags", ", ".join(f"{key}={value}" for key, value in one.tags.items())),
         ]
     )

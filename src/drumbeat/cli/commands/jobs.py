@@ -11,7 +11,14 @@ import typer
 from drumbeat.cli.commands.metrics import render_results
 from drumbeat.cli.terminal.connect import connect
 from drumbeat.cli.terminal.failures import Exit
-from drumbeat.cli.terminal.formatting import say_ago, say_duration, say_launch, say_metric, say_moment, say_result
+from drumbeat.cli.terminal.formatting import (
+    format_ago,
+    format_duration,
+    format_launch,
+    format_metric,
+    format_moment,
+    format_result,
+)
 from drumbeat.cli.terminal.help import AsJson, Job
 from drumbeat.cli.terminal.job_names import find_job
 from drumbeat.cli.terminal.json_output import print_json
@@ -29,7 +36,7 @@ from drumbeat.cli.terminal.screen import (
 )
 from drumbeat.cli.terminal.untrusted_text import make_safe, safe_lines
 from drumbeat.model.errors import AwayError, UnreachableError
-from drumbeat.model.mesh import say_mesh, say_place
+from drumbeat.model.mesh import format_mesh, format_place
 from drumbeat.model.metrics import SYSTEM
 from drumbeat.model.states import JobKind, Reason, State
 
@@ -119,7 +126,7 @@ def cancel(
     print(f"{name}: {canceled.state}; {make_safe(canceled.progress)}")
     if wait_:
         ended = client.wait(name)
-        print(_say_end(ended) if ended else f"{name}: not ended")
+        print(_format_end(ended) if ended else f"{name}: not ended")
 
 
 def wait(
@@ -135,20 +142,20 @@ def wait(
     job_view = find_job(client, job)
     ended = client.wait(job_view.name, timeout)
     if ended is None:
-        print(f"{job_view.name}: isn't over after {timeout:g} s{_say_doing(client, job_view.name)}")
+        print(f"{job_view.name}: isn't over after {timeout:g} s{_format_activity(client, job_view.name)}")
         raise typer.Exit(Exit.TIMEOUT)
-    print(_say_end(ended))
+    print(_format_end(ended))
     raise typer.Exit(exit_code_of(ended))
 
 
-def _say_doing(client: Client, name: str) -> str:
+def _format_activity(client: Client, name: str) -> str:
     try:
         return f": {make_safe(client.get(name).progress)}"
     except (UnreachableError, AwayError) as error:
         return f", as far as is known: {make_safe(error.what)}"
 
 
-def _say_end(ended: JobView) -> str:
+def _format_end(ended: JobView) -> str:
     return make_safe("; ".join([f"{ended.name}: {ended.state}", *(one.notice for one in ended.outputs if one.notice)]))
 
 
@@ -194,9 +201,9 @@ def job_table(jobs: Iterable[JobView], now: datetime, width: int) -> Table:
             job.person,
             job.experiment,
             _ranks(job),
-            say_ago(job.submitted_at, now),
-            say_duration((job.ended_at or now) - job.started_at) if job.started_at else "",
-            say_result(job),
+            format_ago(job.submitted_at, now),
+            format_duration((job.ended_at or now) - job.started_at) if job.started_at else "",
+            format_result(job),
             job.verdict.sentence if job.verdict and job.state == State.FAILED else job.progress,
         )
         for job in shown
@@ -223,7 +230,7 @@ def render_job(
     yield from _verdict(job)
     if len(job.failures) > 1 or (job.failures and job.state != State.FAILED):
         yield heading("Rounds that failed")
-        rows = [(f"{one.attempt}.{one.round}", say_moment(one.at), one.verdict.sentence) for one in job.failures]
+        rows = [(f"{one.attempt}.{one.round}", format_moment(one.at), one.verdict.sentence) for one in job.failures]
         yield fill_table(make_table(">round", "when", "why"), rows)
     if job.command:
         yield heading("Command")
@@ -237,7 +244,7 @@ def render_job(
     yield from graph
     yield heading("Story")
     rows = [
-        (say_moment(e.at), f"+{say_duration(e.at - job.submitted_at)}", state_cell(e.state), e.sentence)
+        (format_moment(e.at), f"+{format_duration(e.at - job.submitted_at)}", state_cell(e.state), e.sentence)
         for e in job.story
     ]
     yield fill_table(make_table("when", ">after", "state", "what happened"), rows)
@@ -257,16 +264,16 @@ def _facts(job: JobView) -> list[tuple[str, object]]:
         ("type", job.type if job.type != JobKind.COMMAND else ""),
         ("part of", job.parent),
         ("shape", _shape(job)),
-        ("mesh", say_mesh(job.mesh)),
+        ("mesh", format_mesh(job.mesh)),
         ("nodes", job.elastic or ""),
-        ("metric", f"{say_metric(job.primary)} at step {job.primary.step:,}" if job.primary else ""),
-        ("best trial", f"{job.best_trial.job}: {say_result(job)}" if job.best_trial else ""),
+        ("metric", f"{format_metric(job.primary)} at step {job.primary.step:,}" if job.primary else ""),
+        ("best trial", f"{job.best_trial.job}: {format_result(job)}" if job.best_trial else ""),
         ("compute", job.compute),
         ("environment", job.environment),
         ("priority", job.priority or ""),
         ("tags", ", ".join(f"{name}={value}" for name, value in job.tags.items())),
         ("code", _commit(job)),
-        *((title, say_moment(at)) for title, at in _moments(job) if at is not None),
+        *((title, format_moment(at)) for title, at in _moments(job) if at is not None),
         ("exit code", job.exit_code),
     ]
 
@@ -274,7 +281,7 @@ def _facts(job: JobView) -> list[tuple[str, object]]:
 def _shape(job: JobView) -> str:
     if job.type != JobKind.COMMAND:
         return ""
-    return say_launch(job.launcher, job.node_count, job.processes_per_node, job.world_size)
+    return format_launch(job.launcher, job.node_count, job.processes_per_node, job.world_size)
 
 
 def _commit(job: JobView) -> str:
@@ -294,7 +301,7 @@ def _engines_word(job: JobView) -> str:
     """Of a job that has ended the last word is of the past, and misleads."""
     if job.observed is None or job.has_ended:
         return ""
-    return f"{job.observed.word}, seen {say_moment(job.observed.at)}"
+    return f"{job.observed.word}, seen {format_moment(job.observed.at)}"
 
 
 def _moments(job: JobView) -> list[tuple[str, datetime | None]]:
@@ -331,7 +338,7 @@ def _mesh(job: JobView) -> Iterator[RenderableType]:
         return
     shown = range(min(job.world_size, MESH_RANKS_SHOWN))
     yield heading("Places of the ranks in the mesh")
-    rows = [(rank // job.processes_per_node, rank, say_place(job.mesh, rank)) for rank in shown]
+    rows = [(rank // job.processes_per_node, rank, format_place(job.mesh, rank)) for rank in shown]
     yield fill_table(make_table(">node", ">rank", "place"), rows)
     if job.world_size > len(shown):
         yield cell(f"  … and {job.world_size - len(shown):,} more; drumbeat plan FILE --full lists all", "dim")
@@ -346,11 +353,11 @@ def _services(job: JobView) -> Iterator[RenderableType]:
     """The services, and how each is reached."""
     if job.services:
         yield heading("Services")
-        rows = [(one.name, one.type, one.node, say_service(one, job), _reach(one, job)) for one in job.services]
+        rows = [(one.name, one.type, one.node, format_service(one, job), _reach(one, job)) for one in job.services]
         yield fill_table(make_table("service", "type", ">node", "state", "how to reach it"), rows)
 
 
-def say_service(one: ServiceView, job: JobView) -> str:
+def format_service(one: ServiceView, job: JobView) -> str:
     """How a service is: `running`, why it isn't, or that it isn't yet."""
     if one.is_running:
         return "running"
@@ -368,12 +375,12 @@ def _exits(job: JobView) -> Iterator[RenderableType]:
     exits = sorted(((one.at, node.node, one) for node in job.nodes for one in node.exits), key=lambda row: row[:2])
     if exits:
         first = exits[0][0]
-        rows = [(one.rank, node, say_exit(one), f"+{at - first:.2f}s") for at, node, one in exits]
+        rows = [(one.rank, node, format_exit(one), f"+{at - first:.2f}s") for at, node, one in exits]
         yield heading("Ends of the ranks, earliest first")
         yield fill_table(make_table(">rank", ">node", "ended with", ">after the first"), rows)
 
 
-def say_exit(one: ExitView) -> str:
+def format_exit(one: ExitView) -> str:
     """`exit code 1`, `SIGKILL`."""
     if one.signal is None:
         return f"exit code {one.code}"

@@ -9,7 +9,7 @@ import typer
 
 from drumbeat.cli.terminal.age import parse_age
 from drumbeat.cli.terminal.connect import connect
-from drumbeat.cli.terminal.formatting import say_duration
+from drumbeat.cli.terminal.formatting import format_duration
 from drumbeat.cli.terminal.job_names import find_job
 from drumbeat.cli.terminal.json_output import print_json
 from drumbeat.cli.terminal.screen import cell, fitted, make_console, show
@@ -62,10 +62,10 @@ def ledger_table(view: LedgerView, width: int) -> Table:
 
 
 def _cells(row: LedgerRow, shown: list[TimeClass]) -> list[object]:
-    lengths = [_say(row.seconds.get(one, 0.0)) for one in shown]
+    lengths = [_format(row.seconds.get(one, 0.0)) for one in shown]
     most = max(shown, key=row.share, default=TimeClass.TRAIN)
-    return [row.name, _say(row.wall_s), *lengths, f"{most} {row.share(most):.0%}"]
+    return [row.name, _format(row.wall_s), *lengths, f"{most} {row.share(most):.0%}"]
 
 
-def _say(seconds: float) -> str:
-    return say_duration(timedelta(seconds=seconds)) if seconds else ""
+def _format(seconds: float) -> str:
+    return format_duration(timedelta(seconds=seconds)) if seconds else ""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from drumbeat.cli.terminal.connect import connect
-from drumbeat.cli.terminal.formatting import count, say_value
+from drumbeat.cli.terminal.formatting import count, format_value
 from drumbeat.cli.terminal.help import AsJson, Job
 from drumbeat.cli.terminal.job_names import find_job
 from drumbeat.cli.terminal.json_output import print_json
@@ -185,8 +185,8 @@ def render_results(series: Sequence[SeriesView], curves: Sequence[CurveView]) ->
     yield heading("Results")
     table = make_table("metric", ">last", ">step", ">lowest", ">highest", "curve")
     rows = [
-        (one.name, say_value(one.last.value), one.last.step, _value_and_step(one.min)[0], _value_and_step(one.max)[0],
-         lines.get(one.name, ""))
+        (one.name, format_value(one.last.value), one.last.step, _value_and_step(one.min)[0],
+         _value_and_step(one.max)[0], lines.get(one.name, ""))
         for one in series
     ]  # fmt: skip
     yield fill_table(table, rows)
@@ -206,7 +206,7 @@ def render_comparison(compared: ComparisonView) -> Iterator[RenderableType]:
 def _series(one: SeriesView) -> tuple[object, ...]:
     return (
         one.name,
-        say_value(one.last.value),
+        format_value(one.last.value),
         one.last.step,
         *_value_and_step(one.min),
         *_value_and_step(one.max),
@@ -216,7 +216,7 @@ def _series(one: SeriesView) -> tuple[object, ...]:
 
 
 def _value_and_step(point: PointView | None) -> tuple[object, object]:
-    return (say_value(point.value), point.step) if point else ("", "")
+    return (format_value(point.value), point.step) if point else ("", "")
 
 
 def _not_shown(logged: MetricsView, shown: Sequence[SeriesView]) -> str:
@@ -243,7 +243,7 @@ def _compared(jobs: Sequence[str], rows: Sequence[ComparedRow]) -> Table:
 
 def _value(value: Any) -> str:
     if isinstance(value, float):
-        return say_value(value)
+        return format_value(value)
     return "–" if value is None else str(value)
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from itertools import groupby
 from typing import TYPE_CHECKING, TypeVar
 
-from drumbeat.cli.terminal.formatting import count, say_launch
+from drumbeat.cli.terminal.formatting import count, format_launch
 from drumbeat.cli.terminal.screen import cell, fill_table, fitted, heading, indented, make_table, pairs, state_cell
-from drumbeat.model.mesh import say_mesh, say_place
+from drumbeat.model.mesh import format_mesh, format_place
 from drumbeat.model.states import JobKind
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def _steps(preview: PreviewView) -> Iterator[RenderableType]:
     """The graph, then a table for each kind of step."""
     yield cell(f"{preview.parent} would run {count(len(preview.steps), 'step')}; nothing has been started.")
     yield heading("Graph")
-    graph = [(say_branch(one.name, level), one.type, ", ".join(one.after)) for one, level in tree_of(preview.steps)]
+    graph = [(format_branch(one.name, level), one.type, ", ".join(one.after)) for one, level in tree_of(preview.steps)]
     yield fill_table(make_table("step", "kind", "takes from"), graph)
     commands = [one for one in preview.steps if not one.sweep]
     if commands:
@@ -94,7 +94,7 @@ def _steps(preview: PreviewView) -> Iterator[RenderableType]:
 
 
 def _step_launch(step: StepPreview) -> str:
-    return say_launch(step.launcher, step.nodes, step.processes_per_node, step.world_size)
+    return format_launch(step.launcher, step.nodes, step.processes_per_node, step.world_size)
 
 
 def _hint(what: str) -> RenderableType:
@@ -125,7 +125,7 @@ def _facts(plan: Plan) -> list[tuple[str, object]]:
         ("container", plan.container.image if plan.container else "none"),
         ("registries", _registries(plan)),
         ("devices", f"{plan.gpus_per_node} GPUs per node" if plan.gpus_per_node else "no GPUs"),
-        ("mesh", say_mesh(plan.mesh)),
+        ("mesh", format_mesh(plan.mesh)),
         ("nodes", plan.elastic or ""),
         ("outputs", ", ".join(output.name for output in plan.outputs)),
         ("services", ", ".join(_service(one) for one in plan.services)),
@@ -144,7 +144,7 @@ def _made_of(plan: RankRuntime) -> str:
     if plan.python is None:
         return f"nothing is made: {'what the image has' if plan.container else 'the interpreter that is there'}"
     where = f", written in {plan.python.source}" if plan.python.source else ""
-    return f"{say_content(plan.python)}; key {plan.python.key[:12]}{where}"
+    return f"{format_content(plan.python)}; key {plan.python.key[:12]}{where}"
 
 
 def _built(build: ImageBuild) -> str:
@@ -168,7 +168,7 @@ def _prepared(preview: PreviewView) -> Iterator[RenderableType]:
 
 
 def _launch(plan: RankTable) -> str:
-    return say_launch(plan.launcher, plan.nodes, plan.processes_per_node, plan.world_size)
+    return format_launch(plan.launcher, plan.nodes, plan.processes_per_node, plan.world_size)
 
 
 def _rank_table(preview: PreviewView, *, full: bool) -> Iterator[RenderableType]:
@@ -186,7 +186,7 @@ def _rank_table(preview: PreviewView, *, full: bool) -> Iterator[RenderableType]
 
 
 def _place(mesh: Mapping[str, int], rank: int) -> Sequence[str]:
-    return [say_place(mesh, rank)] if mesh else []
+    return [format_place(mesh, rank)] if mesh else []
 
 
 def _notes(preview: PreviewView) -> Iterator[RenderableType]:
@@ -324,7 +324,7 @@ def render_pipeline(pipeline: PipelineView, width: int) -> Iterator[RenderableTy
     yield heading("Steps")
     rows = [
         (
-            say_branch(step.name, level),
+            format_branch(step.name, level),
             _state(step),
             ", ".join(step.after),
             step.reused or (step.job if step.state else ""),
@@ -340,7 +340,7 @@ def render_pipeline(pipeline: PipelineView, width: int) -> Iterator[RenderableTy
         yield fill_table(make_table("output", "given by", "job"), found)
 
 
-def say_branch(name: str, level: int) -> str:
+def format_branch(name: str, level: int) -> str:
     """A step's name, as deep as it is in the tree."""
     return f"{'  ' * level}{'└ ' if level else ''}{name}"
 
@@ -376,7 +376,7 @@ def _why(step: StepView) -> str:
     return f"{kind}{step.sentence}"
 
 
-def say_content(made: PythonEnvironment | None) -> str:
+def format_content(made: PythonEnvironment | None) -> str:
     """`3 packages with pip, 1 with conda, horovod from source, Python 3.11`."""
     if made is None:
         return ""

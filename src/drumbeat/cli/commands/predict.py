@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from drumbeat.cli.job_options.file_or_command import RequestedJob
 from drumbeat.cli.job_options.options import PredictionOptions
-from drumbeat.cli.terminal.formatting import say_size
+from drumbeat.cli.terminal.formatting import format_size
 from drumbeat.cli.terminal.json_output import print_json
 from drumbeat.cli.terminal.screen import cell, fill_table, heading, make_table, pairs, show
-from drumbeat.core.diagnosis.preflight import say_rate, say_time
+from drumbeat.core.diagnosis.preflight import format_rate, format_time
 from drumbeat.core.measured_steps import SentSample, StepPoint, sent_per_step, settled, step_s
 from drumbeat.core.prediction import (
     TCP_SHARE,
@@ -23,12 +23,12 @@ from drumbeat.core.prediction import (
     Prediction,
     StepProfile,
     calibrated,
+    describe_limit,
     largest_efficient,
     parse_network,
     parse_size,
     parse_time,
     predict,
-    say_limit,
 )
 from drumbeat.model.api.jobs import JobWithStory
 from drumbeat.model.errors import NotFoundError, RefusedError, SpecError
@@ -256,8 +256,8 @@ def render_prediction(result: Predicted) -> Iterator[RenderableType]:
     yield heading("What the prediction rests on")
     given = {
         "step": f"{profile.step_s * 1000:.1f} ms on one node, of which {profile.data_s * 1000:.1f} ms wait for data",
-        "gradients": say_size(round(profile.gradient_bytes)),
-        "network": f"{say_rate(network.bits_per_s)}, {say_time(network.round_trip_s * 1e6)} for a round trip",
+        "gradients": format_size(round(profile.gradient_bytes)),
+        "network": f"{format_rate(network.bits_per_s)}, {format_time(network.round_trip_s * 1e6)} for a round trip",
         "overlap": f"{profile.overlap:.0%} of the computation can hide gradients",
     }
     yield pairs([(name, f"{text} ({result.sources[name]})") for name, text in given.items()])
@@ -272,7 +272,7 @@ def render_prediction(result: Predicted) -> Iterator[RenderableType]:
 
 def _row(one: Prediction, profile: StepProfile) -> tuple[object, ...]:
     times = (f"{seconds * 1000:.1f}" for seconds in (one.step_s, one.sync_s, one.exposed_s))
-    return (one.nodes, one.ranks, *times, f"{one.efficiency:.0%}", say_limit(one, profile))
+    return (one.nodes, one.ranks, *times, f"{one.efficiency:.0%}", describe_limit(one, profile))
 
 
 Job = Path | dict[str, object]

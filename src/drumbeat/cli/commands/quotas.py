@@ -49,7 +49,7 @@ def _limits(quota: QuotaView) -> tuple[object, ...]:
 @app.command("use", epilog="Example: drumbeat quota use")
 def show_use() -> None:
     """Show what persons and experiments use now, and the recent use by which jobs of a priority are ordered."""
-    from drumbeat.cli.terminal.formatting import say_duration
+    from drumbeat.cli.terminal.formatting import format_duration
     from drumbeat.cli.terminal.screen import fill_table, make_table, show
 
     uses = connect().uses()
@@ -58,7 +58,7 @@ def show_use() -> None:
         for one in uses.uses
     ]
     show(fill_table(make_table("kind", "name", ">CPU slots", ">GPUs", ">waiting jobs", ">recent slot-hours"), rows))
-    print(f"recent use halves every {say_duration(timedelta(seconds=uses.half_life_s))}")
+    print(f"recent use halves every {format_duration(timedelta(seconds=uses.half_life_s))}")
 
 
 @app.command("set", epilog="Example: drumbeat quota set person ada --gpus 8 --waiting 20")

@@ -99,13 +99,13 @@ def _rehearse(
     print(*order.notes, sep="\n", end="\n" if order.notes else "", file=sys.stderr)
     try:
         with signals_to(leave):
-            return Rehearsal(client, order, (lambda _: None) if is_quiet else _say).run()
+            return Rehearsal(client, order, (lambda _: None) if is_quiet else _print).run()
     except Left as left:
         print(f"left; the job that was running is canceled. Its jobs: drumbeat list, tag {order.tag}", file=sys.stderr)
         raise typer.Exit(SIGNAL_EXIT + left.number) from None
 
 
-def _say(line: str) -> None:
+def _print(line: str) -> None:
     print(line, flush=True)
 
 

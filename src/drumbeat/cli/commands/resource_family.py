@@ -11,7 +11,7 @@ import typer
 
 from drumbeat.cli.commands.jobs import AsJson
 from drumbeat.cli.terminal.connect import connect
-from drumbeat.cli.terminal.formatting import say_moment
+from drumbeat.cli.terminal.formatting import format_moment
 from drumbeat.cli.terminal.help import Yes, add_command, new_family
 from drumbeat.cli.terminal.json_output import print_json
 from drumbeat.cli.terminal.screen import fill_table, make_table, pairs, show
@@ -85,7 +85,7 @@ def _print_all(kind: Kind[Any], resources: list[Any], *, as_json: bool) -> None:
 
 
 def _cell(value: object) -> object:
-    return say_moment(value) if isinstance(value, datetime) else value
+    return format_moment(value) if isinstance(value, datetime) else value
 
 
 def _show_command(kind: Kind[Any]) -> Callable[..., None]:

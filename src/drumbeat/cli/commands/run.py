@@ -208,11 +208,11 @@ def submit(
             print(accepted.name, flush=True)
             return accepted
     except Left as left:
-        print(*say_left(name), sep="\n", file=sys.stderr)
+        print(*describe_unfinished_submission(name), sep="\n", file=sys.stderr)
         raise typer.Exit(SIGNAL_EXIT + left.number) from None
 
 
-def say_left(name: str | None) -> list[str]:
+def describe_unfinished_submission(name: str | None) -> list[str]:
     """Says what may have become of a job whose submission was not waited for. name: None = the server makes one up."""
     return [
         "left before the server had answered: if it has taken the job in, the job goes on",

@@ -13,7 +13,7 @@ import typer
 from drumbeat.cli.terminal.age import parse_age
 from drumbeat.cli.terminal.connect import connect
 from drumbeat.cli.terminal.failures import Exit
-from drumbeat.cli.terminal.formatting import count, say_duration, say_size
+from drumbeat.cli.terminal.formatting import count, format_duration, format_size
 from drumbeat.cli.terminal.help import new_family
 from drumbeat.model.api.server import DoorView, ServerView, SpareView
 from drumbeat.model.errors import UnreachableError
@@ -48,12 +48,12 @@ def start(
     if mlflow is not None:
         client.set_mlflow_server(None if mlflow in ("off", "") else mlflow)
     status_view = client.status()
-    print(_say_server(status_view))
+    print(_format_server(status_view))
     if unused := unused_variables(status_view):
-        print(f"note: {_say_unused(unused)}", file=sys.stderr)
+        print(f"note: {_format_unused(unused)}", file=sys.stderr)
 
 
-def _say_unused(variables: list[str]) -> str:
+def _format_unused(variables: list[str]) -> str:
     has, values = ("has", "this value") if len(variables) == 1 else ("have", "these values")
     return (
         f"{name_some(variables)} {has} no effect: the running server was started without {values}. Restart it: "
@@ -88,18 +88,18 @@ def status() -> None:
             raise
         print("no server is running; the next command that needs one starts it")
         raise typer.Exit(Exit.FAILED) from None
-    print(_say_server(status_view))
+    print(_format_server(status_view))
 
 
-def _say_server(status_view: ServerView) -> str:
+def _format_server(status_view: ServerView) -> str:
     publishing = ", ".join(status_view.publishing)
     unfinished = ", ".join(status_view.unfinished) or "none"
-    limit = say_duration(timedelta(seconds=status_view.idle_stop_s))
+    limit = format_duration(timedelta(seconds=status_view.idle_stop_s))
     idle = f"after {limit} with nothing to do" if status_view.idle_stop_s else "never by itself"
     how = "standing by" if status_view.stands_by else "running"
     rows = [
         f"{how} at {status_view.url} on {status_view.host}, process {status_view.pid}, version {status_view.version}",
-        f"  up           {say_duration(timedelta(seconds=status_view.uptime_s))}",
+        f"  up           {format_duration(timedelta(seconds=status_view.uptime_s))}",
         f"  files        {status_view.home}",
         f"  unfinished   {unfinished}",
         *([f"  outputs      still being put in their places: those of {publishing}"] if publishing else []),
@@ -116,12 +116,12 @@ def _say_server(status_view: ServerView) -> str:
 
 def _spare(spare: SpareView) -> str:
     """Says what a spare supervisor holds."""
-    what = f"{count(spare.interpreters, 'interpreter')} ({say_size(spare.bytes)})"
+    what = f"{count(spare.interpreters, 'interpreter')} ({format_size(spare.bytes)})"
     return f"{what} since {spare.since.astimezone():%H:%M} for `{spare.command}`"
 
 
 def _retained(status: ServerView) -> str:
-    return say_duration(timedelta(seconds=status.retain_s))
+    return format_duration(timedelta(seconds=status.retain_s))
 
 
 def _host(door: DoorView) -> str:

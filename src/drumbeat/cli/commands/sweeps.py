@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from drumbeat.cli.terminal.connect import connect
-from drumbeat.cli.terminal.formatting import say_parameter
+from drumbeat.cli.terminal.formatting import format_parameter
 from drumbeat.cli.terminal.help import AsJson, add_command
 from drumbeat.cli.terminal.job_names import find_job
 from drumbeat.cli.terminal.json_output import print_json
@@ -91,9 +91,9 @@ def trial_table(sweep: SweepView, width: int) -> Table:
         (
             trial.job,
             state_cell(trial.state or "submitting").append(" best" if trial.number == sweep.best else "", "bold"),
-            say_value(trial.value),
+            format_value(trial.value),
             trial.reports or "",
-            *(say_parameter(trial.parameters.get(name)) for name in names),
+            *(format_parameter(trial.parameters.get(name)) for name in names),
             trial.sentence,
         )
         for trial in sweep.trials
@@ -113,13 +113,13 @@ def render_trial(sweep: SweepView, trial: TrialView) -> RenderableType:
         [
             ("trial", trial.job),
             ("state", state_cell(trial.state or "submitting")),
-            (sweep.primary_metric, say_value(trial.value)),
-            *((name, say_parameter(value)) for name, value in trial.parameters.items()),
+            (sweep.primary_metric, format_value(trial.value)),
+            *((name, format_parameter(value)) for name, value in trial.parameters.items()),
         ]
     )
 
 
-def say_value(value: float | None) -> str:
+def format_value(value: float | None) -> str:
     """Returns a metric's value with six significant digits."""
     return "" if value is None else f"{value:.6g}"
 

@@ -22,14 +22,14 @@ RoleOf = Annotated[
 @app.command("list", epilog="Example: drumbeat token list")
 def list_tokens() -> None:
     """List the persons who have tokens, with their roles."""
-    from drumbeat.cli.terminal.formatting import say_moment
+    from drumbeat.cli.terminal.formatting import format_moment
     from drumbeat.cli.terminal.screen import fill_table, make_table, show
 
     tokens = connect().tokens()
     if not tokens:
         print("no tokens besides the one of the server's home; create one: drumbeat token create ada")
         return
-    rows = [(one.person, one.role, say_moment(one.created_at)) for one in tokens]
+    rows = [(one.person, one.role, format_moment(one.created_at)) for one in tokens]
     show(fill_table(make_table("person", "role", "created"), rows))
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from drumbeat.cli.terminal.connect import connect
-from drumbeat.cli.terminal.formatting import say_duration, say_size
+from drumbeat.cli.terminal.formatting import format_duration, format_size
 from drumbeat.cli.terminal.screen import cell, fitted, make_console, show, state_cell
 from drumbeat.model.api.jobs import JobView
 from drumbeat.model.errors import NotFoundError
@@ -109,9 +109,9 @@ def render_top(sample: Sample, now: datetime, width: int) -> Table:
             state_cell(row.job.state),
             row.job.world_size,
             sum(len(node.exits) for node in row.job.nodes),
-            say_duration((row.job.ended_at or now) - row.job.submitted_at),
-            say_size(row.log_bytes) if row.log_bytes else "",
-            cell(f"{say_size(row.rate)}/s", "cyan") if row.rate else "",
+            format_duration((row.job.ended_at or now) - row.job.submitted_at),
+            format_size(row.log_bytes) if row.log_bytes else "",
+            cell(f"{format_size(row.rate)}/s", "cyan") if row.rate else "",
             row.job.progress,
         )
         for row in sample.rows

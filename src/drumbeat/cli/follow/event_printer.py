@@ -7,7 +7,7 @@ from math import ceil
 
 from drumbeat.cli.follow.live_line import LiveLine, Now, kill_at, status_of
 from drumbeat.cli.follow.log_lines import LogView
-from drumbeat.cli.terminal.formatting import say_countdown, say_duration
+from drumbeat.cli.terminal.formatting import format_countdown, format_duration
 from drumbeat.cli.terminal.styles import Ink
 from drumbeat.cli.terminal.untrusted_text import make_safe
 from drumbeat.model.agent import WAITS
@@ -79,7 +79,7 @@ class Watch:
         """Takes events in, and prints what they and the time make visible."""
         lines: list[str] = []
         for event in events:
-            lines += self._say(event, now)
+            lines += self._format(event, now)
         lines += self._logs.end() if self.has_ended else self._logs.due(now.monotonic)
         if not self._line.is_live:
             lines += self._count_down(now.wall) + self._progress(now)
@@ -91,7 +91,7 @@ class Watch:
         """Prints what is still held back, and takes the live line away."""
         self._line.write([] if self._is_quiet else self._logs.end(), "")
 
-    def _say(self, event: Event, now: Now) -> list[str]:
+    def _format(self, event: Event, now: Now) -> list[str]:
         if isinstance(event, StoryLine):
             return self._stage(event)
         if isinstance(event, LogPiece):
@@ -121,11 +121,11 @@ class Watch:
         return [self._ink.paint(f"── {make_safe(waiting)} ──", "warn")]
 
     def _stage(self, entry: StoryLine) -> list[str]:
-        """One line of the story, once, with the time since the job was submitted."""
+        """One event of the job, once, with the time since the job was submitted."""
         if entry.n <= self._told:
             return []
         self._told = entry.n
-        since = say_duration(entry.at - self.job.submitted_at)
+        since = format_duration(entry.at - self.job.submitted_at)
         # Why it has failed is for the closing block to say, which follows at once.
         is_verdict = entry.state == State.FAILED and self._told_state != State.FAILED
         news = "" if is_verdict else what_is_new(self._told_last, entry.sentence)
@@ -146,8 +146,8 @@ class Watch:
         if self._counted == (end, left):
             return []
         self._counted = (end, left)
-        since = say_duration(now - self.job.submitted_at)
-        return [f"{since:>7}  {self.job.state:<12} {say_countdown(end, now)}"]
+        since = format_duration(now - self.job.submitted_at)
+        return [f"{since:>7}  {self.job.state:<12} {format_countdown(end, now)}"]
 
     def _progress(self, now: Now) -> list[str]:
         """How far the nodes are, now and then."""

@@ -14,7 +14,7 @@ from drumbeat.cli.follow.event_printer import Watch
 from drumbeat.cli.follow.interrupts import SIGNAL_EXIT, InterruptAction, choose, signals_to
 from drumbeat.cli.follow.live_line import LiveLine, Now
 from drumbeat.cli.follow.log_lines import LogLook, LogView, prefix_width, weight_of
-from drumbeat.cli.follow.summary import exit_code_of, say_closing
+from drumbeat.cli.follow.summary import exit_code_of, format_closing
 from drumbeat.cli.terminal.connect import connect
 from drumbeat.cli.terminal.styles import has_terminal, ink_for
 from drumbeat.cli.terminal.untrusted_text import make_safe
@@ -46,11 +46,11 @@ def follow(
     finally:
         watch.close()
     if signal_number and not watch.job.has_ended:
-        print(*say_detached(job.name), sep="\n")
+        print(*format_detached(job.name), sep="\n")
         return SIGNAL_EXIT + signal_number
     ended = client.get(job.name)
     at_end(ended)
-    print(*say_closing(ended, ink), sep="\n")
+    print(*format_closing(ended, ink), sep="\n")
     return SIGNAL_EXIT + signal_number if signal_number else exit_code_of(ended)
 
 
@@ -91,7 +91,7 @@ def cancel(name: str) -> list[str]:
     return [f"canceling {name}; its ranks get SIGTERM, and SIGKILL after their grace time"]
 
 
-def say_detached(name: str) -> list[str]:
+def format_detached(name: str) -> list[str]:
     """How to come back."""
     return [
         f"detached: {name} goes on",

@@ -14,7 +14,7 @@ from datetime import datetime
 from typing import TextIO
 from unicodedata import east_asian_width
 
-from drumbeat.cli.terminal.formatting import say_countdown, say_duration, say_metric
+from drumbeat.cli.terminal.formatting import format_countdown, format_duration, format_metric
 from drumbeat.cli.terminal.untrusted_text import make_safe
 from drumbeat.model.api.jobs import JobView
 from drumbeat.model.states import State
@@ -83,9 +83,9 @@ def kill_at(job: JobView) -> datetime | None:
 
 def status_of(job: JobView, now: Now) -> str:
     """Returns the line: state, time, primary metric, progress; while ranks are being stopped, the grace time left."""
-    since = say_duration(now.wall - job.submitted_at)
-    metric = say_metric(job.primary) if job.primary else ""
+    since = format_duration(now.wall - job.submitted_at)
+    metric = format_metric(job.primary) if job.primary else ""
     parts = [f"{spin(now.monotonic)} {job.state}", since, metric, job.progress]
     if end := kill_at(job):
-        parts.insert(1, say_countdown(end, now.wall))
+        parts.insert(1, format_countdown(end, now.wall))
     return make_safe(" · ".join(part for part in parts if part))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from shlex import quote as quoted
 
-from drumbeat.cli.terminal.formatting import say_duration, say_result
+from drumbeat.cli.terminal.formatting import format_duration, format_result
 from drumbeat.cli.terminal.styles import Ink
 from drumbeat.cli.terminal.untrusted_text import make_safe, safe_lines
 from drumbeat.model.api.jobs import JobView, VerdictView
@@ -13,9 +13,9 @@ from drumbeat.model.states import JobKind, State
 TAIL_LINES = 20
 
 
-def say_closing(job: JobView, ink: Ink) -> list[str]:
+def format_closing(job: JobView, ink: Ink) -> list[str]:
     """The closing block."""
-    took = say_duration((job.ended_at or job.submitted_at) - job.submitted_at)
+    took = format_duration((job.ended_at or job.submitted_at) - job.submitted_at)
     if job.state == State.COMPLETED:
         ending = [ink.paint(f"completed in {took}", "good"), *_result(job)]
     elif job.state == State.CANCELED:
@@ -27,7 +27,7 @@ def say_closing(job: JobView, ink: Ink) -> list[str]:
 
 def _result(job: JobView) -> list[str]:
     """What it came to: the last value of its metric, or the best trial."""
-    result = say_result(job)
+    result = format_result(job)
     step = f" at step {job.primary.step:,}" if job.primary else ""
     return [make_safe(f"  result   {result}{step}")] if result else []
 

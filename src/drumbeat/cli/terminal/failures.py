@@ -29,18 +29,18 @@ def exit_code_for(error: BaseException) -> int:
     return Exit.UNREACHABLE if isinstance(error, UnreachableError) else Exit.FAILED
 
 
-def say_error(error: DrumbeatError, ink: Ink) -> list[str]:
+def format_error(error: DrumbeatError, ink: Ink) -> list[str]:
     """`error: what`, where, `→ fix`; every single problem where there are several."""
     problems = error.fields or (Problem(error.what, error.where, error.fix),)
     lines: list[str] = []
     for problem in problems:
-        lines += _say_problem(problem, ink)
+        lines += _format_problem(problem, ink)
     if len(error.fields) > 1:
         lines.append(f"{len(error.fields)} problems; nothing has been started.")
     return lines
 
 
-def _say_problem(problem: Problem, ink: Ink) -> list[str]:
+def _format_problem(problem: Problem, ink: Ink) -> list[str]:
     lines = [f"{ink.paint('error:', 'bad')} {_safe(problem.what)}"]
     if problem.where:
         lines.append(f"  at {_safe(problem.where)}")
@@ -72,7 +72,7 @@ def report(error: Exception, *, debug: bool) -> int:
         traceback.print_exception(error)
     problem = as_drumbeat_error(error)
     sys.stdout.flush()
-    print(*say_error(problem, ink_for(sys.stderr)), sep="\n", file=sys.stderr)
+    print(*format_error(problem, ink_for(sys.stderr)), sep="\n", file=sys.stderr)
     return exit_code_for(problem)
 
 

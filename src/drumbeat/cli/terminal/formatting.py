@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 _UNITS = (("d", 86400), ("h", 3600), ("m", 60), ("s", 1))
 
 
-def say_duration(length: timedelta) -> str:
+def format_duration(length: timedelta) -> str:
     """`0.4s`, `12s`, `2m 05s`, `3h 10m`, `2d 4h`: two units at most."""
     seconds = max(length.total_seconds(), 0.0)
     if seconds < 9.95:
@@ -26,50 +26,50 @@ def say_duration(length: timedelta) -> str:
     return f"{whole}s"
 
 
-def say_ago(moment: datetime, now: datetime) -> str:
+def format_ago(moment: datetime, now: datetime) -> str:
     """`12s ago`."""
-    return f"{say_duration(now - moment)} ago"
+    return f"{format_duration(now - moment)} ago"
 
 
-def say_moment(moment: datetime) -> str:
+def format_moment(moment: datetime) -> str:
     """Date and time where the reader is, to the second."""
     return moment.astimezone().strftime("%Y-%m-%d %H:%M:%S")
 
 
-def say_countdown(stop_at: datetime, now: datetime) -> str:
+def format_countdown(stop_at: datetime, now: datetime) -> str:
     """How long a job that was told to stop still has."""
     left = (stop_at - now).total_seconds()
     return f"SIGKILL in {left:.0f}s" if left > 0.5 else "SIGKILL sent, waiting for the ranks to be gone"
 
 
-def say_value(value: float | str) -> str:
+def format_value(value: float | str) -> str:
     """`0.7523`, `1.2e-05`, `NaN`: four digits that count."""
     return value if isinstance(value, str) else f"{value:.4g}"
 
 
-def say_metric(primary: PrimaryView) -> str:
+def format_metric(primary: PrimaryView) -> str:
     """`loss 0.7523`."""
-    return f"{primary.name} {say_value(primary.value)}"
+    return f"{primary.name} {format_value(primary.value)}"
 
 
-def say_result(job: JobView) -> str:
+def format_result(job: JobView) -> str:
     """The last value of a job's primary metric; of a sweep the best one, with the parameters that gave it."""
     if best := job.best_trial:
-        parameters = ", ".join(f"{name} {say_parameter(value)}" for name, value in best.parameters.items())
-        return f"best {best.name} {say_value(best.value)}" + (f" ({parameters})" if parameters else "")
-    return say_metric(job.primary) if job.primary else ""
+        parameters = ", ".join(f"{name} {format_parameter(value)}" for name, value in best.parameters.items())
+        return f"best {best.name} {format_value(best.value)}" + (f" ({parameters})" if parameters else "")
+    return format_metric(job.primary) if job.primary else ""
 
 
-def say_parameter(value: Any) -> str:
+def format_parameter(value: Any) -> str:
     """Returns a parameter's value as a person writes it; a nested choice as its keys and values."""
     if isinstance(value, dict):
-        return ", ".join(f"{key}={say_parameter(inner)}" for key, inner in value.items())  # pyright: ignore[reportUnknownVariableType]
+        return ", ".join(f"{key}={format_parameter(inner)}" for key, inner in value.items())  # pyright: ignore[reportUnknownVariableType]
     if isinstance(value, float):
         return f"{value:.6g}"
     return "" if value is None else str(value)
 
 
-def say_size(size: float) -> str:
+def format_size(size: float) -> str:
     """`812 B`, `3.4 MiB`."""
     for unit in ("B", "KiB", "MiB"):
         if size < 1024:
@@ -78,17 +78,17 @@ def say_size(size: float) -> str:
     return f"{size:.1f} GiB"
 
 
-def say_shape(nodes: int, per_node: int, ranks: int) -> str:
+def format_shape(nodes: int, per_node: int, ranks: int) -> str:
     """`2 nodes × 2 per node = 4 ranks`, `2 nodes × 1 or 2 per node = 3 ranks`."""
     each = str(per_node) if ranks == nodes * per_node else f"{ranks // nodes} or {per_node}"
     return f"{count(nodes, 'node')} × {each} per node = {count(ranks, 'rank')}"
 
 
-def say_launch(launcher: str, nodes: int, per_node: int, ranks: int) -> str:
+def format_launch(launcher: str, nodes: int, per_node: int, ranks: int) -> str:
     """`mpi on 2 nodes × 2 per node = 4 ranks`; a job of one rank without a launcher of its own is `1 process`."""
     if launcher == "pytorch" and ranks == 1:
         return "1 process on 1 node"
-    return f"{launcher} on {say_shape(nodes, per_node, ranks)}"
+    return f"{launcher} on {format_shape(nodes, per_node, ranks)}"
 
 
 def count(number: int, thing: str) -> str:

@@ -156,10 +156,10 @@ def brought(connection: Connection, place: Path, datastore: str, heard: Heard, *
 def _sources(place: Path, told: Told) -> list[SourceFile]:
     """The files with their SHA-256. told: is told of links that lead elsewhere, before anything is read."""
     from drumbeat.client.store_transfers import hashed
-    from drumbeat.client.upload_files import say_followed, sources_of
+    from drumbeat.client.upload_files import describe_links, sources_of
 
     found = sources_of(place)
-    if sentence := say_followed(found):
+    if sentence := describe_links(found):
         told(sentence)
     return hashed(found)
 

@@ -31,8 +31,8 @@ def aftermath(verdict: Verdict, exits: Sequence[tuple[int, RankExit]]) -> str:
     parts = [
         "" if verdict.reason is Reason.RANK_LEFT_EARLY else f"{_names(verdict.ranks)} failed first",
         _late(failed, began),
-        f"{_say(stopped)} stopped afterwards" if stopped else "",
-        f"{_say(ended)} done, with exit code 0" if ended else "",
+        f"{_format(stopped)} stopped afterwards" if stopped else "",
+        f"{_format(ended)} done, with exit code 0" if ended else "",
     ]
     return "; ".join(part for part in parts if part)
 
@@ -46,7 +46,7 @@ def _late(failed: Sequence[RankExit], began: float) -> str:
     return f"{_names([one.rank for one in failed])} failed too{after}"
 
 
-def _say(exits: Sequence[RankExit]) -> str:
+def _format(exits: Sequence[RankExit]) -> str:
     return f"{_names([one.rank for one in exits])} {'was' if len(exits) == 1 else 'were'}"
 
 

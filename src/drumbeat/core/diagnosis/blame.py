@@ -112,7 +112,7 @@ class _RankEnd:
     @cached_property
     def root(self) -> str:
         """The error of the failure that was raised first."""
-        return self.log.errors[0].say() if self.log.errors else self.log.line
+        return self.log.errors[0].format() if self.log.errors else self.log.line
 
     @property
     def is_missing_a_peer(self) -> bool:
@@ -161,7 +161,7 @@ class _RankEnd:
         return bool(_PROCESS_KILLED.search(self.log.line))
 
     @property
-    def says_why(self) -> bool:
+    def has_explanation(self) -> bool:
         """Whether the exit, or the log, explains the failure."""
         has_line = self.exit.signal is None and bool(self.log.line)
         return has_line or self.has_own_error or self.is_aborting or self.exit.signal == signal.SIGKILL
@@ -171,7 +171,7 @@ class _RankEnd:
         """Whether so much output followed the error that the rank may have survived it."""
         return LEFT_OUT in self.exit.tail
 
-    def says_the_same(self, first: _RankEnd) -> bool:
+    def has_same_error(self, first: _RankEnd) -> bool:
         """Whether the logs end with the same error: the rank had failed by itself when it was stopped."""
         last, last_of_first = _numberless(self.log.last), _numberless(first.log.last)
         return last == last_of_first and bool(_BAD_COMMAND.search(last))
@@ -242,7 +242,9 @@ def _culprits(exits: Sequence[Exit]) -> list[_RankEnd]:
     own = [one for one in failures if not one.exit.is_stopped] or failures
     gone = next((one.exit.at for one in own if one.is_missing_a_peer or one.is_without_launcher), float("inf"))
     # A rank that ends well after one that lost a peer, and doesn't say why, has lost a peer too.
-    first = next((one for one in own if not one.is_symptom and (one.exit.at <= gone + AT_ONCE_S or one.says_why)), None)
+    first = next(
+        (one for one in own if not one.is_symptom and (one.exit.at <= gone + AT_ONCE_S or one.has_explanation)), None
+    )
     # Ranks that lose their peer can end before the rank that called MPI_Abort, which is then stopped with them; on a
     # busy node well before, since the supervisor takes the time when it sees the exit. A rank with an error isn't one.
     is_clear = first is not None and (first.has_own_error or first.exit.signal is not None)
@@ -257,7 +259,7 @@ def _culprits(exits: Sequence[Exit]) -> list[_RankEnd]:
     if with_mpirun := _beside_its_mpirun(first, own):
         return [with_mpirun]
     same = [one for one in failures if one.way == first.way and (one is first or one in own or one.has_own_error)]
-    alike = [*same, *(one for one in failures if one not in same and one.says_the_same(first))]
+    alike = [*same, *(one for one in failures if one not in same and one.has_same_error(first))]
     return sorted(alike, key=lambda one: one.exit.rank)
 
 

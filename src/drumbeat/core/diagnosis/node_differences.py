@@ -31,7 +31,7 @@ def difference(members: Sequence[Member]) -> str:
     return ""
 
 
-def say_image(members: Sequence[Member]) -> str:
+def format_image(members: Sequence[Member]) -> str:
     """Returns the images that the containers run, with their nodes where they differ; "" = no containers."""
     nodes_by_image: dict[str, list[int]] = {}
     for member in members:

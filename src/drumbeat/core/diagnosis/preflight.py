@@ -47,7 +47,7 @@ class PreflightVerdict:
     """The worst node first."""
     isolated: int | None = None
     """A node that reaches no other one, while those reach each other."""
-    is_apart: bool = False
+    is_partitioned: bool = False
     """Whether no node reaches another one."""
     problems: tuple[PreflightProblem, ...] = ()
     worst: int | None = None
@@ -79,7 +79,7 @@ def judge(nodes: Sequence[CheckedNode]) -> PreflightVerdict:
     failed = [pair for pair in pairs if pair.link.error]
     tried = [pair for pair in pairs if pair.link.error or pair.link.round_trip_us > 0]
     if failed and len(failed) == len(tried):
-        return PreflightVerdict(_say_apart(failed, places), is_apart=True)
+        return PreflightVerdict(_describe_partition(failed, places), is_partitioned=True)
     if (alone := _isolated(tried, places)) is not None:
         why = next(pair.link.error for pair in failed if alone in pair.nodes)
         return PreflightVerdict(f"{places[alone]} reaches none of the other nodes: {why}", isolated=alone)
@@ -104,15 +104,15 @@ def _verdict(
     if slowest is None:
         return PreflightVerdict(f"{begin}: the time was too short to measure a link between them")
     low, high = slowest.nodes
-    speed = say_rate(slowest.link.bits_per_s)
-    usual = say_rate(_usual(_best(measured)))
-    trip = say_time(slowest.link.round_trip_us)
+    speed = format_rate(slowest.link.bits_per_s)
+    usual = format_rate(_usual(_best(measured)))
+    trip = format_time(slowest.link.round_trip_us)
     sentence = f"{begin}: all is well; the slowest link is {places[low]} to {places[high]} with {speed}, {trip}"
     return PreflightVerdict(sentence + (f" (usual: {usual})" if len(measured) > 1 else ""), worst=high)
 
 
 # --- reach --------------------------------------------------------------------------------------------------------
-def _say_apart(failed: Sequence[Pair], places: Mapping[int, str]) -> str:
+def _describe_partition(failed: Sequence[Pair], places: Mapping[int, str]) -> str:
     first = failed[0]
     low, high = first.nodes
     count = "" if len(failed) == 1 else f", and so it is with {counted(len(failed) - 1, 'other pair')}"
@@ -213,7 +213,8 @@ def _slow(pairs: Sequence[Pair], places: Mapping[int, str]) -> list[PreflightPro
     problems = [
         PreflightProblem(
             (node,),
-            f"{places[node]} has slow links: {say_rate(best[node])} at best, where others reach {say_rate(usual)}",
+            f"{places[node]} has slow links: {format_rate(best[node])} at best, "
+            f"where others reach {format_rate(usual)}",
             usual / max(1, best[node]),
         )
         for node in nodes
@@ -222,9 +223,8 @@ def _slow(pairs: Sequence[Pair], places: Mapping[int, str]) -> list[PreflightPro
         rate = pair.link.bits_per_s
         if rate * SLOW_FACTOR < usual and not set(pair.nodes) & set(nodes):
             low, high = pair.nodes
-            sentence = (
-                f"the link between {places[low]} and {places[high]} has {say_rate(rate)}, others {say_rate(usual)}"
-            )
+            link = f"the link between {places[low]} and {places[high]}"
+            sentence = f"{link} has {format_rate(rate)}, others {format_rate(usual)}"
             problems.append(PreflightProblem(pair.nodes, sentence, usual / rate))
     return problems
 
@@ -239,8 +239,8 @@ def _far(pairs: Sequence[Pair], places: Mapping[int, str]) -> list[PreflightProb
     return [
         PreflightProblem(
             (node,),
-            f"{places[node]} is far from the others: {say_time(trip)} for a round trip, where others take "
-            f"{say_time(usual)}",
+            f"{places[node]} is far from the others: {format_time(trip)} for a round trip, where others take "
+            f"{format_time(usual)}",
             trip / max(1, usual) / 10,
         )
         for node, trip in nearest.items()
@@ -249,7 +249,7 @@ def _far(pairs: Sequence[Pair], places: Mapping[int, str]) -> list[PreflightProb
 
 
 # --- words --------------------------------------------------------------------------------------------------------
-def say_rate(bits_per_s: float) -> str:
+def format_rate(bits_per_s: float) -> str:
     """Returns `940 Mbit/s`, `1.2 Gbit/s`."""
     for factor, unit in ((1e9, "Gbit/s"), (1e6, "Mbit/s"), (1e3, "kbit/s")):
         if bits_per_s >= factor:
@@ -258,7 +258,7 @@ def say_rate(bits_per_s: float) -> str:
     return f"{bits_per_s:.0f} bit/s"
 
 
-def say_time(microseconds: float) -> str:
+def format_time(microseconds: float) -> str:
     """Returns `0.12 ms`, `3.4 ms`, `52 ms`."""
     ms = microseconds / 1000
     return f"{ms:.2f} ms" if ms < 1 else f"{ms:.1f} ms" if ms < 10 else f"{ms:.0f} ms"

@@ -99,7 +99,7 @@ class RaisedError:
         """The name of the class in the traceback."""
         return self.line.split(":")[0]
 
-    def say(self) -> str:
+    def format(self) -> str:
         """Returns the line, with the statement where it has no message of its own."""
         bare = self.line.rstrip(": ")
         return f"{bare} at `{self.source}`" if self.source and bare == self.kind else self.line
@@ -134,12 +134,12 @@ def read(tail: str) -> LogSummary:
     if launcher and all(_is_of_launcher(error) for error in _chain(unnamed(plain))):
         process = f"{launcher}'s rank {child}"
         if code > 0 and (own := _of_child(plain, child)):
-            return LogSummary(own, own[-1].say(), last, process=process)
+            return LogSummary(own, own[-1].format(), last, process=process)
         return LogSummary(line=f"{process} {_how_ended(code)}", last=last)
     killed, where = _deepspeed(plain)
     if killed:
         return LogSummary(line=killed, last=last, host=where)
-    line = errors[-1].say() if errors else _native(lines)
+    line = errors[-1].format() if errors else _native(lines)
     host, process = (speaker.host, speaker.process) if errors else ("", "")
     return LogSummary(errors, line, last, is_shut_down, host, process)
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from drumbeat.core.lifecycle import ending, verdict_rules
-from drumbeat.core.lifecycle.events import CheckpointSaved, Decision, GrowthPossible, StoryEntry
+from drumbeat.core.lifecycle.events import CheckpointSaved, Decision, GrowthPossible, JobEvent
 from drumbeat.core.lifecycle.job import Job
 from drumbeat.core.reason_table import REASONS
 from drumbeat.core.scheduling.elastic_sizes import resized
@@ -70,7 +70,7 @@ def _growth_possible(job: Job, elastic: Elastic, event: GrowthPossible, now: dat
         f"{counted(free, 'more node')} {'is' if free == 1 else 'are'} free: the job grows from {job.plan.nodes} to "
         f"{counted(event.nodes, 'node')} after its next checkpoint"
     )
-    line = StoryEntry(now, job.state, job.reason, sentence, job.attempt, job.round)
+    line = JobEvent(now, job.state, job.reason, sentence, job.attempt, job.round)
     return Decision(replace(noted, remarks=(*job.remarks, _GROWTH)), (), (line,))
 
 
@@ -84,12 +84,12 @@ def _checkpoint_saved(job: Job, event: CheckpointSaved, now: datetime) -> Decisi
 
 
 def granted(job: Job, slots: tuple[Slot, ...]) -> tuple[Plan, str]:
-    """Returns the plan of the attempt with these slots, and what the story says of its size."""
+    """Returns the plan of the attempt with these slots, and the message on its size."""
     plan = resized(job.plan, len(slots))
-    return plan, _say_granted(job, plan)
+    return plan, _describe_placement(job, plan)
 
 
-def _say_granted(job: Job, plan: Plan) -> str:
+def _describe_placement(job: Job, plan: Plan) -> str:
     plain = f"{counted(plan.nodes, 'node')} granted on {plan.compute}"
     if plan.elastic is None:
         return plain
@@ -97,13 +97,13 @@ def _say_granted(job: Job, plan: Plan) -> str:
     if job.attempt and plan.nodes > before:
         return f"{plain}: the job grows from {before} to {plan.nodes}"
     if job.attempt and plan.nodes < before:
-        return f"goes on with {plan.nodes} of {counted(before, 'node')}{_say_cause(job)}; {plain}"
+        return f"goes on with {plan.nodes} of {counted(before, 'node')}{_describe_cause(job)}; {plain}"
     if plan.nodes != wanted:
         return f"{plain}; the job asks for {wanted} and runs on {plan.elastic.min_nodes} to {plan.elastic.max_nodes}"
     return plain
 
 
-def _say_cause(job: Job) -> str:
+def _describe_cause(job: Job) -> str:
     """Why the last attempt ended, where it ended by a node."""
     last = job.failures[-1] if job.failures else None
     if last is None or last.attempt != job.attempt or last.verdict.node is None:

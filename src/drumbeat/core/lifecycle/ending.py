@@ -12,20 +12,20 @@ from datetime import datetime, timedelta
 from drumbeat.core.end_verdict import Verdict
 from drumbeat.core.lifecycle import backoff, output_publication, recovery, verdict_rules
 from drumbeat.core.lifecycle.events import (
-    AgentSaid,
     CancelRequested,
     Decision,
-    KeepStory,
+    KeepEvents,
     NodeDeparture,
     NodeLost,
     PublishOutputs,
+    StatusReported,
     StopGang,
 )
 from drumbeat.core.lifecycle.job import Failure, Job
 from drumbeat.core.lifecycle.recovery import Next
 from drumbeat.core.lifecycle.transitions import move, then
 from drumbeat.core.reason_table import REASONS, Evidence
-from drumbeat.core.scheduling.elastic_sizes import say_sizes
+from drumbeat.core.scheduling.elastic_sizes import format_sizes
 from drumbeat.model.agent import Phase
 from drumbeat.model.states import Reason, State
 
@@ -72,7 +72,7 @@ def leaving_stopping(job: Job, event: NodeDeparture) -> Decision:
 def stopped(job: Job, now: datetime) -> Decision:
     """Decides what follows once all ranks that are being stopped have ended; nothing before that."""
     statuses = [status for node, status in enumerate(job.nodes) if status and node not in job.lost]
-    taken_node = next((status.member.node for status in statuses if status.is_taken), None)
+    taken_node = next((status.member.node for status in statuses if status.is_preempted), None)
     if taken_node is not None:  # Its engine will report the cause, or its agent is started again.
         is_cause = _evidence(job) is Evidence.RANKS
         return Decision(replace(job, verdict=verdict_rules.taken(taken_node)) if is_cause else job)
@@ -111,7 +111,7 @@ def _after_stop(job: Job, now: datetime) -> Decision:
         return finalize(job, now)
     failed = replace(job, failures=(*job.failures, Failure(job.attempt, job.round, verdict, now)))
     has_nodes = job.roster is not None and not job.lost
-    sizes = say_sizes(job.plan.elastic) if job.plan.elastic else ""
+    sizes = format_sizes(job.plan.elastic) if job.plan.elastic else ""
     has_checkpoint = any(status.has_checkpoint for status in job.nodes if status)
     following = recovery.after(
         failed.failures, job.policy, has_nodes=has_nodes, has_checkpoint=has_checkpoint, sizes=sizes
@@ -155,7 +155,7 @@ def finalize(job: Job, now: datetime) -> Decision:
     return move(replace(job, stop_at=None), now, State.FINALIZING, Reason.KEEPING_RESULTS, sentence)
 
 
-def agent_finalizing(job: Job, event: AgentSaid, now: datetime) -> Decision:
+def agent_finalizing(job: Job, event: StatusReported, now: datetime) -> Decision:
     """Takes the status of a node that saves its results, or reports that it can't."""
     updated = job.with_node(event.node, event.status)
     if event.status.error and event.status.phase is Phase.UPLOADING:
@@ -192,7 +192,7 @@ def end(job: Job, now: datetime) -> Decision:
     give_back = (StopGang(job.attempt),) if job.slots else ()
     ended = replace(job, ended_at=now, stop_at=None, retry_at=None)
     publish = (PublishOutputs(job.attempt),) if output_publication.outputs_left(replace(ended, state=state)) else ()
-    return move(ended, now, state, verdict.reason, verdict.sentence, *give_back, KeepStory(job.attempt), *publish)
+    return move(ended, now, state, verdict.reason, verdict.sentence, *give_back, KeepEvents(job.attempt), *publish)
 
 
 def _joined(sentence: str, more: str) -> str:

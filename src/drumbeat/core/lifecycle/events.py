@@ -30,14 +30,14 @@ class Loss(StrEnum):
 
 # --- events -----------------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
-class Granted:
+class Placed:
     """Placement found slots for every node at once."""
 
     slots: tuple[Slot, ...]
 
 
 @dataclass(frozen=True)
-class Waits:
+class PlacementDeferred:
     """Placement looked, and the job has to wait."""
 
     reason: Reason
@@ -53,7 +53,7 @@ class NeverFits:
 
 
 @dataclass(frozen=True)
-class GangSeen:
+class GangObserved:
     """The engine's word for the gang of an attempt. waits: the engine has a queue, and the gang stands in it.
 
     is_asked: False = the engine couldn't be asked for the gang yet, and so knows nothing of it. notice: that its nodes
@@ -61,14 +61,14 @@ class GangSeen:
     """
 
     attempt: int
-    word: str
+    engine_status: str
     waits: bool = False
     is_asked: bool = True
     notice: str = ""
 
 
 @dataclass(frozen=True)
-class Unheard:
+class NodesNotConnected:
     """The engine has started the gang of an attempt a while ago, and not all of its agents have called. In words."""
 
     attempt: int
@@ -84,7 +84,7 @@ class GangRefused:
 
 
 @dataclass(frozen=True)
-class AgentSaid:
+class StatusReported:
     """The agent of a node says how far it is."""
 
     attempt: int
@@ -102,7 +102,7 @@ class ValueLogged:
 
 
 @dataclass(frozen=True)
-class StillnessSeen:
+class StallObserved:
     """What the ranks of a silent round do, in a sentence."""
 
     attempt: int
@@ -270,15 +270,15 @@ class StepReused:
 
 
 Event = (
-    Granted
-    | Waits
+    Placed
+    | PlacementDeferred
     | NeverFits
-    | GangSeen
-    | Unheard
+    | GangObserved
+    | NodesNotConnected
     | GangRefused
-    | AgentSaid
+    | StatusReported
     | ValueLogged
-    | StillnessSeen
+    | StallObserved
     | NodeLost
     | NodeDeparture
     | GrowthPossible
@@ -317,8 +317,8 @@ class StopGang:
 
 
 @dataclass(frozen=True)
-class KeepStory:
-    """Put the job's plan and story into its folder, beside its results."""
+class KeepEvents:
+    """Put the job's plan and events into its folder, beside its results."""
 
     attempt: int
     kind: str = "keep_story"
@@ -353,7 +353,7 @@ class SubmitChild:
 
 @dataclass(frozen=True)
 class CancelChild:
-    """Ask the job of a child to stop. by: who ends it, as its story says."""
+    """Ask the job of a child to stop. by: who ends it, as its event says."""
 
     attempt: int
     job: str
@@ -371,16 +371,16 @@ class SendNotice:
     kind: str = "send_notice"
 
 
-DROPPED_WITH_JOB = (KeepStory, SendNotice)
+DROPPED_WITH_JOB = (KeepEvents, SendNotice)
 """Effects that don't keep a job from being deleted."""
 
-Effect = StartGang | StopGang | KeepStory | PublishOutputs | ProposeTrials | SubmitChild | CancelChild | SendNotice
+Effect = StartGang | StopGang | KeepEvents | PublishOutputs | ProposeTrials | SubmitChild | CancelChild | SendNotice
 
 
 # --- what decide gives back -------------------------------------------------------------------------------------
 @dataclass(frozen=True)
-class StoryEntry:
-    """One line of a job's story: what changed, when, and a sentence that says why."""
+class JobEvent:
+    """One event of a job, as users read it: what changed, when, and a message that says why."""
 
     at: datetime
     state: State
@@ -394,8 +394,8 @@ class StoryEntry:
 
 @dataclass(frozen=True)
 class Decision:
-    """The job as it is now, what is to be done, and the lines that its story gains."""
+    """The job as it is now, what is to be done, and the events that it gains."""
 
     job: Job
     effects: tuple[Effect, ...] = ()
-    story: tuple[StoryEntry, ...] = ()
+    events: tuple[JobEvent, ...] = ()

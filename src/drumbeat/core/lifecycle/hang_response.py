@@ -1,4 +1,4 @@
-"""What follows when the ranks of a round are silent: a line of the story, once for each hang, or a new round.
+"""What follows when the ranks of a round are silent: one event for each hang, or a new round.
 
 Rows of the table in state_machine.py, which says when.
 
@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 
 from drumbeat.core.end_verdict import Verdict
 from drumbeat.core.lifecycle import ending, verdict_rules
-from drumbeat.core.lifecycle.events import Decision, StillnessSeen
+from drumbeat.core.lifecycle.events import Decision, StallObserved
 from drumbeat.core.lifecycle.job import Job
 from drumbeat.core.lifecycle.transitions import move
 from drumbeat.model.states import Reason, State
@@ -22,7 +22,7 @@ HANGS, MAY_HANG = "the job hangs: ", "the job may hang: "
 """How the sentences of hangs begin."""
 
 
-def seen(job: Job, event: StillnessSeen, now: datetime) -> Decision:
+def seen(job: Job, event: StallObserved, now: datetime) -> Decision:
     """Records each hang once, and its end, and a slow rank once a round.
 
     A certain hang ends the round where the job has it so, and is recorded after the uncertain one that it was at first.
@@ -41,14 +41,14 @@ def seen(job: Job, event: StillnessSeen, now: datetime) -> Decision:
     return _dated(move(_remarked(job, subject), now, State.RUNNING, Reason.HANGING, event.sentence), event, now)
 
 
-def _slow(job: Job, event: StillnessSeen, now: datetime) -> Decision:
+def _slow(job: Job, event: StallObserved, now: datetime) -> Decision:
     subject = slow_subject(job)
     if subject in job.remarks:
         return Decision(job)
     return move(_remarked(job, subject), now, State.RUNNING, job.reason, event.sentence)
 
 
-def _hang_over(job: Job, event: StillnessSeen, now: datetime) -> Decision:
+def _hang_over(job: Job, event: StallObserved, now: datetime) -> Decision:
     return move(_remarked(job, _passed_subject(job)), now, State.RUNNING, _reason_before(job), event.sentence)
 
 
@@ -56,7 +56,7 @@ def _remarked(job: Job, subject: str) -> Job:
     return replace(job, remarks=(*job.remarks, subject))
 
 
-def _at_rendezvous(job: Job, event: StillnessSeen, now: datetime) -> Decision:
+def _at_rendezvous(job: Job, event: StallObserved, now: datetime) -> Decision:
     """Ends a round that is stuck at its rendezvous, whatever `on_hang` says: nothing has been computed yet.
 
     Absent ranks that may yet come are recorded once. A round that has logged a value is past its rendezvous.
@@ -71,19 +71,19 @@ def _at_rendezvous(job: Job, event: StillnessSeen, now: datetime) -> Decision:
     return move(_remarked(job, subject), now, State.RUNNING, job.reason, event.sentence)
 
 
-def _restart(job: Job, reason: Reason, event: StillnessSeen, now: datetime) -> Decision:
+def _restart(job: Job, reason: Reason, event: StallObserved, now: datetime) -> Decision:
     """Ends the round; what follows is decided as after any other failure."""
     verdict = replace(verdict_rules.of(reason, event.sentence, node=event.node), rank=event.rank)
     return _dated(ending.stop(job, verdict, now), event, now)
 
 
-def _dated(decision: Decision, event: StillnessSeen, now: datetime) -> Decision:
+def _dated(decision: Decision, event: StallObserved, now: datetime) -> Decision:
     """Returns the decision with the beginning of the silence in its first line."""
-    if not event.silent_s or not decision.story:
+    if not event.silent_s or not decision.events:
         return decision
-    first, *more = decision.story
+    first, *more = decision.events
     since = now - timedelta(seconds=event.silent_s)
-    return replace(decision, story=(replace(first, since=since), *more))
+    return replace(decision, events=(replace(first, since=since), *more))
 
 
 def _reason_before(job: Job) -> Reason:
@@ -136,7 +136,7 @@ def with_hang(verdict: Verdict, job: Job) -> Verdict:
 
 
 def is_recorded(job: Job, *, is_certain: bool) -> bool:
-    """Whether the story has this hang already: one that hasn't passed, and was no less certain."""
+    """Whether this hang has an event already: one that hasn't passed, and was no less certain."""
     return is_hung(job) and (not is_certain or _last_remark(job) == certain_hang_subject(job))
 
 

@@ -65,7 +65,7 @@ class Job:
     nodes: what the agent of each node of this attempt last said, None until it enrolled. verdict: why it is being
     stopped, or ended. avoided: machines of nodes that the last attempt lost. stop_at: when SIGKILL follows.
     judge_at: when the round is judged, while only ranks that miss a peer have ended so far.
-    started_at: the first RUNNING. remarks: what of this attempt's nodes the story has told already.
+    started_at: the first RUNNING. remarks: subjects of this attempt's nodes that have an event already.
     """
 
     name: str

@@ -1,6 +1,6 @@
 """What is still to be done with the outputs of a job that has ended: put in their places, and given a name.
 
-The job has ended as it has; its story goes on by what becomes of them.
+The job has ended as it has; what becomes of them is added to its events.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from drumbeat.core.lifecycle.events import Decision, OutputHeldUp, PublishOutputs, StoryEntry
+from drumbeat.core.lifecycle.events import Decision, JobEvent, OutputHeldUp, PublishOutputs
 from drumbeat.core.lifecycle.job import HeldUp, Job, Published
 from drumbeat.core.lifecycle.transitions import with_effects
 from drumbeat.core.planning.outputs import is_published, is_registered
@@ -80,7 +80,7 @@ def published(job: Job, latest: Published, now: datetime) -> Decision:
 
 
 def held_up(job: Job, event: OutputHeldUp, now: datetime) -> Decision:
-    """An output is tried again later; the story has each reason once."""
+    """An output is tried again later; each reason has one event."""
     output, why = event.output, event.why
     if all(one.name != output for one in outputs_left(job)):
         return Decision(job)
@@ -100,7 +100,7 @@ def given_up(job: Job, by: str, now: datetime) -> Decision:
     done = with_effects(job, PublishOutputs(job.attempt))
     for output in left:
         step = published(done.job, Published(output.name, "", problem=f"given up by {by}"), now)
-        done = Decision(step.job, done.effects, done.story + step.story)
+        done = Decision(step.job, done.effects, done.events + step.events)
     return done
 
 
@@ -108,5 +108,5 @@ def _without(entries: tuple[HeldUp, ...], output: str) -> tuple[HeldUp, ...]:
     return tuple(one for one in entries if one.output != output)
 
 
-def _line(job: Job, sentence: str, now: datetime) -> StoryEntry:
-    return StoryEntry(now, job.state, job.reason, sentence, job.attempt, job.round)
+def _line(job: Job, sentence: str, now: datetime) -> JobEvent:
+    return JobEvent(now, job.state, job.reason, sentence, job.attempt, job.round)

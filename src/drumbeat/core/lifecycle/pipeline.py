@@ -131,7 +131,7 @@ def _without_dependents(progress: PipelineProgress) -> PipelineProgress:
 
 
 def _reported(job: Job, before: PipelineProgress, now: datetime) -> Decision:
-    """Gives the job with a line in its story for each step of which something is new."""
+    """Returns the job with an event for each step of which something is new."""
     progress = job.pipeline or before
     reported = Decision(job)
     old = {one.path: one for one in before.steps}
@@ -145,7 +145,7 @@ def _reported(job: Job, before: PipelineProgress, now: datetime) -> Decision:
 
 
 def _news(old: StepProgress, new: StepProgress) -> str:
-    """Returns what has become of a step, "" = nothing that the story tells."""
+    """Returns what has become of a step, "" = nothing worth an event."""
     if new.skipped and not old.skipped:
         return f"step {new.path} is not run: {new.skipped}"
     if new.state is None and new.sentence and new.sentence != old.sentence:
@@ -164,15 +164,15 @@ def _news(old: StepProgress, new: StepProgress) -> str:
 def _failure(progress: PipelineProgress, failed: StepProgress) -> Verdict:
     """Judges a pipeline that a step ends."""
     never = [one.path for one in progress.steps if not one.is_submitted and not one.has_ended]
-    return verdict_rules.of(Reason.STEP_FAILED, f"{_say_failed(failed)}{say_never_run(never)}")
+    return verdict_rules.of(Reason.STEP_FAILED, f"{_describe_failed(failed)}{describe_never_run(never)}")
 
 
-def _say_failed(step: StepProgress) -> str:
+def _describe_failed(step: StepProgress) -> str:
     ended = "was canceled" if step.state is State.CANCELED else "failed"
     return f"step {step.path} {ended}: {step.sentence.removesuffix('.')}"
 
 
-def say_never_run(paths: list[str]) -> str:
+def describe_never_run(paths: list[str]) -> str:
     """Returns the end of a sentence that names the steps that are never run."""
     if not paths:
         return ""
@@ -186,7 +186,7 @@ def _verdict(progress: PipelineProgress) -> Verdict:
     if failed:
         never = [one.path for one in progress.steps if one.skipped]
         more = f" (and {counted(len(failed) - 1, 'other step')})" if failed[1:] else ""
-        return verdict_rules.of(Reason.STEP_FAILED, f"{_say_failed(failed[0])}{more}{say_never_run(never)}")
+        return verdict_rules.of(Reason.STEP_FAILED, f"{_describe_failed(failed[0])}{more}{describe_never_run(never)}")
     reused = sum(bool(one.reused) for one in progress.steps)
     parts = [f"{counted(len(progress.steps), 'step')} completed"]
     parts += [f"{reused} of them reused"] if reused else []

@@ -1,4 +1,4 @@
-"""The whole life of a job: decide(job, event, now) gives the job as it is now, what to do, and the story.
+"""The whole life of a job: decide(job, event, now) returns the job as it is now, what to do, and the job's new events.
 
 A pure function over a table. An event that has no row for the job's state changes nothing; that is how late, doubled
 and stale messages are harmless.
@@ -21,29 +21,29 @@ from drumbeat.core.lifecycle import (
     verdict_rules,
 )
 from drumbeat.core.lifecycle.events import (
-    AgentSaid,
     CancelRequested,
     CheckpointSaved,
     Decision,
     Event,
+    GangObserved,
     GangRefused,
-    GangSeen,
-    Granted,
     GrowthPossible,
+    JobEvent,
     JudgeDue,
     NeverFits,
     NodeDeparture,
     NodeLost,
+    NodesNotConnected,
     OutputHeldUp,
     OutputPublished,
+    Placed,
+    PlacementDeferred,
     RetryDue,
+    StallObserved,
     StartGang,
-    StillnessSeen,
-    StoryEntry,
+    StatusReported,
     TimeUp,
-    Unheard,
     ValueLogged,
-    Waits,
 )
 from drumbeat.core.lifecycle.job import Job, Observed
 from drumbeat.core.lifecycle.transitions import is_same_trouble, move, then
@@ -63,7 +63,7 @@ _PREEMPTION = "preemption"
 _PREFLIGHT = "pre-flight"
 """The subject of the remark with the pre-flight's verdict."""
 
-_OF_AN_ATTEMPT = GangSeen | Unheard | GangRefused | AgentSaid | NodeLost | NodeDeparture
+_OF_AN_ATTEMPT = GangObserved | NodesNotConnected | GangRefused | StatusReported | NodeLost | NodeDeparture
 """Events that count for the attempt that they name only."""
 
 
@@ -76,18 +76,22 @@ def decide(job: Job, event: Event, now: datetime) -> Decision:  # noqa: C901 (th
         return sweep.decide(job, job.sweep, event, now)
     if isinstance(event, _OF_AN_ATTEMPT) and event.attempt != job.attempt:
         return Decision(job)
-    if isinstance(event, AgentSaid) and _is_old_news(job, event):
+    if isinstance(event, StatusReported) and _is_old_news(job, event):
         return Decision(job)
-    if isinstance(event, AgentSaid) and not job.state.is_terminal and (remarked := _remarked(job, event, now)).story:
+    if (
+        isinstance(event, StatusReported)
+        and not job.state.is_terminal
+        and (remarked := _remarked(job, event, now)).events
+    ):
         return then(remarked, decide(remarked.job, event, now))
     if isinstance(event, GrowthPossible | CheckpointSaved):
         return elastic_growth.decide(job, event, now)
     if isinstance(event, NodeDeparture):
         return _node_leaving(job, event, now)
     match job.state, event:
-        case State.QUEUED, Waits():
+        case State.QUEUED, PlacementDeferred():
             return move(job, now, State.QUEUED, event.reason, event.sentence)
-        case State.QUEUED, Granted():
+        case State.QUEUED, Placed():
             return _granted(job, event, now)
         case State.QUEUED, NeverFits():
             return ending.end(replace(job, verdict=verdict_rules.of(event.reason, event.sentence)), now)
@@ -99,15 +103,15 @@ def decide(job: Job, event: Event, now: datetime) -> Decision:  # noqa: C901 (th
             return ending.end(replace(job, verdict=verdict_rules.canceled(event)), now)
         case State.PROVISIONING, GangRefused():
             return ending.stop(job, verdict_rules.of(Reason.NODES_REFUSED, event.sentence), now)
-        case State.PROVISIONING, Unheard() if event.sentence != job.sentence:
+        case State.PROVISIONING, NodesNotConnected() if event.sentence != job.sentence:
             return move(job, now, State.PROVISIONING, Reason.STARTING_NODES, event.sentence)
-        case ((State.PROVISIONING | State.STAGING), AgentSaid()):
+        case ((State.PROVISIONING | State.STAGING), StatusReported()):
             return _agent_preparing(job, event, now)
-        case State.RUNNING, AgentSaid():
+        case State.RUNNING, StatusReported():
             return _agent_running(job, event, now)
         case State.RUNNING, ValueLogged() if event.attempt == job.attempt and event.round == job.round:
             return _training(job, event, now)
-        case State.RUNNING, StillnessSeen() if (event.attempt, event.round) == (job.attempt, job.round):
+        case State.RUNNING, StallObserved() if (event.attempt, event.round) == (job.attempt, job.round):
             return hang_response.seen(job, event, now)
         case State.RUNNING, TimeUp():
             return _time_up(job, now)
@@ -117,13 +121,13 @@ def decide(job: Job, event: Event, now: datetime) -> Decision:  # noqa: C901 (th
             return _node_lost(job, event, now)
         case ((State.PROVISIONING | State.STAGING | State.RUNNING), CancelRequested()):
             return ending.stop(job, hang_response.with_hang(verdict_rules.canceled(event), job), now)
-        case State.STOPPING, AgentSaid():
+        case State.STOPPING, StatusReported():
             return ending.stopped(job.with_node(event.node, event.status), now)
         case State.STOPPING, NodeLost():
             return ending.lost_stopping(job, event, now)
         case State.STOPPING, CancelRequested():
             return ending.cancel_stopping(job, event, now)
-        case State.FINALIZING, AgentSaid():
+        case State.FINALIZING, StatusReported():
             return ending.agent_finalizing(job, event, now)
         case State.FINALIZING, CancelRequested(discard=True):
             verdict = verdict_rules.canceled(event)
@@ -137,7 +141,7 @@ def decide(job: Job, event: Event, now: datetime) -> Decision:  # noqa: C901 (th
             return output_publication.held_up(job, event, now)
         case _, CancelRequested(discard=True):
             return output_publication.given_up(job, event.by, now)
-        case _, GangSeen() if not job.state.is_terminal:
+        case _, GangObserved() if not job.state.is_terminal:
             noticed = _noticed(job, event, now)
             return then(noticed, _gang_seen(noticed.job, event, now))
         case _:
@@ -147,7 +151,7 @@ def decide(job: Job, event: Event, now: datetime) -> Decision:  # noqa: C901 (th
 # --- waiting ----------------------------------------------------------------------------------------------------
 
 
-def _granted(job: Job, event: Granted, now: datetime) -> Decision:
+def _granted(job: Job, event: Placed, now: datetime) -> Decision:
     attempt = job.attempt + 1
     plan, sentence = elastic_growth.granted(job, event.slots)
     placed = replace(
@@ -181,45 +185,45 @@ def _retry_due(job: Job, now: datetime) -> Decision:
 
 
 # --- getting ready ----------------------------------------------------------------------------------------------
-def _gang_seen(job: Job, event: GangSeen, now: datetime) -> Decision:
+def _gang_seen(job: Job, event: GangObserved, now: datetime) -> Decision:
     if not event.is_asked:
-        sentence = f"{job.plan.compute} could not be asked for nodes yet: {event.word}"
+        sentence = f"{job.plan.compute} could not be asked for nodes yet: {event.engine_status}"
         return _in_queue(job, sentence, now) if job.state is State.PROVISIONING else Decision(job)
-    if job.observed and job.observed.word == event.word:
+    if job.observed and job.observed.word == event.engine_status:
         return Decision(job)
-    seen = replace(job, observed=Observed(event.word, now))
+    seen = replace(job, observed=Observed(event.engine_status, now))
     if job.state is State.PROVISIONING and event.waits:
-        return _in_queue(seen, f"waits in the queue of {job.plan.compute}: {event.word}", now)
+        return _in_queue(seen, f"waits in the queue of {job.plan.compute}: {event.engine_status}", now)
     if job.state is State.PROVISIONING and job.reason is Reason.IN_QUEUE:
-        sentence = f"{job.plan.compute} has given the nodes: {event.word}"
+        sentence = f"{job.plan.compute} has given the nodes: {event.engine_status}"
         return move(seen, now, State.PROVISIONING, Reason.STARTING_NODES, sentence)
     return Decision(seen)
 
 
 def _in_queue(job: Job, sentence: str, now: datetime) -> Decision:
-    """Has the job wait for its nodes. A scheduler counts other people's pods: their number is no line of the story."""
+    """Has the job wait for its nodes. A scheduler counts other people's pods: their number is no event of this job."""
     if job.reason is Reason.IN_QUEUE and is_same_trouble(job.sentence, sentence):
         return Decision(replace(job, sentence=sentence))
     return move(job, now, State.PROVISIONING, Reason.IN_QUEUE, sentence)
 
 
-def _noticed(job: Job, event: GangSeen, now: datetime) -> Decision:
-    """Adds to the story, once an attempt, that its nodes will be taken away: the ranks have the time until then."""
+def _noticed(job: Job, event: GangObserved, now: datetime) -> Decision:
+    """Adds an event, once an attempt, that its nodes will be taken away: the ranks have the time until then."""
     if not event.notice or _PREEMPTION in job.remarks:
         return Decision(job)
-    line = StoryEntry(now, job.state, job.reason, event.notice, job.attempt, job.round)
+    line = JobEvent(now, job.state, job.reason, event.notice, job.attempt, job.round)
     return Decision(replace(job, remarks=(*job.remarks, _PREEMPTION)), (), (line,))
 
 
-def _agent_preparing(job: Job, event: AgentSaid, now: datetime) -> Decision:
+def _agent_preparing(job: Job, event: StatusReported, now: datetime) -> Decision:
     updated = job.with_node(event.node, event.status)
     if event.status.error:
         sentence = f"node {event.node} could not be prepared: {event.status.error}"
-        if event.status.is_lacking:
+        if event.status.is_share_missing:
             return give_up(updated, event.node, event.status.error, Reason.SHARE_MISSING, now)
         if event.status.is_unusable:
             return give_up(updated, event.node, event.status.error, Reason.NODE_UNUSABLE, now)
-        reason = Reason.OUT_OF_REACH if event.status.is_passing else Reason.STAGING_FAILED
+        reason = Reason.OUT_OF_REACH if event.status.is_transient else Reason.STAGING_FAILED
         return ending.stop(updated, verdict_rules.of(reason, sentence, node=event.node), now)
     enrolled = Decision(updated)
     if updated.state is State.PROVISIONING and all(updated.nodes):
@@ -255,15 +259,15 @@ def _if_ready(job: Job, now: datetime) -> Decision:
 
 
 def _checked(job: Job, verdict: PreflightVerdict, now: datetime) -> Decision:
-    """Starts the ranks after the pre-flight, with its sentence in the story, unless a node can't take part."""
+    """Starts the ranks after the pre-flight, with its message as an event, unless a node can't take part."""
     if verdict.isolated is not None:
         return give_up(job, verdict.isolated, verdict.sentence, Reason.NODE_UNUSABLE, now)
-    if verdict.is_apart:
+    if verdict.is_partitioned:
         has_tried = any(one.verdict.reason is Reason.NODE_UNUSABLE for one in job.failures)
         if job.plan.nodes == 2 and not has_tried:  # Either machine may be the cause: the job tries another pair.
             return give_up(job, 1, verdict.sentence, Reason.NODE_UNUSABLE, now)
         return ending.stop(job, verdict_rules.of(Reason.STAGING_FAILED, verdict.sentence), now)
-    line = StoryEntry(now, job.state, job.reason, verdict.sentence, job.attempt, job.round)
+    line = JobEvent(now, job.state, job.reason, verdict.sentence, job.attempt, job.round)
     remarked = replace(job, remarks=(*job.remarks, _PREFLIGHT))
     return then(Decision(remarked, (), (line,)), _run(remarked, now))
 
@@ -276,15 +280,15 @@ def _run(job: Job, now: datetime) -> Decision:
     roster = Roster(job.attempt, job.round, members, ports[0] if ports else 0, ports, more, unique_job)
     started = replace(job, roster=roster, started_at=job.started_at or now)
     sentence = f"{counted(job.plan.world_size, 'rank')} started on {counted(job.plan.nodes, 'node')}"
-    if job.plan.container and (image := node_differences.say_image(members)):
+    if job.plan.container and (image := node_differences.format_image(members)):
         sentence += f", in containers of {job.plan.container.image} ({image})"
     return move(started, now, State.RUNNING, Reason.RANKS_RUNNING, sentence)
 
 
 # --- running ----------------------------------------------------------------------------------------------------
-def _agent_running(job: Job, event: AgentSaid, now: datetime) -> Decision:
+def _agent_running(job: Job, event: StatusReported, now: datetime) -> Decision:
     updated = job.with_node(event.node, event.status)
-    if event.status.is_taken:
+    if event.status.is_preempted:
         return ending.stop(updated, verdict_rules.taken(event.node), now)
     if updated.are_workers_done:
         return ending.stop(updated, verdict_rules.finished(updated), now)
@@ -351,16 +355,16 @@ def _node_leaving(job: Job, event: NodeDeparture, now: datetime) -> Decision:
 
 
 # --- small parts ------------------------------------------------------------------------------------------------
-def _is_old_news(job: Job, event: AgentSaid) -> bool:
+def _is_old_news(job: Job, event: StatusReported) -> bool:
     """Whether a later status came first: an agent has two connections, so that statuses can overtake each other."""
     latest = job.nodes[event.node] if event.node < len(job.nodes) else None
     return latest is not None and event.status.serial < latest.serial
 
 
-def _remarked(job: Job, event: AgentSaid, now: datetime) -> Decision:
-    """Adds the node's new remarks to the story; each subject stands there once, by the first node that tells it."""
+def _remarked(job: Job, event: StatusReported, now: datetime) -> Decision:
+    """Adds the node's new messages to the events; each subject once, by the first node that reports it."""
     new = [one for one in event.status.remarks if one.about not in job.remarks]
     kept = replace(job, remarks=(*job.remarks, *(one.about for one in new)))
     sentences = (f"node {event.node}: {one.sentence}" for one in new)
-    lines = (StoryEntry(now, job.state, job.reason, sentence, job.attempt, job.round) for sentence in sentences)
+    lines = (JobEvent(now, job.state, job.reason, sentence, job.attempt, job.round) for sentence in sentences)
     return Decision(kept, (), tuple(lines))

@@ -54,7 +54,7 @@ RULES: dict[str, type[Asha | BanditPolicy | MedianStoppingPolicy | TruncationSel
 """By the `type` under which `SweepProgress.rule` keeps them."""
 
 MAX_SHOWN_PARAMETERS = 6
-"""Parameters of the best trial that the story names."""
+"""Parameters of the best trial that events name."""
 MAX_FAILED_AT_FIRST = 10
 """After so many failed trials and none that completed or reported the metric, the sweep is given up."""
 
@@ -223,11 +223,11 @@ def _proposed(job: Job, progress: SweepProgress, event: TrialsProposed, now: dat
 
 
 def _reported(job: Job, before: SweepProgress, effects: tuple[Effect, ...], now: datetime) -> Decision:
-    """Gives the job with lines for what is new in its story."""
+    """Returns the job with events for what is new."""
     progress = job.sweep or before
     reported = Decision(job)
     lacking = _lacking_metric(job.name, before, progress)
-    for sentence in (lacking, say_progress(job.name, progress)):
+    for sentence in (lacking, describe_progress(job.name, progress)):
         if sentence:
             reported = then(reported, move(reported.job, now, State.RUNNING, Reason.TRIALS_RUNNING, sentence))
     return then(reported, with_effects(reported.job, *effects))
@@ -253,24 +253,24 @@ def _lacking_metric(sweep: str, before: SweepProgress, progress: SweepProgress) 
     )
 
 
-def say_progress(sweep: str, progress: SweepProgress) -> str:
+def describe_progress(sweep: str, progress: SweepProgress) -> str:
     """Returns how many trials have ended, the best so far, and why trials aren't submitted yet, in one sentence."""
     ended = sum(one.has_ended for one in progress.trials)
     total = str(len(progress.trials) if progress.is_exhausted else progress.max_trials)
     parts = [f"{ended} of {total} trials ended"]
-    parts += [_say_best(sweep, progress)] if leading_trial(progress) else []
+    parts += [_describe_best(sweep, progress)] if leading_trial(progress) else []
     postponed = next((one for one in progress.trials if one.state is None and one.sentence), None)
     if postponed:
-        # Without their number, so that the story has a line when trials begin to wait, and none for each of them.
+        # Without their number, so that there is one event when trials begin to wait, not one for each of them.
         parts.append(f"trials wait: {postponed.sentence}")
     return ", ".join(parts)
 
 
-def _say_best(sweep: str, progress: SweepProgress) -> str:
+def _describe_best(sweep: str, progress: SweepProgress) -> str:
     """Returns the best trial with its value and parameters, or why there is none."""
     leader = leading_trial(progress)
     if leader is None:
-        return _say_no_best(progress)
+        return _describe_no_best(progress)
     shown = list(trial_values.texts(leader.values).items())
     values = ", ".join(f"{name} {trial_values.shorten(text)}" for name, text in shown[:MAX_SHOWN_PARAMETERS])
     more = ", …" if len(shown) > MAX_SHOWN_PARAMETERS else ""
@@ -279,7 +279,7 @@ def _say_best(sweep: str, progress: SweepProgress) -> str:
     return f"{best} ({values}{more})" if values else best
 
 
-def _say_no_best(progress: SweepProgress) -> str:
+def _describe_no_best(progress: SweepProgress) -> str:
     reported = [one for one in progress.trials if one.reports]
     if not reported:
         return f"no trial reported `{progress.metric}`"
@@ -307,7 +307,7 @@ def _verdict(job: Job, progress: SweepProgress) -> Verdict:
     parts = [f"{counted(len(progress.trials), 'trial')} ended"]
     parts += [f"{stopped} of them early"] if stopped else []
     parts += [f"{failed} failed or canceled"] if failed else []
-    parts.append(_say_best(job.name, progress))
+    parts.append(_describe_best(job.name, progress))
     return verdict_rules.of(Reason.TRIALS_ENDED, "; ".join(parts))
 
 

@@ -1,4 +1,4 @@
-"""What the rows of the table are made of: moves from state to state, each with a line of the story."""
+"""What the rows of the table are made of: moves from state to state, each with an event of the job."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 from datetime import datetime
 
-from drumbeat.core.lifecycle.events import Decision, Effect, StoryEntry
+from drumbeat.core.lifecycle.events import Decision, Effect, JobEvent
 from drumbeat.core.lifecycle.job import Job
 from drumbeat.core.reason_table import MOVES
 from drumbeat.model.states import Reason, State
@@ -31,7 +31,7 @@ def move(job: Job, now: datetime, state: State, reason: Reason, sentence: str, *
     if state is not job.state and state not in MOVES[job.state]:
         raise ValueError(f"job {job.name} can't go from {job.state} to {state}")
     moved = replace(job, state=state, reason=reason, sentence=sentence, effects=job.effects + len(effects))
-    return Decision(moved, effects, (StoryEntry(now, state, reason, sentence, moved.attempt, moved.round),))
+    return Decision(moved, effects, (JobEvent(now, state, reason, sentence, moved.attempt, moved.round),))
 
 
 def with_effects(job: Job, *effects: Effect) -> Decision:
@@ -56,4 +56,4 @@ def _without_counts(sentence: str) -> list[str]:
 
 def then(first: Decision, second: Decision) -> Decision:
     """Both, the second one having been decided of the first one's job."""
-    return Decision(second.job, first.effects + second.effects, first.story + second.story)
+    return Decision(second.job, first.effects + second.effects, first.events + second.events)

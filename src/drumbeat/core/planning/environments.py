@@ -53,7 +53,7 @@ class ResolvedEnvironment:
 
 
 @dataclass(frozen=True)
-class Shelf:
+class EnvironmentCatalog:
     """Where names are looked up. registered: versions by name, newest first. python: the server's own.
 
     has_containers: whether the job's nodes may be able to run containers. names: what people have made, if one that is
@@ -67,12 +67,12 @@ class Shelf:
     names: Collection[str] = ()
 
 
-def resolve(written: Environment | str, texts: EnvironmentFiles, shelf: Shelf) -> ResolvedEnvironment:
+def resolve(written: Environment | str, texts: EnvironmentFiles, catalog: EnvironmentCatalog) -> ResolvedEnvironment:
     """The environment that is meant. Raises SpecError, RefusedError, UnknownNameError."""
-    name = _reference(written, shelf.aliases)
+    name = _reference(written, catalog.aliases)
     if name or not isinstance(written, Environment):
-        return _named(name, shelf)
-    made = define(written, texts, shelf.python, has_containers=shelf.has_containers)
+        return _named(name, catalog)
+    made = define(written, texts, catalog.python, has_containers=catalog.has_containers)
     name = written.name or _title(made) or texts.main or "written in the job"
     return ResolvedEnvironment(
         name, made.environment(name), made.notes, image=made.image, build=image_build(made.build)
@@ -147,25 +147,25 @@ def _alias(text: str, aliases: Mapping[tuple[str, str], str]) -> str | None:
     return None if target is None or folded(target) == folded(text) else target
 
 
-def _named(text: str, shelf: Shelf) -> ResolvedEnvironment:
-    target, notes = _through_aliases(text, shelf.aliases)
+def _named(text: str, catalog: EnvironmentCatalog) -> ResolvedEnvironment:
+    target, notes = _through_aliases(text, catalog.aliases)
     if target == CURRENT:
         return ResolvedEnvironment(notes=notes)
     asked = parse_reference(target)
     known = curated(asked.name)
     names = spellings(asked.name) if known else [asked.name]
-    there = next((versions for one in names if (versions := shelf.registered.get(one, ()))), ())
+    there = next((versions for one in names if (versions := catalog.registered.get(one, ()))), ())
     if there:
-        found = _of_version(asked, there, shelf, is_curated=known is not None)
+        found = _of_version(asked, there, catalog, is_curated=known is not None)
     elif known is not None:
-        found = _of_curated(asked, known, shelf.python)
+        found = _of_curated(asked, known, catalog.python)
     else:
-        raise _unknown(asked, shelf)
+        raise _unknown(asked, catalog)
     return replace(found, notes=(*notes, *found.notes))
 
 
 def _of_version(
-    asked: EnvironmentReference, there: Sequence[Registered], shelf: Shelf, *, is_curated: bool
+    asked: EnvironmentReference, there: Sequence[Registered], catalog: EnvironmentCatalog, *, is_curated: bool
 ) -> ResolvedEnvironment:
     """The version that is meant: the one that is named, or the newest."""
     if asked.label not in ("", "latest") and not is_curated:
@@ -181,7 +181,7 @@ def _of_version(
         chosen = there[0]
         is_silent = asked.label == "latest"
         notes = () if is_silent else (f"environment {asked.text}: version {chosen.version} is taken, the newest here",)
-    made = definition_of(chosen, shelf.python, has_containers=shelf.has_containers)
+    made = definition_of(chosen, catalog.python, has_containers=catalog.has_containers)
     name, asset = f"{chosen.name}:{chosen.version}", (chosen.name, chosen.version)
     notes = (*notes, *made.notes)
     return ResolvedEnvironment(name, made.environment(name), notes, asset, made.image, image_build(made.build))
@@ -202,9 +202,9 @@ def curated_definition(known: Curated) -> Definition:
     return of_curated(known)
 
 
-def _unknown(asked: EnvironmentReference, shelf: Shelf) -> UnknownNameError:
-    made = [name for name, versions in shelf.registered.items() if versions]
-    close = nearest(asked.name, [*made, *shelf.names, *(one.title for one in CURATED)])
+def _unknown(asked: EnvironmentReference, catalog: EnvironmentCatalog) -> UnknownNameError:
+    made = [name for name, versions in catalog.registered.items() if versions]
+    close = nearest(asked.name, [*made, *catalog.names, *(one.title for one in CURATED)])
     what = f"environment {asked.text.removeprefix('azureml:')!r} isn't known here"
     make = f"Make it: drumbeat environment create {asked.name} --conda FILE (or --requirements FILE)"
     here = f"or say what it means here: drumbeat alias set environment {asked.name} {CURRENT}"

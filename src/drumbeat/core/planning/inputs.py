@@ -280,7 +280,7 @@ def is_mount_asked_for(value: Input) -> bool:
     return value.mode in ("ro_mount", "eval_mount")
 
 
-def say_staged(plan: InputPlan) -> str:
+def describe_staged(plan: InputPlan) -> str:
     """What is done on each node with an input that lies elsewhere, as a sentence."""
     what = f"input {plan.name}: {'the files of ' if plan.evaluated else ''}{plan.uri}"
     if plan.mode == "direct":

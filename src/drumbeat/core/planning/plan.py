@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from drumbeat.core.planning.containers import container_notes, plan_container
-from drumbeat.core.planning.environments import CURRENT, ResolvedEnvironment, Shelf, current_notes, resolve
-from drumbeat.core.planning.inputs import HERE, DataFacts, PlannedInputs, UsedData, plan_inputs, say_staged
+from drumbeat.core.planning.environments import CURRENT, EnvironmentCatalog, ResolvedEnvironment, current_notes, resolve
+from drumbeat.core.planning.inputs import HERE, DataFacts, PlannedInputs, UsedData, describe_staged, plan_inputs
 from drumbeat.core.planning.node_resources import (
     InstanceType,
     InstanceTypeAdvice,
@@ -81,7 +81,7 @@ class PlanFacts:
     aliases: Mapping[tuple[str, str], str] = field(default_factory=dict[tuple[str, str], str])
     path_first: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     troubles: Mapping[str, str] = field(default_factory=dict[str, str])
-    environments: Shelf = field(default_factory=Shelf)
+    environments: EnvironmentCatalog = field(default_factory=EnvironmentCatalog)
     prepare: Mapping[str, str] = field(default_factory=dict[str, str])
     data: DataFacts = field(default_factory=DataFacts)
     without_containers: frozenset[str] = frozenset()
@@ -273,8 +273,8 @@ def _environment(job: CommandJob, sources: Sources, facts: PlanFacts, compute: s
     """What the ranks run in: the interpreter that is there, unless the job names something else."""
     if job.environment is None or job.drumbeat.environment == CURRENT:
         return ResolvedEnvironment()
-    shelf = replace(facts.environments, has_containers=compute not in facts.without_containers)
-    return resolve(job.environment, sources.environment, shelf)
+    catalog = replace(facts.environments, has_containers=compute not in facts.without_containers)
+    return resolve(job.environment, sources.environment, catalog)
 
 
 def _prepare(of_job: str, of_compute: str) -> str:
@@ -398,7 +398,7 @@ def staged(plan: Plan) -> tuple[str, ...]:
         lines.append(f"code: snapshot {plan.code[:12]}, unpacked on every node")
     for one in plan.inputs:
         if not one.uri.startswith(HERE):
-            lines.append(say_staged(one))
+            lines.append(describe_staged(one))
             continue
         is_file = one.uri.startswith("file:")
         how = "used in place, no mount needed" if is_file and one.mode != "download" else "copied to every node"

@@ -16,7 +16,7 @@ from datetime import datetime, timedelta
 from statistics import median
 
 from drumbeat.core.scheduling.resource_needs import Slot
-from drumbeat.core.scheduling.scheduler import Placed
+from drumbeat.core.scheduling.scheduler import Placement
 from drumbeat.core.scheduling.slot_fitting import MachineCapacity
 from drumbeat.model.api.computes import NodeState
 from drumbeat.model.plurals import counted, name_some
@@ -119,10 +119,10 @@ def awaited(slots: Sequence[Slot], rooms: Sequence[MachineCapacity], usual_s: fl
 
 def usually(usual_s: float | None) -> str:
     """How long a start usually takes, as an aside."""
-    return f" (usually {say_time(usual_s)} here)" if usual_s else ""
+    return f" (usually {format_time(usual_s)} here)" if usual_s else ""
 
 
-def say_time(seconds: float) -> str:
+def format_time(seconds: float) -> str:
     """A time as a person says it."""
     return f"{max(1, round(seconds))} s" if seconds < 90 else counted(round(seconds / 60), "minute")
 
@@ -143,13 +143,13 @@ class StartTimes:
 
 
 # --- a cap on a cluster's queue ---------------------------------------------------------------------------------
-def capped(placements: Sequence[Placed], most: int, held: Mapping[str, int], compute: str) -> list[Placed]:
+def capped(placements: Sequence[Placement], most: int, held: Mapping[str, int], compute: str) -> list[Placement]:
     """What placement says of jobs for a cluster, in their order, where the compute caps its nodes. held: nodes by job.
 
     No job passes one that waits: a large one would never start.
     """
     taken, is_blocked = sum(held.values()), False
-    result: list[Placed] = []
+    result: list[Placement] = []
     for asked in placements:
         one = _within_cap(asked, most - taken)
         nodes = len(one.slots)
@@ -157,11 +157,11 @@ def capped(placements: Sequence[Placed], most: int, held: Mapping[str, int], com
             result.append(one)
         elif nodes > most:
             what = f"the job needs {counted(nodes, 'node')}; {compute} has at most {most} at a time (max_instances)"
-            result.append(Placed(one.job, never=True, sentence=what))
+            result.append(Placement(one.job, never=True, sentence=what))
         elif is_blocked or taken + nodes > most:
             sentence = _over_cap(nodes, most, held, compute)
             reason = Reason.WAITING_FOR_TURN if is_blocked else Reason.WAITING_FOR_SLOTS
-            result.append(Placed(one.job, reason=reason, sentence=sentence))
+            result.append(Placement(one.job, reason=reason, sentence=sentence))
             is_blocked = True
         else:
             result.append(one)
@@ -169,7 +169,7 @@ def capped(placements: Sequence[Placed], most: int, held: Mapping[str, int], com
     return result
 
 
-def _within_cap(one: Placed, left: int) -> Placed:
+def _within_cap(one: Placement, left: int) -> Placement:
     """The same with no more nodes than the cap leaves, as far as an elastic job can have fewer."""
     return replace(one, slots=one.slots[: max(one.least, left)]) if one.least else one
 
@@ -183,14 +183,14 @@ def _over_cap(nodes: int, most: int, held: Mapping[str, int], compute: str) -> s
 def remarks(wish: Mapping[str, object], actual: Mapping[str, object], set_by: Mapping[str, str]) -> tuple[str, ...]:
     """What a person wrote that a cluster has otherwise. set_by: by key, the cluster's setting."""
     return tuple(
-        f"{key} is {_say(wish[key])} in the compute's file, and {_say(actual[key])} in the cluster, where "
+        f"{key} is {_format(wish[key])} in the compute's file, and {_format(actual[key])} in the cluster, where "
         f"{setting} sets it: the cluster's is in effect"
         for key, setting in set_by.items()
         if wish.get(key) is not None and wish[key] != actual.get(key)
     )
 
 
-def _say(value: object) -> str:
+def _format(value: object) -> str:
     if value is None:
         return "unlimited"
     return f"{value:g}" if isinstance(value, float) else str(value)

@@ -9,7 +9,7 @@ from dataclasses import replace
 from drumbeat.core.scheduling.quota_balances import NO_BALANCES, Balances
 from drumbeat.core.scheduling.quotas import Amount
 from drumbeat.core.scheduling.resource_needs import Need, Slot
-from drumbeat.core.scheduling.scheduler import Placed, Waiting, say_amount
+from drumbeat.core.scheduling.scheduler import Placement, Waiting, format_amount
 from drumbeat.core.scheduling.slot_fitting import MachineCapacity, capacity
 from drumbeat.model.api.computes import NodeState
 from drumbeat.model.plurals import counted
@@ -24,13 +24,13 @@ def enqueue(  # noqa: PLR0913 - as `place`
     balances: Balances = NO_BALANCES,
     is_shared: bool = False,
     taken: Sequence[Slot] = (),
-) -> list[Placed]:
+) -> list[Placement]:
     """A word for every job of a compute whose engine has a queue of its own: at once, by a quota later, or never.
 
     Its slots say how large a node is, not where it lies. is_shared: nodes of one job may share a machine. taken: nodes
     that jobs have now.
     """
-    said: list[Placed] = []
+    said: list[Placement] = []
     allowances, held = balances.allowances, [*taken]
     for asked in queue:
         job = asked.least
@@ -39,19 +39,19 @@ def enqueue(  # noqa: PLR0913 - as `place`
         able = sum(capacity(room, size) if is_shared else capacity(room, size) > 0 for room in rooms)
         if able < size.nodes:
             has = f"room for {counted(able, 'node')}" if is_shared else f"{counted(able, 'machine')} with that much"
-            sentence = f"the job needs {say_amount(size)}; {compute} has {has}"
-            said.append(Placed(job.job, never=True, sentence=sentence))
+            sentence = f"the job needs {format_amount(size)}; {compute} has {has}"
+            said.append(Placement(job.job, never=True, sentence=sentence))
             continue
         idle = idle_nodes(size, rooms, held, is_shared=is_shared) if asked.need.is_elastic else 0
         size = _queued_size(asked, size, idle, has_spare=len(queue) == 1)
         takes = Amount(size.nodes * size.cpus, size.nodes * size.gpus)
         if wait := allowances.wait(job.payer, takes):
-            said.append(Placed(job.job, reason=Reason.WAITING_FOR_QUOTA, sentence=wait.sentence))
+            said.append(Placement(job.job, reason=Reason.WAITING_FOR_QUOTA, sentence=wait.sentence))
             allowances = allowances.behind(wait)
         else:
             gpus = tuple(str(number) for number in range(size.gpus))
             slots = tuple(Slot(node, "", size.cpus, gpus) for node in range(size.nodes))
-            said.append(Placed(job.job, slots, least=job.need.nodes if job.need.is_elastic else 0))
+            said.append(Placement(job.job, slots, least=job.need.nodes if job.need.is_elastic else 0))
             allowances = allowances.taken(job.job, job.payer, takes)
             held += slots
     return said

@@ -54,6 +54,6 @@ def resized(plan: Plan, nodes: int) -> Plan:
     return replace(plan, nodes=nodes, ranks=LAUNCHERS[plan.launcher].ranks(shape))
 
 
-def say_sizes(elastic: Elastic) -> str:
+def format_sizes(elastic: Elastic) -> str:
     """Returns the sizes of a job in words: `2 to 4 nodes`."""
     return f"{elastic.min_nodes} to {counted(elastic.max_nodes, 'node')}"

@@ -85,13 +85,13 @@ def recent_use(
     return dict(use)
 
 
-def say_use(use: Mapping[str, float], persons: Iterable[str], half_life: timedelta) -> str:
+def describe_use(use: Mapping[str, float], persons: Iterable[str], half_life: timedelta) -> str:
     """The numbers by which persons were compared, for a waiting sentence."""
     amounts = ", ".join(f"{person or 'unknown'} {use.get(person, 0.0):,.1f}" for person in sorted(set(persons)))
-    return f"slot-hours of recent use: {amounts} (they halve every {say_half_life(half_life)})"
+    return f"slot-hours of recent use: {amounts} (they halve every {format_half_life(half_life)})"
 
 
-def say_half_life(half_life: timedelta) -> str:
+def format_half_life(half_life: timedelta) -> str:
     """The half-life in the unit that fits it."""
     seconds = half_life.total_seconds()
     for unit, size in (("d", 86400.0), ("h", 3600.0), ("min", 60.0)):

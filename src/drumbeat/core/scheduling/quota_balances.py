@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 
-from drumbeat.core.scheduling.fair_share import HALF_LIFE, say_use
+from drumbeat.core.scheduling.fair_share import HALF_LIFE, describe_use
 from drumbeat.core.scheduling.quotas import Allowances
 
 
@@ -19,11 +19,11 @@ class Balances:
     """Slot-hours by person; empty where only one person's jobs wait."""
     half_life: timedelta = HALF_LIFE
 
-    def say(self, person: str, first: str) -> str:
+    def describe(self, person: str, first: str) -> str:
         """The numbers by which another person's job comes first, "" = there is nothing to compare."""
         if person == first or not self.use:
             return ""
-        return f"; {say_use(self.use, (person, first), self.half_life)}"
+        return f"; {describe_use(self.use, (person, first), self.half_life)}"
 
 
 NO_BALANCES = Balances()

@@ -103,9 +103,9 @@ class Allowances:
         for limit in self._limits(quota, amount):
             key = (quota.kind, quota.name, limit.what)
             if limit.takes > limit.most:
-                yield QuotaWait(key, limit.say_never(who(quota)), is_never=True)
+                yield QuotaWait(key, limit.describe_never(who(quota)), is_never=True)
             elif limit.is_reached or key in self.waited_for:
-                yield QuotaWait(key, limit.say_wait(who(quota)))
+                yield QuotaWait(key, limit.describe_wait(who(quota)))
 
     def _limits(self, quota: Quota, amount: Amount) -> Iterable[_Limit]:
         """The limits of a quota that a job counts on."""
@@ -134,14 +134,14 @@ class _Limit:
         """Whether the job is too much for what is left."""
         return sum(self.used.values()) + self.reserved + self.takes > self.most
 
-    def say_wait(self, user: str) -> str:
+    def describe_wait(self, user: str) -> str:
         used = sum(self.used.values())
         by = f"; held by {name_some(sorted(set(self.used)))}" if self.used else ""
         behind = "" if used + self.takes > self.most else "; an earlier job waits for the same quota"
         of = f"{used} of {counted(self.most, self.what)} of the quota"
         return f"{user} uses {of}, and the job needs {self.takes}{by}{behind}"
 
-    def say_never(self, user: str) -> str:
+    def describe_never(self, user: str) -> str:
         most = counted(self.most, self.what)
         raised = "it waits until an owner raises the quota"
         return f"{user} may use {most} at a time, and the job needs {self.takes}: {raised}"

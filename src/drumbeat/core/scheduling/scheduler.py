@@ -87,7 +87,7 @@ class Waiting:
 
 
 @dataclass(frozen=True)
-class Placed:
+class Placement:
     """What placement says of a job: slots, or why it waits. never: it will never fit.
 
     is_unsure: nobody knows yet whether it will, for a machine was never seen. lacks_share: it will not, for too few
@@ -114,7 +114,7 @@ def place(  # noqa: PLR0913 - the queue, what there is, and how the persons stan
     compute: str,
     balances: Balances = NO_BALANCES,
     has_spare: bool = True,
-) -> list[Placed]:
+) -> list[Placement]:
     """A word for every job of the queue, in the order in which they are served.
 
     has_spare: an elastic job that has the queue to itself may have more nodes than it asks for.
@@ -123,7 +123,7 @@ def place(  # noqa: PLR0913 - the queue, what there is, and how the persons stan
     blocked: Waiting | None = None
     kept: tuple[Holding, ...] = ()
     behind: dict[int, str] = {}
-    said: list[Placed] = []
+    said: list[Placement] = []
     for asked in sorted(queue, key=lambda one: one.rank):
         job = asked.least
         never, own, reserve = _never(job, rooms, compute), rooms_of(job, rooms), Holding("", ())
@@ -137,14 +137,14 @@ def place(  # noqa: PLR0913 - the queue, what there is, and how the persons stan
         slots = next(filter(may_start, fits), fits[-1] if fits else None)
         takes = taken_by(job.need, slots, rooms)
         if never:
-            said.append(Placed(job.job, never=True, sentence=never))
+            said.append(Placement(job.job, never=True, sentence=never))
         elif wait_for_machine := _lack(job, own, compute) or _missing(job, own, compute):
             said.append(wait_for_machine)
         elif wait := allowances.wait(job.payer, takes):
-            said.append(Placed(job.job, reason=Reason.WAITING_FOR_QUOTA, sentence=wait.sentence))
+            said.append(Placement(job.job, reason=Reason.WAITING_FOR_QUOTA, sentence=wait.sentence))
             allowances = allowances.behind(wait)
         elif slots and may_start(slots):
-            said.append(Placed(job.job, slots))
+            said.append(Placement(job.job, slots))
             holding.append(_holding(job, slots, now))
             allowances = allowances.taken(job.job, job.payer, takes)
         else:
@@ -159,13 +159,13 @@ def place(  # noqa: PLR0913 - the queue, what there is, and how the persons stan
                 place = 1 + sum(one.reason in _QUEUED for one in said)
                 sentence = (
                     f"number {place} in the queue of {compute}: {blocked.job} is next, and the slots are held by "
-                    f"{_holders(holding)}{_say_use(balances, job, blocked)}"
+                    f"{_holders(holding)}{_describe_use(balances, job, blocked)}"
                 )
-                sentence += _say_wait_behind(blocked, rooms, holding, behind) if slots else ""
+                sentence += _describe_wait_behind(blocked, rooms, holding, behind) if slots else ""
             if not kept or fit(job.need, _expected(own), kept):  # It waits for no blocked job.
                 kept = (_with_slots(kept, _possible_slots(job, rooms, kept)),)
             is_unsure = is_unseen(rooms) and not fits_when_empty(job.need, rooms)
-            said.append(Placed(job.job, reason=reason, sentence=sentence, is_unsure=is_unsure))
+            said.append(Placement(job.job, reason=reason, sentence=sentence, is_unsure=is_unsure))
     return said
 
 
@@ -229,7 +229,7 @@ def rooms_of(job: Waiting, rooms: Sequence[MachineCapacity]) -> Sequence[Machine
     return [replace(room, unusable=_LACKS) if room.name in job.lacking else room for room in rooms]
 
 
-def _lack(job: Waiting, own: Sequence[MachineCapacity], compute: str) -> Placed | None:
+def _lack(job: Waiting, own: Sequence[MachineCapacity], compute: str) -> Placement | None:
     """A word for a job that the machines with its share can't hold, however little they have to do; None = they can.
 
     It never becomes the first one that is blocked: no other job may wait for it.
@@ -239,11 +239,11 @@ def _lack(job: Waiting, own: Sequence[MachineCapacity], compute: str) -> Placed 
         return None
     sentence = f"{job.lack.removesuffix('.')}; the other machines of {compute} can't hold the job"
     if is_unseen([room for room in own if room.unusable != _LACKS]):
-        return Placed(job.job, reason=Reason.WAITING_FOR_SLOTS, sentence=f"{sentence} as far as they were seen")
-    return Placed(job.job, never=True, lacks_share=True, sentence=sentence)
+        return Placement(job.job, reason=Reason.WAITING_FOR_SLOTS, sentence=f"{sentence} as far as they were seen")
+    return Placement(job.job, never=True, lacks_share=True, sentence=sentence)
 
 
-def _missing(job: Waiting, own: Sequence[MachineCapacity], compute: str) -> Placed | None:
+def _missing(job: Waiting, own: Sequence[MachineCapacity], compute: str) -> Placement | None:
     """A word for a job that can't start before a missing machine is back, however little the others have to do.
 
     It never becomes the first one that is blocked, either. None = it needs none of them.
@@ -252,10 +252,10 @@ def _missing(job: Waiting, own: Sequence[MachineCapacity], compute: str) -> Plac
     if len(others) == len(own) or is_unseen(others) or fit(job.need, able := _expected(own), ()):
         return None
     missing = "; ".join(f"{room.name} can't be used: {room.unusable}" for room in able if room.unusable)
-    return Placed(
+    return Placement(
         job.job,
         reason=Reason.WAITING_FOR_SLOTS,
-        sentence=f"needs {_say_need(job)} of {compute}, which its usable machines can't hold; {missing}; "
+        sentence=f"needs {_format_need(job)} of {compute}, which its usable machines can't hold; {missing}; "
         "later jobs may start first",
         is_unsure=is_unseen(own) and not fits_when_empty(job.need, own),
     )
@@ -274,9 +274,9 @@ def taken_by(need: Need, slots: Sequence[Slot] | None, rooms: Sequence[MachineCa
     return Amount(cpus, need.nodes * need.gpus)
 
 
-def _say_use(balances: Balances, job: Waiting, first: Waiting) -> str:
+def _describe_use(balances: Balances, job: Waiting, first: Waiting) -> str:
     """By which numbers another person's job of the same priority comes first."""
-    return balances.say(job.payer.person, first.payer.person) if job.priority == first.priority else ""
+    return balances.describe(job.payer.person, first.payer.person) if job.priority == first.priority else ""
 
 
 def _fit_elsewhere(job: Waiting, rooms: Sequence[MachineCapacity], held: Sequence[Holding]) -> tuple[Slot, ...] | None:
@@ -377,11 +377,10 @@ def _never(job: Waiting, rooms: Sequence[MachineCapacity], compute: str) -> str:
     one = replace(job.need, nodes=1)
     if len(rooms) > 1 and not any(fits_when_empty(one, [room]) for room in rooms):
         cpus, gpus = max(r.cpus for r in rooms), max(len(r.gpus) for r in rooms)
-        return (
-            f"the job needs {say_amount(one)} on one machine; those of {compute} have at most {_size(cpus, gpus)} each"
-        )
+        each = _size(cpus, gpus)
+        return f"the job needs {format_amount(one)} on one machine; those of {compute} have at most {each} each"
     cpus, gpus = sum(r.cpus for r in rooms), sum(len(r.gpus) for r in rooms)
-    return f"the job needs {say_amount(job.need)}; {compute} has {_size(cpus, gpus)} in all"
+    return f"the job needs {format_amount(job.need)}; {compute} has {_size(cpus, gpus)} in all"
 
 
 def _needs(job: Waiting, rooms: Sequence[MachineCapacity], held: Sequence[Holding], compute: str) -> str:
@@ -399,14 +398,14 @@ def _needs(job: Waiting, rooms: Sequence[MachineCapacity], held: Sequence[Holdin
         f"; {'all' if is_full else 'the others'} are held by {_holders(held)}" if any(h.slots for h in held) else ""
     )
     unusable = "".join(f"; {room.name} can't be used: {room.unusable}" for room in rooms if room.unusable)
-    start = _say_start(job, rooms, held)
+    start = _describe_start(job, rooms, held)
     return (
-        f"needs {_say_need(job)} of {compute}, where {of}{holders}; it is next"
+        f"needs {_format_need(job)} of {compute}, where {of}{holders}; it is next"
         f"{f' and starts {start}' if start else ''}{unusable}"
     )
 
 
-def _say_wait_behind(
+def _describe_wait_behind(
     first: Waiting, rooms: Sequence[MachineCapacity], held: Sequence[Holding], said: dict[int, str]
 ) -> str:
     """Why a job that would fit waits behind the next one, and when that one starts as far as it is known.
@@ -416,21 +415,21 @@ def _say_wait_behind(
     if len(held) in said:
         return said[len(held)]
     own = rooms_of(first, rooms)
-    start, latest = _say_start(first, own, held), _earliest(first.need, own, held)
+    start, latest = _describe_start(first, own, held), _earliest(first.need, own, held)
     when = [f"starts {start}"] if start else []
     if latest is not None:
         when.append(f"at the latest at {latest.astimezone(UTC):%H:%M UTC on %d %B}, by their time limits")
     that_is = f", and {', '.join(when)}" if when else ""
-    said[len(held)] = f"; what is free is kept for {first.job}, which needs {_say_need(first)}{that_is}"
+    said[len(held)] = f"; what is free is kept for {first.job}, which needs {_format_need(first)}{that_is}"
     return said[len(held)]
 
 
-def _say_need(job: Waiting) -> str:
-    what = "all CPU slots" if job.need.alone else say_amount(job.need)
+def _format_need(job: Waiting) -> str:
+    what = "all CPU slots" if job.need.alone else format_amount(job.need)
     return f"at least {what}" if job.need.is_elastic and job.need.nodes == job.need.min_nodes else what
 
 
-def _say_start(job: Waiting, rooms: Sequence[MachineCapacity], held: Sequence[Holding]) -> str:
+def _describe_start(job: Waiting, rooms: Sequence[MachineCapacity], held: Sequence[Holding]) -> str:
     """Whose end is enough for the next job to start; "" = that isn't known, or would be a long list."""
     names = sorted({one.job for one in held if one.slots} - {job.job})
     if len(names) > _MAX_TRIED:
@@ -455,7 +454,7 @@ def _holders(held: Sequence[Holding], most: int = MAX_HOLDERS) -> str:
     return list_first(shown, most) if names else "nobody"
 
 
-def say_amount(need: Need) -> str:
+def format_amount(need: Need) -> str:
     """Returns what a job needs: `2 CPU slots and 1 GPU on each of 4 nodes`."""
     each = _size(need.cpus, need.gpus) if need.gpus else counted(need.cpus, "CPU slot")
     return each if need.nodes == 1 else f"{each} on each of {need.nodes} nodes"

@@ -40,7 +40,7 @@ class Stop:
 
     trial: str
     sentence: str
-    """Why, with the trial's value and the limit; for the story."""
+    """Why, with the trial's value and the limit; for the job's event."""
     at_report: int
     """How many reports of the trial were counted at this evaluation."""
 

@@ -18,7 +18,7 @@ MIN_GAIN = 1.2
 
 
 def sentence(ranks: int, busy: Sequence[float], ran_s: Sequence[float]) -> str:
-    """Returns what the sweep's story says; "" = trials are not expected to finish sooner side by side.
+    """Returns the message of the sweep's event; "" = trials are not expected to finish sooner side by side.
 
     ranks: of a trial. busy: of each measured trial, the share of their time (0 to 1) that its ranks worked.
     ran_s: the seconds that each of these trials took.

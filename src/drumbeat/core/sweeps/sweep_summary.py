@@ -15,18 +15,18 @@ MAX_VALUES = 6
 """Values of a choice that are listed."""
 
 
-def say_sweep(sweep: SweepJob | SweepNode) -> str:
+def format_sweep(sweep: SweepJob | SweepNode) -> str:
     """`6 trials, 2 at a time, random over lr (loguniform, 0.0001 to 0.1); maximize accuracy`."""
     total = max_trials(sweep)
     at_once = min(sweep.limits.max_concurrent_trials or total, total)
-    over = ", ".join(say_dimension(name, one, _base(sweep)) for name, one in sweep.search_space.items())
+    over = ", ".join(format_dimension(name, one, _base(sweep)) for name, one in sweep.search_space.items())
     pace = "" if total == 1 else ", all at once" if at_once == total else f", {at_once} at a time"
     ends = f"; {early}" if (early := "; ".join(_early_ends(sweep))) else ""
     goal = f"{sweep.objective.goal} {sweep.objective.primary_metric}"
     return f"{counted(total, 'trial')}{pace}, {algorithm_of(sweep)} over {over}; {goal}{ends}"
 
 
-def say_dimension(name: str, function: SearchFunction, base: float = math.e) -> str:
+def format_dimension(name: str, function: SearchFunction, base: float = math.e) -> str:
     """`lr (loguniform, 0.0001 to 0.1)`. base: of the log functions."""
     return f"{name} ({', '.join(_range(function, base))})"
 

@@ -11,7 +11,7 @@ import threading
 import time
 from dataclasses import dataclass, field, replace
 
-from drumbeat.core.scheduling.autoscaling import StartTimes, say_time
+from drumbeat.core.scheduling.autoscaling import StartTimes, format_time
 from drumbeat.engines.own_address import route_to
 from drumbeat.engines.poller import Poller
 from drumbeat.engines.ray import autoscaler, render
@@ -232,7 +232,7 @@ class RayEngine:
             return ""
         usual_s = self._start_times.usual_s()
         return "Ray's autoscaler starts machines" + (
-            f", which usually takes {say_time(usual_s)} here" if usual_s else ""
+            f", which usually takes {format_time(usual_s)} here" if usual_s else ""
         )
 
     def _note_start(self, tracked: _Tracked, view: GangView) -> None:

@@ -170,7 +170,7 @@ def _option(line: RequirementLine, name: str, value: str) -> RequirementLine:
 
 
 def refuse_secret(line: RequirementLine) -> None:
-    """An address with a password in it would stand in plans, stories and logs."""
+    """An address with a password in it would stand in plans, events and logs."""
     for user in SECRET.findall(line.text):
         if not VARIABLE.fullmatch(user):
             fix = "Name a variable of the node, as in https://${TOKEN}@host/, or set up pip on the nodes."

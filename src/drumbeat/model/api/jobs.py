@@ -1,4 +1,4 @@
-"""Jobs as the API shows them: state, nodes, outputs, story and logs."""
+"""Jobs as the API shows them: state, nodes, outputs, events and logs."""
 
 from __future__ import annotations
 

@@ -23,12 +23,12 @@ def content_path(planned: InputPlan) -> str:
     return f"inputs/{planned.name}.json" if planned.is_remote else f"inputs/{planned.name}.content"
 
 
-def say_content(listing: Listing) -> str:
+def describe_listing(listing: Listing) -> str:
     """Returns the number of files of a listing, their size, and a hash of their paths and contents."""
     facts = hashlib.sha256()
     for file in sorted(listing.files, key=lambda one: one.path):
         facts.update(f"{file.path}\0{file.size}\0{file.sha256 or file.key}\0".encode(errors="surrogateescape"))
-    return _say(len(listing.files), sum(file.size for file in listing.files), facts.hexdigest(), "")
+    return _describe(len(listing.files), sum(file.size for file in listing.files), facts.hexdigest(), "")
 
 
 def local_content(place: str, is_visible: Callable[[str], bool]) -> str:
@@ -45,10 +45,10 @@ def local_content(place: str, is_visible: Callable[[str], bool]) -> str:
     for path, status in files:
         fingerprint = _sha256(path) if is_read else f"{status.st_size} {status.st_mtime_ns}"
         facts.update(os.fsencode(f"{os.path.relpath(path, place)}\0{fingerprint}\0"))
-    return _say(len(files), size, facts.hexdigest(), "" if is_read else ", by sizes and times")
+    return _describe(len(files), size, facts.hexdigest(), "" if is_read else ", by sizes and times")
 
 
-def _say(count: int, size: int, digest: str, how: str) -> str:
+def _describe(count: int, size: int, digest: str, how: str) -> str:
     return f"{counted(count, 'file')}, {size:,} bytes, {digest[:12]}{how}"
 
 

@@ -22,7 +22,7 @@ from drumbeat.model.input_listing import Link, ListedFile, Listing
 from drumbeat.model.plan import InputPlan
 from drumbeat.ports.data import DataAccess
 from drumbeat.server.data import mltables
-from drumbeat.server.data.input_contents import content_path, local_content, say_content
+from drumbeat.server.data.input_contents import content_path, describe_listing, local_content
 from drumbeat.server.data.single_flight import Making, Makings
 from drumbeat.server.home_folder import FolderArtifacts
 
@@ -128,7 +128,7 @@ class JobInputs:
         for planned in job.plan.inputs:
             with suppress(NotFoundError, OSError, ValueError):
                 text = self._artifacts.open_file(job.name, content_path(planned)).read_text()
-                contents[planned.name] = say_content(wire.loads(Listing, text)) if planned.is_remote else text
+                contents[planned.name] = describe_listing(wire.loads(Listing, text)) if planned.is_remote else text
         return contents
 
     def asked(self, job: Job, name: str) -> AbstractContextManager[Making[Frozen]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from drumbeat.core.lifecycle.events import Effect, StoryEntry
+from drumbeat.core.lifecycle.events import Effect, JobEvent
 from drumbeat.core.lifecycle.job import Job
 from drumbeat.core.scheduling.resource_needs import Slot
 from drumbeat.model.api.requests import JobRequest
@@ -30,7 +30,7 @@ class Submission:
     key: str
     job: Job
     spec: dict[str, object]
-    story: tuple[StoryEntry, ...] = ()
+    events: tuple[JobEvent, ...] = ()
     uses: tuple[Use, ...] = ()
     request: JobRequest | None = None
     """Of a parent: what its children are submitted from."""
@@ -47,7 +47,7 @@ class Change:
 
     job: Job
     version: int
-    story: tuple[StoryEntry, ...] = ()
+    events: tuple[JobEvent, ...] = ()
     effects: tuple[Effect, ...] = ()
     done: tuple[int, ...] = ()
     reserve: tuple[Slot, ...] = ()
@@ -109,12 +109,12 @@ class JobFilter:
 
 @dataclass(frozen=True)
 class History:
-    """A job's story without the sentences, oldest line first."""
+    """A job's events without their messages, oldest first."""
 
     job: str
     experiment: str
     person: str
-    story: tuple[StoryEntry, ...]
+    events: tuple[JobEvent, ...]
 
 
 @dataclass(frozen=True)

@@ -135,7 +135,7 @@ submissions = Table(
 """What a person sent, written once: apart from `jobs`, whose rows are written often. request: of a sweep or pipeline,
 the whole request as JSON, from which its children are submitted; "" for other jobs."""
 
-story = Table(
+job_events = Table(
     "story",
     metadata,
     Column("id", Serial, primary_key=True),
@@ -150,7 +150,7 @@ story = Table(
     Index(None, "job", "id"),
     sqlite_autoincrement=True,
 )
-"""Lines are only ever added. since: as in `StoryEntry`."""
+"""Rows are only ever added. since: as in `JobEvent`."""
 
 outbox = Table(
     "outbox",

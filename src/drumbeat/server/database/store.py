@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from sqlalchemy import Connection, insert, select, update
 
-from drumbeat.core.lifecycle.events import StoryEntry
+from drumbeat.core.lifecycle.events import JobEvent
 from drumbeat.core.scheduling.fair_share import HeldSlots, PastUse
 from drumbeat.core.scheduling.quotas import Quota
 from drumbeat.model.api.requests import JobRequest
@@ -62,7 +62,7 @@ def make_store(place: str | Path, rules: LeaseRules | None = None) -> SqlStore:
 
 
 class SqlStore:
-    """Jobs, stories, the outbox, reservations, resources, persons, and the catalog, in a database.
+    """Jobs, their events, the outbox, reservations, resources, users, and the catalog, in a database.
 
     What a call has returned from is durable. Safe from any thread; several processes may be over one database. One of
     them, the active server, has the lease: once another one has taken it, every write raises StandbyError and changes
@@ -129,7 +129,7 @@ class SqlStore:
 
     # --- writing jobs ---
     def submit(self, submission: Submission) -> tuple[Record, bool]:
-        """Writes a job, its story and its key in one transaction; (record, True).
+        """Writes a job, its events and its key in one transaction; (record, True).
 
         The same key again gives the record that there is, and False. Another key with the same job name raises
         ConflictError, and so does the name of a deleted job whose files are still being removed. A job that takes the
@@ -164,7 +164,7 @@ class SqlStore:
         with self._write() as connection:
             for change in changes:
                 jobs.rewrite(connection, change)
-            jobs.add_story(connection, [(change.job.name, entry) for change in changes for entry in change.story])
+            jobs.add_events(connection, [(change.job.name, entry) for change in changes for entry in change.events])
             outbox.remove(connection, [one for change in changes for one in change.done])
             for change in changes:
                 outbox.add(connection, change)
@@ -185,7 +185,7 @@ class SqlStore:
             jobs.archive(connection, name, is_archived=is_archived)
 
     def delete_job(self, name: str, note: str = "") -> None:
-        """Deletes a job that has ended, with its story, its submission and its uses, in one transaction.
+        """Deletes a job that has ended, with its events, its submission and its uses, in one transaction.
 
         From then on no call shows the job, and `removals` names it until `removed` is called. note: what the server
         that removes the files has to know, whichever it is. Idempotent. Raises NotFoundError for a name that no job
@@ -246,13 +246,13 @@ class SqlStore:
         with self._database.read() as connection:
             return jobs.count(connection, chosen)
 
-    def story(self, name: str) -> list[StoryEntry]:
-        """All lines of a job's story, oldest first. Raises NotFoundError."""
+    def events(self, name: str) -> list[JobEvent]:
+        """All events of a job, oldest first. Raises NotFoundError."""
         with self._database.read() as connection:
-            return jobs.read_story(connection, name)
+            return jobs.read_events(connection, name)
 
     def histories(self, names: Sequence[str] = (), since: datetime | None = None) -> list[History]:
-        """Returns the stories of many jobs at once, the job that was submitted first comes first.
+        """Returns the events of many jobs at once, in the order in which the jobs were submitted.
 
         names: of these jobs and their children; () = of all jobs. since: of unfinished jobs, and of those whose story
         has a line from that time on. A name that no job has gives nothing.

@@ -37,7 +37,7 @@ class StoredFile:
 class JobSpace:
     """Bytes of disk that the files of one job take.
 
-    outputs: those that can be fetched, and parts that were sent and never shown. other: plan, story, journals.
+    outputs: those that can be fetched, and parts that were sent and never shown. other: plan, events, journals.
     """
 
     outputs: int = 0

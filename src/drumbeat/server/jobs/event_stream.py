@@ -1,8 +1,8 @@
-"""Server-sent events: a job's story, state and logs as they happen, to any number of followers.
+"""Server-sent events: a job's events, states and logs as they happen, to any number of followers.
 
 A follower pulls at its own pace: the server holds one batch for it, never a queue. The id of an event is
-`<position>.<story>`, with `.<first version>` of a job whose name a deleted one had. A follower that sends the last one
-it has seen as `Last-Event-ID` goes on behind it, or begins anew if that was another job's.
+`<position>.<last event>`, with `.<first version>` of a job whose name a deleted one had. A follower that sends the
+last one it has seen as `Last-Event-ID` goes on behind it, or starts over if that was another job's.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from drumbeat.model.metrics import Series
 from drumbeat.server.context import ServerContext, current
 from drumbeat.server.database.records import Record
 from drumbeat.server.fanout import Fanout
-from drumbeat.server.jobs.job_views import job_view, story_lines
+from drumbeat.server.jobs.job_views import event_lines, job_view
 from drumbeat.server.jobs.log_reader import LogReader
 from drumbeat.server.loop.bus import job_topic
 
@@ -57,17 +57,17 @@ class EventStream(StreamingResponse):
 
 
 def place_behind(event_id: str, job: Job | None) -> tuple[int, int]:
-    """Position and story line in an event's id; (0, 0) if it is of a deleted job with the name of this one."""
+    """Position and number of the last event by a stream id; (0, 0) for the id of a deleted job of the same name."""
     match = _EVENT_ID.fullmatch(event_id)
     if match is None:
         raise RefusedError("that isn't the id of an event of this stream", where=f"Last-Event-ID: {event_id[:80]}")
-    position, story, first_version = (int(one or 1) for one in match.groups())
-    return (0, 0) if job and first_version != job.first_version else (position, story)
+    position, last_event, first_version = (int(one or 1) for one in match.groups())
+    return (0, 0) if job and first_version != job.first_version else (position, last_event)
 
 
 async def events(follower: Follower, fanout: Fanout) -> AsyncIterator[bytes]:
     """Batches as they come; a comment now and then where nothing does."""
-    with fanout.bell(job_topic(follower.job)) as bell:
+    with fanout.signal(job_topic(follower.job)) as signal:
         while not fanout.is_closing:
             pulled = time.monotonic()
             if batch := await to_thread.run_sync(follower.pull, limiter=PULLS):
@@ -76,7 +76,7 @@ async def events(follower: Follower, fanout: Fanout) -> AsyncIterator[bytes]:
                 return
             if follower.has_more:
                 continue
-            if not await bell.wait(HEARTBEAT_S):
+            if not await signal.wait(HEARTBEAT_S):
                 yield b": still here\n\n"
             await asyncio.sleep(max(0.0, pulled + PAUSE_S - time.monotonic()))
 
@@ -84,8 +84,13 @@ async def events(follower: Follower, fanout: Fanout) -> AsyncIterator[bytes]:
 class Follower:
     """One reader's place in a job. `pull` blocks and is called by one thread at a time."""
 
-    def __init__(self, context: ServerContext, job: Job, position: int, story: int, *, has_logs: bool) -> None:
-        self.control, self.notice_of, self.job, self.story = context.control, context.notice_of, job.name, story
+    def __init__(self, context: ServerContext, job: Job, position: int, last_event: int, *, has_logs: bool) -> None:
+        self.control, self.notice_of, self.job, self.last_event = (
+            context.control,
+            context.notice_of,
+            job.name,
+            last_event,
+        )
         self._first_version = job.first_version
         self.reader = LogReader(context.control.artifacts, job.name, position)
         self.has_logs = has_logs
@@ -124,8 +129,8 @@ class Follower:
             return []
         self._seen = (record.version, notice, self._primary)
         found: list[bytes] = []
-        for line in story_lines(self.control.store.story(self.job), self.story):
-            self.story = line.n
+        for line in event_lines(self.control.store.events(self.job), self.last_event):
+            self.last_event = line.n
             found.append(self._event("story", line))
         view = job_view(record, notice, self._primary)
         if view != self._state:
@@ -148,4 +153,4 @@ class Follower:
         at = self.reader.position if position is None else position
         data = serializer_of(type(event)).dump_json(event)
         job = f".{self._first_version}" if self._first_version > 1 else ""
-        return f"event: {kind}\ndata: {data.decode()}\nid: {at}.{self.story}{job}\n\n".encode()
+        return f"event: {kind}\ndata: {data.decode()}\nid: {at}.{self.last_event}{job}\n\n".encode()

@@ -1,4 +1,4 @@
-"""The stories of many jobs at once, without their sentences: for sums over all of them."""
+"""The events of many jobs at once, without their messages: for sums over all of them."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from datetime import datetime
 
 from sqlalchemy import ColumnElement, Connection, or_, select
 
-from drumbeat.core.lifecycle.events import StoryEntry
+from drumbeat.core.lifecycle.events import JobEvent
 from drumbeat.model.states import Reason, State
 from drumbeat.server.database.records import History
-from drumbeat.server.database.schema import jobs, story
+from drumbeat.server.database.schema import job_events, jobs
 from drumbeat.server.loop.lease_tables import UNFINISHED
 
 _NAMES_AT_ONCE = 500
@@ -18,13 +18,22 @@ _NAMES_AT_ONCE = 500
 
 def read(connection: Connection, names: Sequence[str], since: datetime | None) -> list[History]:
     """Returns the histories of the jobs that these names and this time choose, oldest first."""
-    histories: dict[str, tuple[str, str, list[StoryEntry]]] = {}
+    histories: dict[str, tuple[str, str, list[JobEvent]]] = {}
     for start in range(0, max(len(names), 1), _NAMES_AT_ONCE):
         chosen = _chosen(names[start : start + _NAMES_AT_ONCE], since)
-        columns = (jobs.c.name, jobs.c.experiment, jobs.c.person, story.c.at, story.c.state, story.c.reason)
-        query = select(*columns, story.c.attempt, story.c.round, story.c.since).join(story, story.c.job == jobs.c.name)
-        for row in connection.execute(query.where(*chosen).order_by(jobs.c.number, story.c.id)):
-            line = StoryEntry(row.at, State(row.state), Reason(row.reason), "", row.attempt, row.round, row.since)
+        columns = (
+            jobs.c.name,
+            jobs.c.experiment,
+            jobs.c.person,
+            job_events.c.at,
+            job_events.c.state,
+            job_events.c.reason,
+        )
+        query = select(*columns, job_events.c.attempt, job_events.c.round, job_events.c.since).join(
+            job_events, job_events.c.job == jobs.c.name
+        )
+        for row in connection.execute(query.where(*chosen).order_by(jobs.c.number, job_events.c.id)):
+            line = JobEvent(row.at, State(row.state), Reason(row.reason), "", row.attempt, row.round, row.since)
             histories.setdefault(row.name, (row.experiment, row.person, []))[2].append(line)
     return [History(job, experiment, person, tuple(lines)) for job, (experiment, person, lines) in histories.items()]
 
@@ -34,6 +43,6 @@ def _chosen(names: Sequence[str], since: datetime | None) -> list[ColumnElement[
     if names:
         chosen.append(or_(jobs.c.name.in_(names), jobs.c.parent.in_(names)))
     if since is not None:
-        latest = select(story.c.job).where(story.c.at >= since)
+        latest = select(job_events.c.job).where(job_events.c.at >= since)
         chosen.append(or_(jobs.c.state.in_(UNFINISHED), jobs.c.name.in_(latest)))
     return chosen

@@ -10,7 +10,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from drumbeat import jobfile, launchers
-from drumbeat.core.lifecycle.events import StoryEntry
+from drumbeat.core.lifecycle.events import JobEvent
 from drumbeat.core.lifecycle.job import Job
 from drumbeat.core.planning import plan as planning
 from drumbeat.core.planning.environments import CURRENT
@@ -52,14 +52,14 @@ def planned(
     check_texts(request.environment)
     named = None if job.drumbeat.environment == CURRENT else job.environment
     known = facts(job)
-    known = replace(known, environments=environments.shelf(named, known.aliases))
+    known = replace(known, environments=environments.catalog(named, known.aliases))
     sources = Sources(request.code, request.inputs, request.environment)
     made = planning.make(job, name, experiment, sources, known)
     return job, replace(made, notes=(*made.notes, *request.notes))
 
 
-def new_job(written: CommandJob, made: Planned, now: datetime) -> tuple[Job, StoryEntry]:
-    """The job at its first instant, and the first line of its story."""
+def new_job(written: CommandJob, made: Planned, now: datetime) -> tuple[Job, JobEvent]:
+    """The job at its first instant, and its first event."""
     job = Job(
         name=made.plan.job,
         plan=made.plan,
@@ -72,7 +72,7 @@ def new_job(written: CommandJob, made: Planned, now: datetime) -> tuple[Job, Sto
     )
     notes = "".join(f"; {note}" for note in made.notes)
     sentence = f"accepted for compute {made.plan.compute}{notes}"
-    return replace(job, sentence=sentence), StoryEntry(now, State.QUEUED, Reason.ACCEPTED, sentence)
+    return replace(job, sentence=sentence), JobEvent(now, State.QUEUED, Reason.ACCEPTED, sentence)
 
 
 def invent_name(subject: str) -> str:

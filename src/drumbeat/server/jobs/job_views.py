@@ -34,7 +34,7 @@ from drumbeat.server.jobs.preflight_view import preflight_view
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from drumbeat.core.lifecycle.events import StoryEntry
+    from drumbeat.core.lifecycle.events import JobEvent
     from drumbeat.model.metrics import Series
     from drumbeat.server.database.records import Record
 
@@ -44,9 +44,9 @@ def job_view(record: Record, notice: str = "", primary: Series | None = None) ->
     return JobView(**_facts(record), notice=notice, primary=primary_view(primary))
 
 
-def job_with_story(record: Record, story: list[StoryEntry], notice: str, primary: Series | None = None) -> JobWithStory:
-    """A stored job and its story."""
-    lines = tuple(story_lines(story))
+def job_with_events(record: Record, events: list[JobEvent], notice: str, primary: Series | None = None) -> JobWithStory:
+    """A stored job and its events."""
+    lines = tuple(event_lines(events))
     facts: dict[str, Any] = {**_facts(record), "preflight": preflight_view(record.job)}
     return JobWithStory(**facts, notice=notice, primary=primary_view(primary), story=lines)
 
@@ -56,11 +56,11 @@ def primary_view(series: Series | None) -> PrimaryView | None:
     return PrimaryView(series.name, value_to_json(series.last.value), series.last.step) if series else None
 
 
-def story_lines(story: list[StoryEntry], after: int = 0) -> list[StoryLine]:
-    """The lines of a story after the first `after`."""
+def event_lines(events: list[JobEvent], after: int = 0) -> list[StoryLine]:
+    """The events after the first `after`, as the API shows them."""
     return [
         StoryLine(n, line.at, line.state, line.reason, line.sentence, line.attempt, line.round)
-        for n, line in enumerate(story[after:], after + 1)
+        for n, line in enumerate(events[after:], after + 1)
     ]
 
 

@@ -25,7 +25,7 @@ from drumbeat.core.pipelines.graph import Graph
 from drumbeat.core.pipelines.registered_components import digests_of
 from drumbeat.core.pipelines.step_jobs import step_request
 from drumbeat.core.planning.plan import Planned, UnusableComputeError
-from drumbeat.core.sweeps.sweep_summary import say_sweep
+from drumbeat.core.sweeps.sweep_summary import format_sweep
 from drumbeat.core.sweeps.trial_jobs import notes as sweep_notes
 from drumbeat.jobfile.data.paths import OfJob, reference_to
 from drumbeat.jobfile.job.job import CommandJob
@@ -57,7 +57,7 @@ from drumbeat.server.jobs.planner import Planner
 from drumbeat.server.jobs.preview import preview
 from drumbeat.server.loop.loop import Loop
 from drumbeat.server.loop.outbox import PostponedError
-from drumbeat.server.outputs.keep_story import STORY, Stories
+from drumbeat.server.outputs.events_writer import EVENTS, EventsWriter
 from drumbeat.server.outputs.output_places import place_uses
 from drumbeat.server.outputs.result_lookup import output_files, place_of_file
 from drumbeat.server.pipelines.pipeline_submission import new_pipeline, pipeline_notes, planned_steps, preview_step
@@ -90,11 +90,11 @@ class Jobs:
         planner: Planner,
         engines: Engines,
         artifacts: FolderArtifacts,
-        stories: Stories,
+        events_writer: EventsWriter,
         quotas: Quotas,
     ) -> None:
         self._loop, self._planner, self._engines = loop, planner, engines
-        self._artifacts, self._stories, self._quotas = artifacts, stories, quotas
+        self._artifacts, self._events_writer, self._quotas = artifacts, events_writer, quotas
 
     # --- submitting -------------------------------------------------------------------------------------------
     def submit(self, request: JobRequest, parent: str = "", by: Principal = UNKNOWN) -> tuple[Record, bool]:
@@ -295,7 +295,7 @@ class Jobs:
             request, notes, sweep = (
                 example_trial(request, written, parent),
                 (*sweep_notes(written),),
-                say_sweep(written),
+                format_sweep(written),
             )
         command, planned = self._planner.plan(request)
         job, _ = job_submission.new_job(command, planned, self._loop.clock.now())
@@ -323,7 +323,7 @@ class Jobs:
 
     # --- afterwards -------------------------------------------------------------------------------------------
     def cancel(self, name: str, by: str, *, discard: bool = False) -> Record:
-        """Asks a job to stop. Idempotent. discard: give up results that are being kept. by: who asks, for the story.
+        """Asks a job to stop. Idempotent. discard: give up results that are being kept. by: who asks.
 
         Raises NotFoundError; ConflictError for a job that has ended otherwise, or keeps its results.
         """
@@ -338,7 +338,7 @@ class Jobs:
             self._loop.apply(name, request)
 
     def files(self, name: str) -> list[StoredFile]:
-        """Every file of a job that can be fetched; of one that has ended, plan and story too.
+        """Every file of a job that can be fetched; of one that has ended, plan and events too.
 
         A client that saw the job end may ask before the outbox has written them. Raises NotFoundError.
         """
@@ -350,10 +350,10 @@ class Jobs:
 
     def _own_files(self, job: Job) -> list[StoredFile]:
         files = self._artifacts.files(job.name)
-        if not job.state.is_terminal or any(file.path == STORY for file in files):
+        if not job.state.is_terminal or any(file.path == EVENTS for file in files):
             return files
         try:
-            self._stories.write(job)
+            self._events_writer.write(job)
         except StorageError:  # A full disk: the outbox tries again, and the other files can be fetched.
             return files
         return self._artifacts.files(job.name)

@@ -1,4 +1,4 @@
-"""The ledger over many jobs: their stories are read, and their wall time is summed."""
+"""The ledger over many jobs: their events are read, and their wall time is summed."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def summed(
     parts: dict[str, list[Stretch]] = {}
     jobs: dict[str, set[str]] = {}
     for history in histories:
-        if not ledger_times.is_parent(history.story):
+        if not ledger_times.is_parent(history.events):
             for name, stretches in _PARTS[by](history, _stretches(history, now, saves)):
                 parts.setdefault(name, []).extend(stretches)
                 jobs.setdefault(name, set()).add(history.job)
@@ -73,7 +73,7 @@ def summed(
 
 
 def _stretches(history: History, now: datetime, saves: Mapping[str, list[Save]]) -> list[Stretch]:
-    return ledger_times.stretches(history.story, now, saves.get(history.job, ()))
+    return ledger_times.stretches(history.events, now, saves.get(history.job, ()))
 
 
 def _sorted(rows: list[LedgerRow], by: LedgerGroup) -> list[LedgerRow]:

@@ -9,7 +9,7 @@ from drumbeat.core.lifecycle.job import Job
 from drumbeat.core.planning import plan as planning
 from drumbeat.core.planning.plan import Planned
 from drumbeat.core.scheduling.elastic_sizes import resized
-from drumbeat.core.scheduling.scheduler import Placed
+from drumbeat.core.scheduling.scheduler import Placement
 from drumbeat.model.api.jobs import PreviewView
 from drumbeat.model.plurals import counted
 from drumbeat.ports.engines import Engine, Gang
@@ -39,7 +39,7 @@ def preview(job: Job, made: Planned, loop: Loop, engines: Mapping[str, Engine]) 
     )
 
 
-def _queue(job: Job, placed: Placed, loop: Loop) -> str:
+def _queue(job: Job, placed: Placement, loop: Loop) -> str:
     compute = job.plan.compute
     if placed.slots:
         where = "be handed to its queue" if compute in loop.supply.with_queue else "start"
@@ -49,7 +49,7 @@ def _queue(job: Job, placed: Placed, loop: Loop) -> str:
     return f"compute {compute}: would {'never start' if placed.never else 'wait'}: {placed.sentence}"
 
 
-def _placed(job: Job, loop: Loop) -> Placed:
+def _placed(job: Job, loop: Loop) -> Placement:
     compute = job.plan.compute
     rooms = loop.supply.rooms(compute)
     unfinished = loop.unfinished()

@@ -16,7 +16,7 @@ from drumbeat.server.context import ContextOf, ControlOf, PrincipalOf, current, 
 from drumbeat.server.control import Control
 from drumbeat.server.database import SqlStore
 from drumbeat.server.database.records import JobFilter, Record
-from drumbeat.server.jobs.job_views import job_view, job_with_story, story_lines
+from drumbeat.server.jobs.job_views import event_lines, job_view, job_with_events
 from drumbeat.server.loop.bus import job_topic
 from drumbeat.server.routing import new_router
 
@@ -110,13 +110,13 @@ def show(name: str, context: ContextOf) -> JobWithStory:
     control = context.control
     record = current(control, name)
     primary = control.metrics.primaries([name]).get(name)
-    return job_with_story(record, control.store.story(name), context.notice_of(record.job), primary)
+    return job_with_events(record, control.store.events(name), context.notice_of(record.job), primary)
 
 
 @router.get("/jobs/{name}/story")
 def story(name: str, control: ControlOf) -> list[StoryLine]:
     """Everything that happened to a job, oldest first."""
-    return story_lines(control.store.story(name))
+    return event_lines(control.store.events(name))
 
 
 @router.get("/jobs/{name}/definition")

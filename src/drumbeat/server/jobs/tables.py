@@ -1,4 +1,4 @@
-"""Jobs and their stories in the tables."""
+"""Jobs and their events in the tables."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Select, bindparam, delete, func, insert, or_, select, update
 
-from drumbeat.core.lifecycle.events import StoryEntry
+from drumbeat.core.lifecycle.events import JobEvent
 from drumbeat.core.lifecycle.job import Job
 from drumbeat.model import wire
 from drumbeat.model.api.requests import JobRequest
 from drumbeat.model.errors import ConflictError, NotFoundError, StaleError
 from drumbeat.model.states import Reason, State
 from drumbeat.server.database.records import Change, ExperimentUse, JobFilter, Record, Submission
-from drumbeat.server.database.schema import jobs, removals, story, submissions
+from drumbeat.server.database.schema import job_events, jobs, removals, submissions
 from drumbeat.server.loop.lease_tables import UNFINISHED
 from drumbeat.server.resources.tables import note_uses
 
@@ -44,8 +44,8 @@ _WHOLE = (
 )
 _NUMBER = select(jobs.c.number).where(jobs.c.name == bindparam("its_name"))
 _REMOVAL = select(removals).where(removals.c.name == bindparam("its_name")).with_for_update()
-_STORY = select(story).where(story.c.job == bindparam("its_name")).order_by(story.c.id)
-_ADD, _ADD_SUBMISSION, _ADD_STORY = insert(jobs), insert(submissions), insert(story)
+_EVENTS = select(job_events).where(job_events.c.job == bindparam("its_name")).order_by(job_events.c.id)
+_ADD, _ADD_SUBMISSION, _ADD_EVENTS = insert(jobs), insert(submissions), insert(job_events)
 
 
 class Remembered:
@@ -184,20 +184,20 @@ def _parsed(connection: Connection, names: Sequence[str]) -> dict[str, Record]:
     return found
 
 
-def read_story(connection: Connection, name: str) -> list[StoryEntry]:
-    """A job's story, oldest line first. Raises NotFoundError."""
-    rows = connection.execute(_STORY, {"its_name": name}).all()
+def read_events(connection: Connection, name: str) -> list[JobEvent]:
+    """A job's events, oldest first. Raises NotFoundError."""
+    rows = connection.execute(_EVENTS, {"its_name": name}).all()
     if not rows and connection.scalar(_NUMBER, {"its_name": name}) is None:
         raise no_job(name)
     return [
-        StoryEntry(row.at, State(row.state), Reason(row.reason), row.sentence, row.attempt, row.round, row.since)
+        JobEvent(row.at, State(row.state), Reason(row.reason), row.sentence, row.attempt, row.round, row.since)
         for row in rows
     ]
 
 
 # --- writing ----------------------------------------------------------------------------------------------------
 def add(connection: Connection, new: Submission) -> Record:
-    """Writes a new job, what was sent, and its story. Raises ConflictError when its name is taken."""
+    """Writes a new job, what was sent, and its events. Raises ConflictError when its name is taken."""
     name = new.job.name
     if connection.scalar(_NUMBER, {"its_name": name}) is not None:
         raise ConflictError(f"there is a job {name} already", fix="Give it another name.")
@@ -208,7 +208,7 @@ def add(connection: Connection, new: Submission) -> Record:
     connection.execute(_ADD, fixed | _columns(job))
     request = wire.dumps(new.request) if new.request else ""
     connection.execute(_ADD_SUBMISSION, {"key": new.key, "job": job.name, "spec": spec, "request": request})
-    add_story(connection, [(job.name, entry) for entry in new.story])
+    add_events(connection, [(job.name, entry) for entry in new.events])
     note_uses(connection, job.name, new.uses)
     return Record(job, version, json.loads(spec))
 
@@ -233,10 +233,10 @@ def rewrite(connection: Connection, change: Change) -> None:
         raise _why_stale(connection, change)
 
 
-def add_story(connection: Connection, lines: Sequence[tuple[str, StoryEntry]]) -> None:
-    """Adds lines to the stories of jobs."""
+def add_events(connection: Connection, lines: Sequence[tuple[str, JobEvent]]) -> None:
+    """Adds events of jobs."""
     if lines:
-        connection.execute(_ADD_STORY, [_story_row(name, entry) for name, entry in lines])
+        connection.execute(_ADD_EVENTS, [_event_row(name, entry) for name, entry in lines])
 
 
 def archive(connection: Connection, name: str, *, is_archived: bool) -> None:
@@ -263,7 +263,7 @@ def _columns(job: Job) -> dict[str, object]:
     }
 
 
-def _story_row(job: str, entry: StoryEntry) -> dict[str, object]:
+def _event_row(job: str, entry: JobEvent) -> dict[str, object]:
     return {
         "job": job,
         "at": entry.at,

@@ -1,7 +1,7 @@
 """The loop: the one thread that changes jobs.
 
-An event goes in, `decide` says what becomes of the job, and job, story, effects and slots are committed together. Only
-then does anybody hear of it. Whatever can block (engines, files) runs elsewhere and comes back as an event.
+An event goes in, `decide` says what becomes of the job, and the job, its new events, effects and slots are committed
+together. Only then is it published. Whatever can block (engines, files) runs elsewhere and comes back as an event.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import TypeVar
 
-from drumbeat.core.lifecycle.events import Effect, Event, JudgeDue, RetryDue, StoryEntry, TimeUp, Waits
+from drumbeat.core.lifecycle.events import Effect, Event, JobEvent, JudgeDue, PlacementDeferred, RetryDue, TimeUp
 from drumbeat.core.lifecycle.job import Job
 from drumbeat.core.lifecycle.state_machine import JUDGE_AFTER, decide
 from drumbeat.core.lifecycle.transitions import then, with_effects
@@ -50,7 +50,7 @@ class Applied:
 
     before: Job
     job: Job
-    story: tuple[StoryEntry, ...]
+    events: tuple[JobEvent, ...]
     at: datetime
     took_s: float
     """Seconds that deciding and committing took."""
@@ -293,7 +293,7 @@ class Loop:
             return record.job
         if decision.job.state.is_terminal and not record.job.state.is_terminal:
             decision = then(decision, with_effects(decision.job, *self.closing_effects(decision.job)))
-        change = Change(decision.job, record.version, decision.story, decision.effects)
+        change = Change(decision.job, record.version, decision.events, decision.effects)
         if reserve:
             change = replace(change, reserve=tuple(reserve), at=now)
         self._commit(name, record, change)
@@ -303,11 +303,11 @@ class Loop:
         if decision.effects:
             self.has_effects.set()
         if decision.job.state is State.QUEUED or decision.job.state.is_terminal:
-            self.must_place = self.must_place or not isinstance(event, Waits)
+            self.must_place = self.must_place or not isinstance(event, PlacementDeferred)
         if decision.job.waits_for not in ("", record.job.waits_for):
             self.must_place = True  # The jobs behind it say so.
         self.bus.publish(job_topic(name))
-        self._observe(Applied(record.job, decision.job, decision.story, now, self.clock.monotonic() - at))
+        self._observe(Applied(record.job, decision.job, decision.events, now, self.clock.monotonic() - at))
         return decision.job
 
     def _observe(self, applied: Applied) -> None:

@@ -35,7 +35,7 @@ Lane = tuple[str, str]
 
 
 class PostponedError(Exception):
-    """An effect is not done yet. Its handler has said why in the job's story; it is tried again later."""
+    """An effect is not done yet. Its handler has added an event that says why; it is tried again later."""
 
 
 @dataclass(frozen=True)

@@ -9,12 +9,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from drumbeat.core.lifecycle.events import Granted, NeverFits, Waits
+from drumbeat.core.lifecycle.events import NeverFits, Placed, PlacementDeferred
 from drumbeat.core.lifecycle.job import Job
 from drumbeat.core.scheduling import autoscaling
 from drumbeat.core.scheduling.cluster_queue import enqueue
 from drumbeat.core.scheduling.resource_needs import Slot
-from drumbeat.core.scheduling.scheduler import Placed, place
+from drumbeat.core.scheduling.scheduler import Placement, place
 from drumbeat.core.scheduling.slot_fitting import Holding, MachineCapacity
 from drumbeat.model.api.computes import Machine
 from drumbeat.model.states import Reason
@@ -90,7 +90,7 @@ class Placer:
         for placed in self.placed(compute, queue, rooms, held):
             self._tell(placed)
 
-    def placed(self, compute: str, queue: Queue, rooms: list[MachineCapacity], held: list[Holding]) -> list[Placed]:
+    def placed(self, compute: str, queue: Queue, rooms: list[MachineCapacity], held: list[Holding]) -> list[Placement]:
         """A word for every job of a compute's queue."""
         cap = self._loop.supply.caps.get(compute)
         if compute in self._loop.supply.with_queue:
@@ -108,8 +108,8 @@ class Placer:
         return [self._awaited(one, queue, rooms, held, cap) for one in placements] if cap else placements
 
     def _awaited(
-        self, placed: Placed, queue: Queue, rooms: list[MachineCapacity], held: list[Holding], cap: Cap
-    ) -> Placed:
+        self, placed: Placement, queue: Queue, rooms: list[MachineCapacity], held: list[Holding], cap: Cap
+    ) -> Placement:
         """The same, where machines are started for the job: with that as the reason."""
         if placed.reason in (None, Reason.WAITING_FOR_QUOTA):
             return placed
@@ -138,7 +138,7 @@ class Placer:
     def _waits(self, job: str, reason: Reason, sentence: str, *, is_judged: bool) -> None:
         """A job is `accepted` until it was seen that it fits at all; once it has fitted, it waits whatever there is."""
         is_new = not is_judged and self._loop.jobs[job].job.reason is Reason.ACCEPTED
-        self._loop.apply(job, Waits(Reason.ACCEPTED if is_new else reason, sentence))
+        self._loop.apply(job, PlacementDeferred(Reason.ACCEPTED if is_new else reason, sentence))
 
     def holdings(self, compute: str, unfinished: dict[str, Record]) -> list[Holding]:
         """Who holds the slots of a compute, and until when at the latest."""
@@ -153,7 +153,7 @@ class Placer:
             for (name, _), slots in held.items()
         ]
 
-    def _tell(self, placed: Placed) -> None:
+    def _tell(self, placed: Placement) -> None:
         if placed.lacks_share:
             faults = self._loop.jobs[placed.job].job.machine_faults
             reason = faults[-1].reason if faults else Reason.SHARE_MISSING
@@ -161,8 +161,8 @@ class Placer:
         elif placed.never and self._loop.jobs[placed.job].job.reason is Reason.ACCEPTED:
             self._loop.apply(placed.job, NeverFits(placed.sentence))
         elif placed.never:  # There was more when it came, and there may be again: GPUs go with their driver, say.
-            self._loop.apply(placed.job, Waits(Reason.WAITING_FOR_SLOTS, f"{placed.sentence} now"))
+            self._loop.apply(placed.job, PlacementDeferred(Reason.WAITING_FOR_SLOTS, f"{placed.sentence} now"))
         elif placed.slots:
-            self._loop.apply(placed.job, Granted(placed.slots), placed.slots)
+            self._loop.apply(placed.job, Placed(placed.slots), placed.slots)
         elif placed.reason is not None:
             self._waits(placed.job, placed.reason, placed.sentence, is_judged=not placed.is_unsure)

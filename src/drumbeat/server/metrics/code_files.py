@@ -50,7 +50,7 @@ def _lines(data: bytes) -> tuple[str, ...] | None:
         return None
 
 
-def say_difference(before: CodeFile | None, after: CodeFile | None) -> str | None:
+def describe_difference(before: CodeFile | None, after: CodeFile | None) -> str | None:
     """Returns `differs (+3 −1)`, `only here`, `same`, or None for a file that isn't there."""
     if after is None:
         return None

@@ -9,12 +9,12 @@ from typing import Any, cast
 
 from drumbeat.core import ledger_times
 from drumbeat.core.ledger_times import Save
-from drumbeat.core.lifecycle.events import StoryEntry
+from drumbeat.core.lifecycle.events import JobEvent
 from drumbeat.model.api.ledger import TimeClass
 from drumbeat.model.api.metrics import ComparedRow, ComparisonView
 from drumbeat.model.metrics import Point, Series, value_to_json
 from drumbeat.server.database.records import Record
-from drumbeat.server.metrics.code_files import CodeFile, say_difference
+from drumbeat.server.metrics.code_files import CodeFile, describe_difference
 
 _MISSING = None
 MAX_FILES = 50
@@ -28,7 +28,7 @@ class Compared:
     """One job with all that a comparison reads."""
 
     record: Record
-    story: Sequence[StoryEntry]
+    events: Sequence[JobEvent]
     metrics: Sequence[Series]
     """Series of rank 0."""
     saves: Sequence[Save] = ()
@@ -60,7 +60,7 @@ def _code(jobs: Sequence[Compared]) -> list[dict[tuple[str, str], Any]]:
     paths += sorted(path for path in first if path not in paths and any(path not in one.files for one in jobs))
     shown = paths[:MAX_FILES]
     facts: list[dict[tuple[str, str], Any]] = [
-        {("code", path): say_difference(first.get(path), one.files.get(path)) for path in shown} for one in jobs
+        {("code", path): describe_difference(first.get(path), one.files.get(path)) for path in shown} for one in jobs
     ]
     facts[0] |= {("code", path): "as it is here" if path in first else _MISSING for path in shown}
     if len(paths) > len(shown):
@@ -115,7 +115,7 @@ def _outcome(one: Compared, now: datetime) -> dict[tuple[str, str], Any]:
         facts["outcome", "duration_s"] = round((end - job.started_at).total_seconds(), 3)
     facts["outcome", "attempts"] = job.attempt
     facts["outcome", "failures"] = len(job.failures)
-    times = ledger_times.by_class(ledger_times.stretches(one.story, end, one.saves))
+    times = ledger_times.by_class(ledger_times.stretches(one.events, end, one.saves))
     facts["outcome", "lost_s"] = round(times[TimeClass.LOST].total_seconds(), 3)
     return facts | {("metrics", series.name): value_to_json(series.last.value) for series in one.metrics}
 

@@ -103,7 +103,7 @@ class Experiments:
         job = record.job
         return Compared(
             record,
-            self._loop.store.story(job.name),
+            self._loop.store.events(job.name),
             self._metrics.main_series(job.name),
             saves,
             self._metrics.params(job.name),

@@ -48,7 +48,7 @@ from drumbeat.model.states import Reason
 
 
 class FirstValues:
-    """Notes in a job's story when its ranks have logged their first value. Thread-safe."""
+    """Adds an event to a job when its ranks have logged their first value. Thread-safe."""
 
     def __init__(self, loop: Loop) -> None:
         self._loop = loop

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from drumbeat.core.lifecycle.directive import directive
-from drumbeat.core.lifecycle.events import AgentSaid
+from drumbeat.core.lifecycle.events import StatusReported
 from drumbeat.core.lifecycle.job import Job
 from drumbeat.core.lifecycle.late_nodes import is_heard_late, over
 from drumbeat.model.agent import AgentStatus, Directive
@@ -33,7 +33,7 @@ class Agents:
         """
         current = self._heard(job, attempt, node, secret, status)
         if current.nodes and (current.nodes[node] != status or not self._loop.is_current):
-            event = AgentSaid(attempt, node, status)
+            event = StatusReported(attempt, node, status)
             current = _of_attempt(attempt, self._loop.call(lambda: self._loop.apply(job, event)))
         return self._directive(current)
 

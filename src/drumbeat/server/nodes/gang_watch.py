@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable
 from concurrent.futures import Future
 
-from drumbeat.core.lifecycle.events import Event, GangSeen, Loss, NodeDeparture, NodeLost, Unheard
+from drumbeat.core.lifecycle.events import Event, GangObserved, Loss, NodeDeparture, NodeLost, NodesNotConnected
 from drumbeat.core.lifecycle.job import Job
 from drumbeat.model.errors import DrumbeatError
 from drumbeat.model.states import State
@@ -109,7 +109,7 @@ class GangWatch(PooledWatch):
         return new
 
     def _events(self, job: Job, gang: Gang, sighting: Sighting) -> list[Event]:
-        seen = GangSeen(job.attempt, sighting.word, sighting.waits, notice=sighting.notice)
+        seen = GangObserved(job.attempt, sighting.word, sighting.waits, notice=sighting.notice)
         events: list[Event] = [seen] if sighting.word else []
         if sighting.waits:
             self._excuse_all(job)
@@ -117,7 +117,9 @@ class GangWatch(PooledWatch):
             self.heartbeats.heard(job.name, job.attempt, node)
         silent = {node: self._silent_s(job, node) for node in range(job.plan.nodes) if node not in sighting.gone}
         if unheard := without_first_call(job, silent):
-            events.append(Unheard(job.attempt, f"no agent of {_say_nodes(unheard)} has called {_where(gang)} yet"))
+            events.append(
+                NodesNotConnected(job.attempt, f"no agent of {_format_nodes(unheard)} has called {_where(gang)} yet")
+            )
         lost = {node: NodeLost(job.attempt, node, why, sighting.cause) for node, why in sighting.gone.items()}
         lost |= {node: _silent(job, gang, node, silent_s) for node, silent_s in lost_by_silence(job, silent).items()}
         new = [lost[node] for node in sorted(lost) if node not in job.lost]
@@ -148,7 +150,7 @@ def _out_of_touch(job: Job, node: int, silent_s: float) -> NodeLost:
     return NodeLost(job.attempt, node, why)
 
 
-def _say_nodes(nodes: list[int]) -> str:
+def _format_nodes(nodes: list[int]) -> str:
     if len(nodes) == 1:
         return f"node {nodes[0]}"
     return f"nodes {', '.join(map(str, nodes))}" if len(nodes) <= MAX_NODES_NAMED else "many nodes"

@@ -1,4 +1,4 @@
-"""The watch over ranks: nodes are asked what theirs do, and a hang or a slow rank goes into the story.
+"""The watch over ranks: nodes are asked what theirs do, and a hang or a slow rank becomes an event of the job.
 
 A round whose nodes report silence is looked at again and again, at intervals of `hang_after_s`, also while it hangs:
 the hang may become certain, or pass without a word in the log. What counts as silence is decided on each node
@@ -25,7 +25,7 @@ from drumbeat.core.diagnosis.hangs.rendezvous import RendezvousState, Rendezvous
 from drumbeat.core.diagnosis.hangs.straggler_phases import RankPhases
 from drumbeat.core.diagnosis.hangs.stragglers import MIN_WAITS, WaitRecord
 from drumbeat.core.lifecycle import hang_response
-from drumbeat.core.lifecycle.events import StillnessSeen
+from drumbeat.core.lifecycle.events import StallObserved
 from drumbeat.core.lifecycle.job import Job
 from drumbeat.model.errors import DrumbeatError, NotFoundError, StorageError
 from drumbeat.model.stacks import STACKS
@@ -135,7 +135,7 @@ class HangWatch(PooledWatch):
             round_.looked_at = 0.0
             round_.silence.places.clear()
             if hang_response.is_hung(job):
-                self._say_over(job)
+                self._report_end(job)
             else:
                 self._sample_if_due(job, round_, now)
         elif round_.is_due(now, job.plan.hang_after_s):
@@ -167,13 +167,13 @@ class HangWatch(PooledWatch):
         look = SilenceLook(self._closer(job, job.plan.hang_after_s), round_.silence)
         verdict, facts = look.look()
         if verdict.stillness in (Stillness.SLOW, Stillness.BUSY) and hang_response.is_hung(job):
-            self._say_over(job)
+            self._report_end(job)
         if verdict.stillness is Stillness.SLOW:
-            self._say_slow(job, verdict, f"silent for {job.plan.hang_after_s:g} s: {verdict.sentence}")
+            self._report_slow(job, verdict, f"silent for {job.plan.hang_after_s:g} s: {verdict.sentence}")
         elif verdict.is_hang and not hang_response.is_recorded(job, is_certain=verdict.is_certain):
             if job.plan.on_hang == _DUMP:
                 facts = facts.with_native(self._ask(job, Ask(is_native=True)))
-            self._say_hang(job, verdict, facts)
+            self._report_hang(job, verdict, facts)
 
     def _look_at_rendezvous(self, job: Job, round_: _Round) -> None:
         look = RendezvousLook(job, self._closer(job, job.plan.rendezvous_timeout_s), round_.arrivals)
@@ -181,12 +181,12 @@ class HangWatch(PooledWatch):
         round_.is_past_rendezvous = verdict.state is RendezvousState.OVER
         is_known = hang_response.late_subject(job) in job.remarks
         if verdict.state is RendezvousState.STUCK or (verdict.state is RendezvousState.LATE and not is_known):
-            self._say_incomplete(job, verdict, facts)
+            self._report_incomplete(job, verdict, facts)
 
     def _sample(self, job: Job, round_: _Round) -> None:
         look = self._ask(job, Ask(sample_s=SAMPLED_S), SAMPLE_S).phases
         if verdict := round_.samples.take(look, job.plan.workers):
-            self._say_slow(job, verdict, verdict.sentence)
+            self._report_slow(job, verdict, verdict.sentence)
 
     def _left(self, job: Job) -> set[int]:
         return {one.rank for _, one in self._loop.record(job.name).job.exits if not one.is_failure}
@@ -213,20 +213,20 @@ class HangWatch(PooledWatch):
                 self._requests.forget(one)
 
     # --- words ------------------------------------------------------------------------------------------------------
-    def _say_hang(self, job: Job, verdict: HangVerdict, facts: JobFacts) -> None:
+    def _report_hang(self, job: Job, verdict: HangVerdict, facts: JobFacts) -> None:
         sentence = self._with_stacks(
             job, f"{hang_response.HANGS if verdict.is_certain else hang_response.MAY_HANG}{verdict.sentence}", facts
         )
-        seen = StillnessSeen(job.attempt, job.round, sentence, is_hang=True, is_certain=verdict.is_certain)
+        seen = StallObserved(job.attempt, job.round, sentence, is_hang=True, is_certain=verdict.is_certain)
         self._tell(job, replace(seen, rank=verdict.rank, node=verdict.node, silent_s=verdict.silent_s))
 
-    def _say_over(self, job: Job) -> None:
-        self._tell(job, StillnessSeen(job.attempt, job.round, "the ranks go on", is_hang=True, is_over=True))
+    def _report_end(self, job: Job) -> None:
+        self._tell(job, StallObserved(job.attempt, job.round, "the ranks go on", is_hang=True, is_over=True))
 
-    def _say_incomplete(self, job: Job, verdict: RendezvousVerdict, facts: JobFacts) -> None:
+    def _report_incomplete(self, job: Job, verdict: RendezvousVerdict, facts: JobFacts) -> None:
         sentence = self._with_stacks(job, verdict.sentence, facts)
         is_stuck = verdict.state is RendezvousState.STUCK
-        seen = StillnessSeen(job.attempt, job.round, sentence, is_hang=True, is_certain=is_stuck, is_rendezvous=True)
+        seen = StallObserved(job.attempt, job.round, sentence, is_hang=True, is_certain=is_stuck, is_rendezvous=True)
         self._tell(job, replace(seen, rank=verdict.rank, node=verdict.node, silent_s=verdict.silent_s))
 
     def _with_stacks(self, job: Job, sentence: str, facts: JobFacts) -> str:
@@ -243,11 +243,11 @@ class HangWatch(PooledWatch):
             return sentence
         return f"{sentence}; the stacks of all ranks are in the job's file {path}"
 
-    def _say_slow(self, job: Job, verdict: HangVerdict, sentence: str) -> None:
-        seen = StillnessSeen(job.attempt, job.round, sentence, is_hang=False, rank=verdict.rank, node=verdict.node)
+    def _report_slow(self, job: Job, verdict: HangVerdict, sentence: str) -> None:
+        seen = StallObserved(job.attempt, job.round, sentence, is_hang=False, rank=verdict.rank, node=verdict.node)
         self._tell(job, seen)
 
-    def _tell(self, job: Job, seen: StillnessSeen) -> None:
+    def _tell(self, job: Job, seen: StallObserved) -> None:
         if self._loop.is_current and self._loop.is_there(job):
             self._loop.tell(job.name, seen)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from drumbeat.core.lifecycle.events import GangRefused, GangSeen, NodeLost, StartGang
+from drumbeat.core.lifecycle.events import GangObserved, GangRefused, NodeLost, StartGang
 from drumbeat.core.lifecycle.job import Job
 from drumbeat.model.errors import EngineError, StandbyError, UnreachableError
 from drumbeat.model.failpoints import failpoint
@@ -35,7 +35,7 @@ class GangStarter:
             self._loop.tell(pending.job, self._started(job, pending))
         self._loop.store.done(pending.id)
 
-    def _started(self, job: Job, pending: PendingEffect) -> GangSeen | GangRefused | NodeLost:
+    def _started(self, job: Job, pending: PendingEffect) -> GangObserved | GangRefused | NodeLost:
         engine = self._engines[job.plan.compute]
         try:
             gang = self._gangs.of(job)
@@ -46,7 +46,7 @@ class GangStarter:
             return GangRefused(pending.attempt, str(error))
         except UnreachableError as error:
             if engine.has_queue or not error.where:  # No machine is at fault: it is asked again.
-                self._loop.tell(pending.job, GangSeen(pending.attempt, error.what, is_asked=False))
+                self._loop.tell(pending.job, GangObserved(pending.attempt, error.what, is_asked=False))
                 raise
             self._engines.look()  # Before anything is placed again.
             node = next((slot.node for slot in job.slots if slot.machine == error.where), 0)
@@ -58,7 +58,7 @@ class GangStarter:
             if not is_wanted(self._loop.store.load(pending.job).job, pending.attempt):
                 engine.stop(gang.name)
             raise
-        return GangSeen(pending.attempt, word)
+        return GangObserved(pending.attempt, word)
 
 
 def is_wanted(job: Job, attempt: int) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 
-from drumbeat.core.lifecycle.events import GangSeen, StopGang
+from drumbeat.core.lifecycle.events import GangObserved, StopGang
 from drumbeat.core.lifecycle.job import Job
 from drumbeat.model.errors import StorageError
 from drumbeat.model.failpoints import failpoint
@@ -51,4 +51,4 @@ class GangStopper:
         record = self._loop.jobs.get(pending.job)
         if record and record.job.attempt > pending.attempt:
             word = f"attempt {pending.attempt} hasn't ended: {error}"
-            self._loop.tell(pending.job, GangSeen(record.job.attempt, word, is_asked=False))
+            self._loop.tell(pending.job, GangObserved(record.job.attempt, word, is_asked=False))

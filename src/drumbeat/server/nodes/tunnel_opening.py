@@ -81,12 +81,12 @@ def _watch(context: ServerContext, job: str) -> None:
 
 
 async def _end_with(context: ServerContext, job: str) -> None:
-    with context.fanout.bell(job_topic(job)) as bell:
+    with context.fanout.signal(job_topic(job)) as signal:
         while not context.fanout.is_closing and job in context.tunnels.jobs:
             with suppress(DrumbeatError):
                 await context.tunnels.keep(job, await away(lambda: attempt_of(context, job)))
                 await _end_of_removed(context, job)
-            await bell.wait(CHECK_INTERVAL_S)
+            await signal.wait(CHECK_INTERVAL_S)
     if context.fanout.is_closing:
         await context.tunnels.close()
 

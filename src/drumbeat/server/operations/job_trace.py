@@ -9,7 +9,7 @@ from datetime import datetime
 
 from drumbeat.core import ledger_times
 from drumbeat.core.ledger_times import Stretch
-from drumbeat.core.lifecycle.events import StoryEntry
+from drumbeat.core.lifecycle.events import JobEvent
 from drumbeat.core.lifecycle.job import Job
 from drumbeat.model.states import State
 
@@ -51,9 +51,9 @@ class TraceOrigin:
         return int.from_bytes(hashlib.sha256(text.encode()).digest()[:size], "big") or 1
 
 
-def job_spans(job: Job, story: Sequence[StoryEntry], now: datetime) -> list[SpanDraft]:
+def job_spans(job: Job, events: Sequence[JobEvent], now: datetime) -> list[SpanDraft]:
     """Returns the spans of a job: the job, its attempts, their rounds, and in these one for each class of time."""
-    parts = _merged(ledger_times.stretches(story, now))
+    parts = _merged(ledger_times.stretches(events, now))
     if not parts:
         return []
     error = job.sentence if job.state is State.FAILED else ""

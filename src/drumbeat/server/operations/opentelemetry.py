@@ -1,4 +1,4 @@
-"""Traces of jobs, their stories and the server's log, sent to an OpenTelemetry collector by OTLP over HTTP.
+"""Traces of jobs, their events and the server's log, sent to an OpenTelemetry collector by OTLP over HTTP.
 
 Only this module knows OpenTelemetry's packages; it is imported when a collector is configured. What can't be sent is
 dropped: the control loop only puts a reference into a queue.
@@ -26,7 +26,7 @@ from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from opentelemetry.trace import NonRecordingSpan, SpanContext, Status, StatusCode, TraceFlags, set_span_in_context
 
 from drumbeat._version import __version__
-from drumbeat.core.lifecycle.events import StoryEntry
+from drumbeat.core.lifecycle.events import JobEvent
 from drumbeat.core.lifecycle.job import Job
 from drumbeat.model.errors import DrumbeatError, NotFoundError
 from drumbeat.server.control import Control
@@ -88,7 +88,7 @@ class OtlpSender(logging.Handler):
 
     def note(self, applied: Applied) -> None:
         """Takes a change of a job on the loop's thread; it is read and sent on another."""
-        if applied.story or applied.job.state.is_terminal:
+        if applied.events or applied.job.state.is_terminal:
             self._put(applied)
 
     def _put(self, item: Applied | None) -> None:
@@ -109,10 +109,10 @@ class OtlpSender(logging.Handler):
     def _send(self, applied: Applied) -> None:
         job, origin = applied.job, self._origin(applied.job)
         context = SpanContext(origin.trace_id, _own(job).span_id(""), is_remote=False, trace_flags=_SAMPLED)
-        for line in applied.story:
+        for line in applied.events:
             self._send_line(job, line, context)
         if job.state.is_terminal and not applied.before.state.is_terminal:
-            for draft in job_spans(job, self._control.store.story(job.name), job.ended_at or applied.at):
+            for draft in job_spans(job, self._control.store.events(job.name), job.ended_at or applied.at):
                 self._spans.on_end(self._span(job, origin, draft))
 
     def _origin(self, job: Job) -> TraceOrigin:
@@ -151,7 +151,7 @@ class OtlpSender(logging.Handler):
         except NotFoundError:
             return None
 
-    def _send_line(self, job: Job, line: StoryEntry, context: SpanContext) -> None:
+    def _send_line(self, job: Job, line: JobEvent, context: SpanContext) -> None:
         severity = SeverityNumber.ERROR if line.state == "failed" else SeverityNumber.INFO
         attributes = {**attributes_of(job), "drumbeat.state": line.state.value, "drumbeat.reason": line.reason.value}
         self._logs.get_logger("drumbeat.story").emit(

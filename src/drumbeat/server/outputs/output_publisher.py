@@ -15,7 +15,7 @@ from drumbeat.model.plan import OutputPlan
 from drumbeat.server.database.records import PendingEffect
 from drumbeat.server.loop.loop import Loop
 from drumbeat.server.loop.outbox import FILES, Handler, Pool, PostponedError
-from drumbeat.server.outputs.keep_story import Stories
+from drumbeat.server.outputs.events_writer import EventsWriter
 from drumbeat.server.outputs.publish_and_register import MAX_TRIES, PASSING, Publishing, said, wait_after
 
 log = logging.getLogger(__name__)
@@ -29,8 +29,8 @@ MAX_OUTPUTS_AT_ONCE = 4
 class OutputPublisher:
     """Publishes the outputs of ended jobs. A datastore that is down is tried again later, and delays no other job."""
 
-    def __init__(self, loop: Loop, publishing: Publishing, stories: Stories) -> None:
-        self._loop, self._publishing, self._stories = loop, publishing, stories
+    def __init__(self, loop: Loop, publishing: Publishing, events_writer: EventsWriter) -> None:
+        self._loop, self._publishing, self._events_writer = loop, publishing, events_writer
 
     def handler(self) -> Handler:
         """The handler of `publish_outputs`. Its pool is its own: a datastore that doesn't answer delays no start."""
@@ -38,13 +38,13 @@ class OutputPublisher:
         return Handler(PublishOutputs, FILES, self._carry_out, lambda _pending: pool, retry_after_s=wait_after)
 
     def _carry_out(self, pending: PendingEffect, job: Job) -> None:
-        """Publishes what is left; what can't be published is told in the story. Raises PostponedError."""
+        """Publishes what is left; what can't be published becomes an event of the job. Raises PostponedError."""
         if left := outputs_left(job):
             with ThreadPoolExecutor(MAX_OUTPUTS_AT_ONCE, thread_name_prefix="outputs") as pool:
                 events = [one.result() for one in [pool.submit(self._publish, output, pending) for output in left]]
             if any(isinstance(event, OutputHeldUp) for event in events):
                 raise PostponedError
-        self._stories.write(self._loop.store.load(pending.job).job)
+        self._events_writer.write(self._loop.store.load(pending.job).job)
         self._loop.store.done(pending.id)
 
     def _publish(self, output: OutputPlan, pending: PendingEffect) -> OutputPublished | OutputHeldUp | None:

@@ -58,7 +58,7 @@ async def _events(reader: ChangeReader, fanout: Fanout) -> AsyncIterator[bytes]:
             is_first = False
             if batch:
                 yield batch
-            if not reader.has_more and not await watch.bell.wait(HEARTBEAT_S):
+            if not reader.has_more and not await watch.signal.wait(HEARTBEAT_S):
                 yield b": still here\n\n"
             await asyncio.sleep(max(0.0, pulled + INTERVAL_S - time.monotonic()))
 

@@ -9,7 +9,7 @@ from typing import cast
 
 from drumbeat import jobfile
 from drumbeat.core.child_jobs import PipelineOutput, PipelineProgress, StepProgress, step_name
-from drumbeat.core.lifecycle.events import StoryEntry
+from drumbeat.core.lifecycle.events import JobEvent
 from drumbeat.core.lifecycle.job import Job
 from drumbeat.core.pipelines.child_names import check_child_names
 from drumbeat.core.pipelines.graph import Graph, PipelineStep
@@ -19,7 +19,7 @@ from drumbeat.core.planning.inputs import JobOutputs
 from drumbeat.core.planning.plan import Planned, UnusableComputeError
 from drumbeat.core.planning.refusals import Refusals
 from drumbeat.core.scheduling.resource_needs import JobPolicy, Need
-from drumbeat.core.sweeps.sweep_summary import say_sweep
+from drumbeat.core.sweeps.sweep_summary import format_sweep
 from drumbeat.core.sweeps.trial_jobs import max_trials
 from drumbeat.jobfile.data.inputs_outputs import Output
 from drumbeat.jobfile.data.paths import OfJob, reference_to
@@ -93,8 +93,8 @@ def _types(step: PipelineStep) -> dict[str, str]:
 
 def new_pipeline(
     request: JobRequest, graph: Graph, plans: Mapping[str, Planned], name: str, now: datetime
-) -> tuple[Job, StoryEntry]:
-    """Returns the pipeline at its first instant, and the first line of its story. plans: of its steps."""
+) -> tuple[Job, JobEvent]:
+    """Returns the pipeline at its first instant, and its first event. plans: of its steps."""
     written, first = graph.job, next(iter(plans.values()))
     own = {step_name(name, path) for path in graph.steps}
     plan = Plan(
@@ -132,7 +132,7 @@ def new_pipeline(
     )
     further = [*pipeline_notes(graph), *request.notes]
     sentence = f"accepted with {counted(len(graph.steps), 'step')}{''.join(f'; {note}' for note in further)}"
-    return replace(job, sentence=sentence), StoryEntry(now, job.state, job.reason, sentence)
+    return replace(job, sentence=sentence), JobEvent(now, job.state, job.reason, sentence)
 
 
 def pipeline_notes(graph: Graph) -> Iterator[str]:
@@ -184,7 +184,7 @@ def _outputs(graph: Graph) -> Iterator[OutputPlan]:
 
 def preview_step(step: PipelineStep, plan: Plan) -> StepPreview:
     """Returns what a step will run, and after which others. plan: of its job, or of a trial."""
-    sweep = say_sweep(step.node) if isinstance(step.node, SweepNode) else ""
+    sweep = format_sweep(step.node) if isinstance(step.node, SweepNode) else ""
     return StepPreview(
         step.path,
         JobKind.SWEEP if sweep else JobKind.COMMAND,

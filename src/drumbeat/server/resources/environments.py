@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from drumbeat.core.planning import environments as core
-from drumbeat.core.planning.environments import Registered, Shelf
+from drumbeat.core.planning.environments import EnvironmentCatalog, Registered
 from drumbeat.jobfile.environments.curated import CURATED, Curated, curated, for_name
 from drumbeat.jobfile.environments.definition import define
 from drumbeat.jobfile.environments.environment_keys import Environment, environment_from
@@ -38,11 +38,11 @@ class Environments(VersionService[EnvironmentView]):
         self._has_snapshot = has_snapshot
 
     # --- for a job ----------------------------------------------------------------------------------------------
-    def shelf(self, written: Environment | str | None, aliases: Mapping[tuple[str, str], str]) -> Shelf:
+    def catalog(self, written: Environment | str | None, aliases: Mapping[tuple[str, str], str]) -> EnvironmentCatalog:
         """All that the environment of a job can mean here. Raises SpecError."""
         names = core.wanted_names(written, aliases)
         found = {name: [_registered(one) for one in self._catalog.resources(KIND, name)] for name in names}
-        return Shelf(found, aliases, OWN, names=() if not names or any(found.values()) else self._names())
+        return EnvironmentCatalog(found, aliases, OWN, names=() if not names or any(found.values()) else self._names())
 
     # --- for users --------------------------------------------------------------------------------------------
     def create(

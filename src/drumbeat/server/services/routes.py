@@ -84,8 +84,8 @@ def _watch(context: ServerContext, ports: ServicePorts, job: str) -> None:
 
 
 async def _end_with(context: ServerContext, ports: ServicePorts, job: str) -> None:
-    with context.fanout.bell(job_topic(job)) as bell:
+    with context.fanout.signal(job_topic(job)) as signal:
         while not context.fanout.is_closing and job in ports.jobs:
             with suppress(DrumbeatError):
                 await ports.keep(job, await away(lambda: attempt_of(context, job)))
-            await bell.wait(CHECK_INTERVAL_S)
+            await signal.wait(CHECK_INTERVAL_S)

@@ -10,7 +10,7 @@ import threading
 from datetime import timedelta
 
 from drumbeat.core import deletion_rules
-from drumbeat.core.lifecycle.events import StoryEntry
+from drumbeat.core.lifecycle.events import JobEvent
 from drumbeat.model.api.space import Freed, KeptItem, SpaceItem
 from drumbeat.model.errors import AwayError, ConflictError, NotFoundError, StaleError, StorageError
 from drumbeat.server.database.records import Change
@@ -101,20 +101,20 @@ class JobPruner:
         return items
 
     def _remove_logs(self, name: str) -> None:
-        """Removes the logs and checkpoints of a job, and notes it in its story. Raises NotFoundError, StorageError."""
+        """Removes the logs and checkpoints of a job, and adds an event. Raises NotFoundError, StorageError."""
         with self._removal.lock:
             self._store.load(name)
             self._artifacts.remove_logs(name)
-            self._loop.call(lambda: self._say(name, "logs and checkpoints were removed by prune"))
+            self._loop.call(lambda: self._add_event(name, "logs and checkpoints were removed by prune"))
 
-    def _say(self, name: str, sentence: str) -> None:
-        """Adds a line to the story of a job that has ended, unless it was changed meanwhile."""
+    def _add_event(self, name: str, sentence: str) -> None:
+        """Adds an event to a job that has ended, unless it was changed meanwhile."""
         record = self._store.load(name)
         job = record.job
-        line = StoryEntry(self._loop.clock.now(), job.state, job.reason, sentence, job.attempt, job.round)
+        line = JobEvent(self._loop.clock.now(), job.state, job.reason, sentence, job.attempt, job.round)
         try:
-            self._store.commit([Change(job, record.version, story=(line,))])
+            self._store.commit([Change(job, record.version, events=(line,))])
         except StaleError as error:
-            log.info("the story of job %s doesn't say it: %s", name, error)
+            log.info("job %s has no event that says so: %s", name, error)
         else:
             self._loop.bus.publish(job_topic(name))

@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from drumbeat.core.child_jobs import SweepProgress, trial_name
-from drumbeat.core.lifecycle.events import StoryEntry
+from drumbeat.core.lifecycle.events import JobEvent
 from drumbeat.core.lifecycle.job import Job
 from drumbeat.core.planning.plan import Planned
 from drumbeat.core.scheduling.resource_needs import JobPolicy, Need
@@ -45,8 +45,8 @@ def child_key(parent: str, child: str) -> str:
     return f"child/{parent}/{child}"
 
 
-def new_sweep(request: JobRequest, sweep: SweepJob, trial: Planned, name: str, now: datetime) -> tuple[Job, StoryEntry]:
-    """Returns the sweep at its first instant, and the first line of its story. trial: the plan of the example trial."""
+def new_sweep(request: JobRequest, sweep: SweepJob, trial: Planned, name: str, now: datetime) -> tuple[Job, JobEvent]:
+    """Returns the sweep at its first instant, and its first event. trial: the plan of the example trial."""
     of_trial = trial.plan
     plan = Plan(
         job=name,
@@ -92,7 +92,7 @@ def new_sweep(request: JobRequest, sweep: SweepJob, trial: Planned, name: str, n
     )
     further = "".join(f"; {note}" for note in (*notes(sweep), *trial.notes, *request.notes))
     sentence = f"accepted: at most {counted(total, 'trial')} on compute {of_trial.compute}{further}"
-    return replace(job, sentence=sentence), StoryEntry(now, job.state, job.reason, sentence)
+    return replace(job, sentence=sentence), JobEvent(now, job.state, job.reason, sentence)
 
 
 def _rule(sweep: SweepJob) -> dict[str, object]:

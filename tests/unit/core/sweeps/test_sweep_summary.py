@@ -2,7 +2,7 @@
 
 import pytest
 
-from drumbeat.core.sweeps.sweep_summary import say_dimension, say_sweep
+from drumbeat.core.sweeps.sweep_summary import format_dimension, format_sweep
 from drumbeat.jobfile import Choice, LogUniform, Normal, QUniform, RandInt, SweepJob, Uniform, loads
 from drumbeat.jobfile.sweeping.search_space import SearchFunction
 
@@ -24,13 +24,13 @@ def sweep(*settings: str) -> SweepJob:
 
 @pytest.mark.feature("J4")
 def test_sweep_is_said_with_trials_search_space_and_objective() -> None:
-    assert say_sweep(sweep()) == (
+    assert format_sweep(sweep()) == (
         "6 trials, 2 at a time, random over lr (loguniform, 0.0001 to 0.1); maximize accuracy"
     )
 
 
 def test_sweep_with_an_early_end_and_trials_all_at_once_says_so() -> None:
-    text = say_sweep(
+    text = format_sweep(
         sweep("limits.max_concurrent_trials=9", "early_termination.type=median_stopping", "limits.trial_timeout=90")
     )
     assert text.startswith("6 trials, all at once, random over")
@@ -49,8 +49,8 @@ def test_sweep_with_an_early_end_and_trials_all_at_once_says_so() -> None:
     ],
 )
 def test_dimension_is_said_in_the_values_that_scripts_get(function: SearchFunction, text: str) -> None:
-    assert say_dimension("x", function) == text
+    assert format_dimension("x", function) == text
 
 
 def test_log_function_is_said_in_its_own_base() -> None:
-    assert say_dimension("x", LogUniform(-4, -1), 10) == "x (loguniform, 0.0001 to 0.1)"
+    assert format_dimension("x", LogUniform(-4, -1), 10) == "x (loguniform, 0.0001 to 0.1)"

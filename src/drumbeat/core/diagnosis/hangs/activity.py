@@ -97,7 +97,7 @@ def of_rank(node: int, facts: RankFacts, seconds: float) -> Activity:
     own, main = next(training, candidates[0])
     stopped = next((one for one in facts.processes if one.state == STOPPED), None)
     if stopped is not None:
-        return replace(own, works=False, works_by_gpu=False, is_stopped=True, helper=_say_stopped(main, stopped))
+        return replace(own, works=False, works_by_gpu=False, is_stopped=True, helper=_describe_stopped(main, stopped))
     helpers = [one for one in facts.processes if one is not main]
     if own.wait and own.wait.kind in (WaitKind.DATA, WaitKind.CHILD, WaitKind.LOCK, WaitKind.NETWORK) and not own.works:
         return replace(own, works=True) if facts.ended else _with_helpers(own, helpers, seconds)
@@ -212,7 +212,7 @@ def _with_helpers(own: Activity, helpers: list[ProcessFacts], seconds: float) ->
         if wait is None or (wait.kind is WaitKind.NETWORK) or _is_resting(process):
             continue
         at = f" at {theirs.place}" if theirs.place else ""
-        sentence = f"its worker process {process.pid} {say_wait(wait)}{at}"
+        sentence = f"its worker process {process.pid} {describe_wait(wait)}{at}"
         return replace(own, helper=sentence, helper_kind=wait.kind)
     return own
 
@@ -224,11 +224,11 @@ def _is_resting(process: ProcessFacts) -> bool:
     return any(one.short_name == "_worker_loop" for one in own) and not any(one.short_name == "fetch" for one in own)
 
 
-def _say_stopped(main: ProcessFacts, process: ProcessFacts) -> str:
+def _describe_stopped(main: ProcessFacts, process: ProcessFacts) -> str:
     return "" if process is main else f"waits for its process {process.pid}, which is stopped"
 
 
-def say_activity(one: Activity) -> str:
+def describe_activity(one: Activity) -> str:
     """Says what a rank does: `waits in all_reduce at train.py:20`."""
     at = f" at {one.place}" if one.place else ""
     if one.is_stopped:
@@ -238,10 +238,10 @@ def say_activity(one: Activity) -> str:
         return f"{doing}{at}"
     if one.wait is None:
         return f"stands{at}" if at else one.problem or "sleeps"
-    return f"{say_wait(one.wait)}{at}{f': {one.helper}' if one.helper else ''}"
+    return f"{describe_wait(one.wait)}{at}{f': {one.helper}' if one.helper else ''}"
 
 
-def say_wait(wait: Wait) -> str:
+def describe_wait(wait: Wait) -> str:
     """Says what a thread does that waits so: `waits in all_reduce`."""
     return _SENTENCES[wait.kind].format(wait.name)
 

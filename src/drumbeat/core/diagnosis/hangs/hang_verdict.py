@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from drumbeat.core.diagnosis.hangs.activity import Activity, say_wait
+from drumbeat.core.diagnosis.hangs.activity import Activity, describe_wait
 from drumbeat.core.diagnosis.hangs.waits import WaitKind
 from drumbeat.model.plurals import name_ranks
 
@@ -247,7 +247,7 @@ def _doing(one: Activity) -> str:
     if one.wait is None:
         return f"does nothing that can be seen{_at(one)}{f' ({one.problem})' if one.problem else ''}"
     about = f": {one.helper}" if one.helper else ""
-    return f"{say_wait(one.wait)}{_at(one)}{about}"
+    return f"{describe_wait(one.wait)}{_at(one)}{about}"
 
 
 def _at(one: Activity) -> str:

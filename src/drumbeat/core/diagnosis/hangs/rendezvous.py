@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from drumbeat.core.diagnosis.hangs.activity import Activity, say_activity
+from drumbeat.core.diagnosis.hangs.activity import Activity, describe_activity
 from drumbeat.core.diagnosis.hangs.waits import WaitKind
 from drumbeat.model.plan import Rank
 from drumbeat.model.plurals import name_ranks
@@ -83,7 +83,9 @@ def judge(roll: Roll, limit: RendezvousLimit) -> RendezvousVerdict:
     # None is missing, so each of those in it must have stood still, or polled in one place, for as long.
     if any(_waited_s(one, roll) < timeout_s for one in arrived):
         return RendezvousVerdict(RendezvousState.OPEN)
-    sentence = f"{_TIMED_OUT.format(timeout_s)}every rank {say_activity(arrived[0])}, and none goes on: check that "
+    sentence = (
+        f"{_TIMED_OUT.format(timeout_s)}every rank {describe_activity(arrived[0])}, and none goes on: check that "
+    )
     sentence += "node 0 can be reached from the others"
     return RendezvousVerdict(RendezvousState.STUCK, sentence, silent_s=max(one.idle_s for one in arrived))
 
@@ -111,7 +113,7 @@ def _incomplete(
 ) -> RendezvousVerdict:
     """Says which ranks are absent. One that never comes is enough to be stuck, and is then the cause."""
     node_of = {one.rank: one.node for one in roll.ranks}
-    doing = {one.rank: say_activity(one) for one in absent} | dict.fromkeys(roll.left, "ended with exit code 0")
+    doing = {one.rank: describe_activity(one) for one in absent} | dict.fromkeys(roll.left, "ended with exit code 0")
     never = {one.rank for one in absent if _never_comes(one)}.union(roll.left)
     state = RendezvousState.STUCK if never or limit.is_strict else RendezvousState.LATE
     first = min(never or doing)
@@ -123,7 +125,7 @@ def _incomplete(
         whom = f"{len(doing)} ranks have not arrived: {', '.join(named)}{f', and {more} more' if more else ''}"
     verb = "waits" if len(arrived) == 1 else "wait"
     waiting = name_ranks([one.rank for one in arrived], MAX_RANKS_NAMED)
-    waiting += f" {verb}{say_activity(arrived[0]).removeprefix('waits')}"
+    waiting += f" {verb}{describe_activity(arrived[0]).removeprefix('waits')}"
     head, tail = (_LATE, _GOES_ON) if state is RendezvousState.LATE else (_TIMED_OUT, "")
     sentence = f"{head.format(limit.timeout_s)}{whom}, while {waiting}{tail}"
     silent_s = max((one.idle_s for one in absent), default=0.0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from drumbeat.core.diagnosis.hangs.activity import Activity, of_rank, say_activity
+from drumbeat.core.diagnosis.hangs.activity import Activity, describe_activity, of_rank
 from drumbeat.model.api.stacks import NodeStacks, RankStacks
 from drumbeat.model.stacks import NodeFacts, ProcessFacts, StackFrame, ThreadStack
 
@@ -20,7 +20,7 @@ def node_stacks(node: int, host: str, facts: NodeFacts) -> NodeStacks:
     """Returns the stacks of a node's ranks, each with what it does."""
     doing = activities(node, facts)
     ranks = (
-        RankStacks(one.rank, say_activity(act), one.processes) for one, act in zip(facts.ranks, doing, strict=True)
+        RankStacks(one.rank, describe_activity(act), one.processes) for one, act in zip(facts.ranks, doing, strict=True)
     )
     return NodeStacks(node, host, tuple(ranks))
 

@@ -22,7 +22,7 @@ from drumbeat.model.plan import Plan
 from drumbeat.model.wire import from_wire, to_wire
 from drumbeat.server.access.request_guard import bearer
 from drumbeat.server.context import ContextOf, Lacking, ServerContext, away
-from drumbeat.server.fanout import TopicBell
+from drumbeat.server.fanout import TopicSignal
 from drumbeat.server.home_folder.stored_files import iter_pieces
 from drumbeat.server.json_bodies import read_json
 from drumbeat.server.loop.bus import job_topic
@@ -98,14 +98,14 @@ async def sync(caller: Speaking, request: Request) -> JSONResponse:
     body, status = await read_json(await request.body(), lambda read: (read, _status(read)))
     if status.has_sent_logs:
         await settle_logs(caller, status)
-    with caller.context.fanout.bell(job_topic(caller.job)) as bell:
+    with caller.context.fanout.signal(job_topic(caller.job)) as signal:
         control = caller.context.control
         directive = await away(
             lambda: control.agents.report(caller.job, caller.attempt, caller.node, caller.secret, status)
         )
         directive = _with_requests(caller, directive, body)
         if _key(directive, body) == body.get("holds") and not directive.requests:
-            wait = DirectiveWait(bell, asyncio.get_running_loop().time() + _wait_s(body))
+            wait = DirectiveWait(signal, asyncio.get_running_loop().time() + _wait_s(body))
             directive = await another(caller, directive, wait, request, body)
     return JSONResponse({"directive": to_wire(directive)})
 
@@ -152,7 +152,7 @@ async def settle_logs(caller: Caller, status: AgentStatus) -> None:
 class DirectiveWait:
     """A long poll. end: by the event loop's clock. is_over: the agent hung up."""
 
-    bell: TopicBell
+    signal: TopicSignal
     end: float
     is_over: bool = False
 
@@ -166,7 +166,7 @@ class DirectiveWait:
         while (await request.receive())["type"] != "http.disconnect":
             pass
         self.is_over = True
-        self.bell.ring()
+        self.signal.notify()
 
 
 async def another(
@@ -178,7 +178,7 @@ async def another(
     try:
         key = _key(held, body)
         while not context.fanout.is_closing and wait.left_s and _key(held, body) == key and not held.requests:
-            await wait.bell.wait(wait.left_s)
+            await wait.signal.wait(wait.left_s)
             held = await away(lambda: context.control.agents.directive(caller.job, caller.attempt))
             held = _with_requests(caller, held, body)
     finally:
@@ -237,7 +237,7 @@ async def put_log(path: str, offset: Offset, caller: AdmittedLate, request: Requ
 
 def notice(caller: Caller, sentence: str) -> None:
     """Shows what keeps the job's logs from being stored to all who look at it; "" = nothing any more."""
-    if caller.context.notices.say(caller.job, sentence):
+    if caller.context.notices.record(caller.job, sentence):
         caller.context.control.bus.publish(job_topic(caller.job))
 
 

@@ -1,11 +1,11 @@
-"""Stories as files: plan and story are kept beside a job's results, by the effect `keep_story`."""
+"""Writes a job's plan and events beside its results: the effect `keep_story`."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
 
-from drumbeat.core.lifecycle.events import KeepStory
+from drumbeat.core.lifecycle.events import KeepEvents
 from drumbeat.core.lifecycle.job import Job
 from drumbeat.model import wire
 from drumbeat.model.failpoints import failpoint
@@ -14,11 +14,11 @@ from drumbeat.server.database.records import PendingEffect
 from drumbeat.server.home_folder import FolderArtifacts
 from drumbeat.server.loop.outbox import FILES, Handler, Pool
 
-STORY = "story.jsonl"
+EVENTS = "story.jsonl"
 PLAN = "plan.json"
 
 
-class Stories:
+class EventsWriter:
     """Writes the files. at_end: each is called with each ended job; again if the server is killed meanwhile."""
 
     def __init__(
@@ -28,7 +28,7 @@ class Stories:
 
     def handler(self) -> Handler:
         """The handler of `keep_story`. Its pool is its own: large event files take long to read."""
-        return Handler(KeepStory, FILES, self._carry_out, lambda _pending: Pool("story"))
+        return Handler(KeepEvents, FILES, self._carry_out, lambda _pending: Pool("story"))
 
     def _carry_out(self, pending: PendingEffect, job: Job) -> None:
         self.write(job)
@@ -37,9 +37,9 @@ class Stories:
         self._store.done(pending.id)
 
     def write(self, job: Job) -> None:
-        """Writes plan and story. Idempotent. Raises StorageError."""
-        lines = [json.dumps(wire.to_wire(entry)) for entry in self._store.story(job.name)]
+        """Writes plan and events. Idempotent. Raises StorageError."""
+        lines = [json.dumps(wire.to_wire(entry)) for entry in self._store.events(job.name)]
         self._artifacts.write_text(job.name, PLAN, wire.dumps(job.plan))
         failpoint("effect.keeping_story")
-        self._artifacts.write_text(job.name, STORY, "\n".join(lines) + "\n")
+        self._artifacts.write_text(job.name, EVENTS, "\n".join(lines) + "\n")
         failpoint("effect.story_kept")
