@@ -92,7 +92,7 @@ def order(plan: Plan, ranks: Sequence[ProcessStart]) -> WarmPoolOrder:
     return WarmPoolOrder(per_round=PER_ROUND, fixed=tuple(fixed))
 
 
-def say_start(number: int, ranks: int, warm: int, cold: str) -> str:
+def describe_start(number: int, ranks: int, warm: int, cold: str) -> str:
     """Says how the ranks of a node started in a round. cold: why those that aren't warm didn't start so."""
     if warm == ranks:
         return f"round {number} started warm"

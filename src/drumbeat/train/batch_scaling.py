@@ -77,7 +77,7 @@ class BatchScaling:
 
     def __str__(self) -> str:
         """Returns the sentence that explains it."""
-        shards = _say_shards(self.shards) if self.shards else _say_ranks(self.world_size)
+        shards = _format_shards(self.shards) if self.shards else _format_ranks(self.world_size)
         batch = f"global batch {self.global_batch:,} = {shards} × {self.batch_per_rank:,}"
         if self.rule == NONE:
             return f"{batch}; learning rate {self.lr:g}, as given"
@@ -117,14 +117,14 @@ def scaling_of(  # noqa: PLR0913 (keywords, each with a default)
         )
     if not 0 <= shards <= world_size:
         raise _refused(
-            f"{shards} data shards can't be read by {_say_ranks(world_size)}",
+            f"{shards} data shards can't be read by {_format_ranks(world_size)}",
             "Give how many parts of the data the ranks read.",
         )
     shards = 0 if shards == world_size else shards
     if global_batch % (count := shards or world_size):
         raise _refused(
             f"a global batch of {global_batch} doesn't split evenly over "
-            f"{_say_shards(shards) if shards else _say_ranks(world_size)}",
+            f"{_format_shards(shards) if shards else _format_ranks(world_size)}",
             f"Take a multiple of {count}, such as {math.ceil(global_batch / count) * count}.",
         )
     if base_batch < 0 or warmup_steps < 0 or not base_lr > 0:
@@ -167,11 +167,11 @@ def scaled(  # noqa: PLR0913 (keywords, each with a default)
     return scaling
 
 
-def _say_ranks(count: int) -> str:
+def _format_ranks(count: int) -> str:
     return "1 rank" if count == 1 else f"{count} ranks"
 
 
-def _say_shards(count: int) -> str:
+def _format_shards(count: int) -> str:
     return "1 data shard" if count == 1 else f"{count} data shards"
 
 

@@ -21,7 +21,7 @@ from drumbeat.model.input_listing import ListedFile, Listing
 from drumbeat.model.plan import InputPlan, OutputPlan, Plan
 from drumbeat.node.host import processes
 from drumbeat.node.inputs.fetching.http_client import FetchTimeouts
-from drumbeat.node.inputs.input_ways import Ways, say_rates, sees
+from drumbeat.node.inputs.input_ways import Ways, format_rates, sees
 from drumbeat.node.inputs.mounting import input_reader, unmounting
 from drumbeat.node.inputs.mounting.in_place_record import as_seen, note
 from drumbeat.node.inputs.mounting.mounts import Mounts
@@ -160,7 +160,7 @@ def test_a_measurement_reads_the_files_and_the_disk(tmp_path: Path):
     ],
 )
 def test_the_advice_follows_from_the_measurement(rates: Rates | None, sentence: str):
-    assert say_rates(rates) == sentence
+    assert format_rates(rates) == sentence
 
 
 # --- the same folder --------------------------------------------------------------------------------------------
@@ -250,7 +250,7 @@ def test_a_mount_that_is_held_stays_when_the_next_agent_finds_no_rclone(
         assert found.has(TRAIN, Listing((ListedFile("x.csv", 1, "k"),)), "")
         mounts.end()
         assert holder.wait(10) != 0
-    assert [one.sentence for one in said] == ["input train " + say_rates(None)]
+    assert [one.sentence for one in said] == ["input train " + format_rates(None)]
 
 
 def test_what_is_no_longer_seen_in_place_is_no_longer_used_there(tmp_path: Path):

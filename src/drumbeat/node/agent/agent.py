@@ -316,7 +316,7 @@ class Agent:
             self._journal.note(f"interpreters ready for the next round: {self._warm_workers}")
         if state.warm or state.cold:
             own = len(self._plan.on(self._enrolment.node))
-            sentence = warm_start_fit.say_start(state.round, own, len(state.warm), state.cold)
+            sentence = warm_start_fit.describe_start(state.round, own, len(state.warm), state.cold)
             kind = "warm" if len(state.warm) == own else "cold"
             self._mounts.remember(Remark(f"{kind} start of round {state.round}", sentence))
 

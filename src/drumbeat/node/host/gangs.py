@@ -46,7 +46,7 @@ class StuckError(OSError):
     """Raised when processes of a gang outlive SIGKILL: a hung disk or a hung driver keeps them in the kernel."""
 
     def __init__(self, gang: str, left: list[int]) -> None:
-        super().__init__(processes.say_unkillable(left, f" of {gang}"))
+        super().__init__(processes.describe_unkillable(left, f" of {gang}"))
 
 
 @dataclass

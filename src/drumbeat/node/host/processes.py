@@ -348,7 +348,7 @@ def end_one(pid: int, born: str, meanwhile: Callable[[], None], within_s: float 
         time.sleep(0.005)
 
 
-def say_unkillable(pids: list[int], whose: str = "") -> str:
+def describe_unkillable(pids: list[int], whose: str = "") -> str:
     """A sentence of what outlives SIGKILL, a few of them by id."""
     many = f"es {', '.join(map(str, pids[:5]))}" if len(pids) > 1 else f" {pids[0]}"
     return f"process{many}{whose} can't be killed: the kernel doesn't release it"

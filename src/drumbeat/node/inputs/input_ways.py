@@ -42,14 +42,14 @@ class Ways:
         except (RefusedError, EngineError) as error:
             self._remark(planned, f"isn't mounted but fetched to the node's disk: {error.what}")
             return False
-        self._remark(planned, say_rates(rates, "eval_download" if planned.evaluated else "download"))
+        self._remark(planned, format_rates(rates, "eval_download" if planned.evaluated else "download"))
         return True
 
     def _remark(self, planned: InputPlan, sentence: str) -> None:
         self._remember(Remark(f"input {planned.name}", f"input {planned.name} {sentence}"))
 
 
-def say_rates(rates: Rates | None, mode: str = "download") -> str:
+def format_rates(rates: Rates | None, mode: str = "download") -> str:
     """Of a mount; with the mode to use where a copy would serve better."""
     if rates is None or rates.size < LEAST:
         return "is mounted; there is too little of it to measure a rate"

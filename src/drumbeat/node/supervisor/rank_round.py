@@ -257,7 +257,7 @@ class RankRound:
     def _finish(self, left: list[int]) -> None:
         self.over = True
         if left:
-            self.trouble = processes.say_unkillable(left)
+            self.trouble = processes.describe_unkillable(left)
         self._record()
         failpoint("supervisor.over_written")
         self.confinement.close(is_empty=not left)

@@ -40,12 +40,12 @@ def start(rank: ProcessStart, confinement: Subreaper, files: Mapping[str, int] |
         os.waitpid(pid, 0)
         number, _, sentence = failure.partition(" ")
         if int(number) == errno.E2BIG:
-            sentence += f": {say_too_long(rank.argv, rank.env)}"
+            sentence += f": {describe_too_long(rank.argv, rank.env)}"
         raise OSError(int(number), sentence)
     return pid
 
 
-def say_too_long(argv: Sequence[str], environment: Mapping[str, str]) -> str:
+def describe_too_long(argv: Sequence[str], environment: Mapping[str, str]) -> str:
     """Says which of a process's words the kernel doesn't take, each with its size (execve(2))."""
     sizes = {f"argument {n}": len(os.fsencode(word)) for n, word in enumerate(argv[:-1])}
     sizes |= {f"the variable {name}": len(os.fsencode(f"{name}={value}")) for name, value in environment.items()}

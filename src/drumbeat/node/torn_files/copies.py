@@ -105,7 +105,8 @@ class FileCopies:
         others = sum(copy.bytes for name, copy in copies.items() if name != path)
         if others + state.bytes > self._limit:
             self._say(
-                path, f"with it, copies would take more than {say_size(self._limit)} (drumbeat.checkpoints.copies_gib)"
+                path,
+                f"with it, copies would take more than {format_size(self._limit)} (drumbeat.checkpoints.copies_gib)",
             )
             return False
         if shutil.disk_usage(self._root).free < _FREE_SHARE * state.bytes:
@@ -201,7 +202,7 @@ def _copy_piece(source: BinaryIO, target: BinaryIO, at: int, count: int) -> int:
         return os.sendfile(target.fileno(), source.fileno(), at, count)
 
 
-def say_size(count: int) -> str:
+def format_size(count: int) -> str:
     """Returns a size as a person reads it."""
     for unit, bytes_ in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
         if count >= bytes_:

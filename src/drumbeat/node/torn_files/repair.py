@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from drumbeat.model.failpoints import failpoint
 from drumbeat.model.folder_layout import LAST_GOOD
 from drumbeat.node.platform import locks
-from drumbeat.node.torn_files.copies import COPIES, content_of, hold, say_size
+from drumbeat.node.torn_files.copies import COPIES, content_of, format_size, hold
 from drumbeat.node.torn_files.formats import SHORTEST_BYTES, Content
 from drumbeat.node.torn_files.saved_files import FileState, saved_files
 
@@ -68,7 +68,7 @@ class TornFiles:
 
     def _replace(self, path: str) -> str:
         place, kept, aside = (f"{folder}/{path}" for folder in (self._root, self._copies, f"{self._folder}/{ASIDE}"))
-        cut = f"{path} ({say_size(os.path.getsize(place))}) is the beginning of a save that was cut off"
+        cut = f"{path} ({format_size(os.path.getsize(place))}) is the beginning of a save that was cut off"
         if not os.path.exists(kept):
             os.makedirs(os.path.dirname(aside), exist_ok=True)
             os.replace(place, aside)
@@ -77,4 +77,4 @@ class TornFiles:
         os.replace(kept, place)
         failpoint("checkpoint.put_back")
         saved = datetime.fromtimestamp(status.st_mtime, UTC)
-        return f"{cut}; it was put back as of {saved:%Y-%m-%d %H:%M:%S} UTC ({say_size(status.st_size)})"
+        return f"{cut}; it was put back as of {saved:%Y-%m-%d %H:%M:%S} UTC ({format_size(status.st_size)})"
