@@ -9,10 +9,15 @@ from tests.support.simulation.world import World
 
 
 def sync(world: World, action: Action) -> None:
-    """An agent says how far it is, and hears what to do, unless the answer is lost."""
-    node = pick([n for n in world.nodes() if not n.is_cut_off and n.can_speak], action.a)
+    """An agent says how far it is, and hears what to do, unless the answer is lost; at times others do so with it."""
+    able = [n for n in world.nodes() if not n.is_cut_off and n.can_speak]
+    node = pick(able, action.a)
     if node:
         hears = action.b % 8 != 7
+        if action.b % 5 == 3:
+            together = [n for n in able if n.server == node.server and n.servers == node.servers]
+            world.ask("sync_together", together, hears, at=node.server, known=node.servers)
+            return
         world.ask("sync", node, node.status(), hears, at=node.server, known=node.servers)
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
@@ -23,6 +24,7 @@ from drumbeat.server.database.records import PendingEffect
 from drumbeat.server.home_folder import FolderArtifacts
 from drumbeat.server.home_folder.stored_files import StoredFile
 from drumbeat.server.loop.outbox import Lane
+from drumbeat.server.loop.steps import Report
 from drumbeat.server.metrics.metric_records import HistoryPage, RunPage, RunSearch
 from drumbeat.server.metrics.metrics import MetricPlace
 from drumbeat.server.metrics.tables import SqlMetricStore
@@ -338,6 +340,25 @@ class World:
             return
         if hears and status.serial == node.serial and not node.has_left:
             node.obey(told)
+
+    def _sync_together(self, control: Control, nodes: Sequence[Node], hears: bool) -> None:
+        """Agents of several nodes say how far they are while the loop is busy: it takes all of them at once."""
+        said: list[tuple[Node, Report]] = []
+        for node, status in [(node, node.status()) for node in nodes]:
+            secret = node.gang.secret_of(node.number)
+            try:
+                job, event = control.agents.read_report(node.gang.job, node.gang.attempt, node.number, secret, status)
+            except StaleError:
+                node.leave()
+            else:
+                if event:
+                    said.append((node, Report(job.name, event)))
+        control.loop.apply_all([report for _, report in said])
+        for node, report in said:
+            with suppress(DrumbeatError):  # One that is refused says it again.
+                told = control.agents.directive_for(node.gang.attempt, report.done.result())
+                if hears and not node.has_left:
+                    node.obey(told)
 
     def _effect(self, control: Control, pending: PendingEffect) -> None:
         """Effects of one lane are run one after the other, also where one hangs."""

@@ -12,32 +12,33 @@ import queue
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from dataclasses import dataclass
+from datetime import datetime
 from typing import TypeVar
 
-from drumbeat.core.lifecycle.events import Effect, Event, JobEvent, JudgeDue, PlacementDeferred, RetryDue, TimeUp
+from drumbeat.core.lifecycle.events import Effect, Event, JobEvent, PlacementDeferred
 from drumbeat.core.lifecycle.job import Job
-from drumbeat.core.lifecycle.state_machine import JUDGE_AFTER, decide
+from drumbeat.core.lifecycle.state_machine import decide
 from drumbeat.core.lifecycle.transitions import then, with_effects
 from drumbeat.core.scheduling.resource_needs import Slot
-from drumbeat.model.errors import NotFoundError, StaleError, StandbyError, StorageError, UnreachableError
+from drumbeat.model.errors import NotFoundError, StaleError, StandbyError, StorageError
 from drumbeat.model.failpoints import failpoint
 from drumbeat.model.states import State
 from drumbeat.ports.clock import Clock
 from drumbeat.server.database import SqlStore
-from drumbeat.server.database.records import Change, Record
+from drumbeat.server.database.records import Record
 from drumbeat.server.loop.bus import Bus, job_topic
+from drumbeat.server.loop.deadlines import Deadlines, has_deadlines
 from drumbeat.server.loop.growth_offers import Grower
 from drumbeat.server.loop.ownership import LEASE_TIMEOUT
 from drumbeat.server.loop.placer import Placer, Supply
 from drumbeat.server.loop.refused_writes import RefusedWrites
+from drumbeat.server.loop.steps import Batch, JobWrite, Report, Step, job_write
+from drumbeat.server.loop.work_queue import Reports, WorkQueue
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)
 
-CALL_TIMEOUT_S = 60.0
-"""How long a caller waits for its work on the loop's thread."""
 TICK_INTERVAL_S = 0.5
 """How often the server renews its lease, and checks deadlines."""
 FRESH_S = 0.6 * LEASE_TIMEOUT.total_seconds()
@@ -73,14 +74,12 @@ class Loop:
         self._unsure: set[str] = set()
         """Jobs whose last change may have been written or not: the store didn't answer."""
         self._beat_at = 0.0
-        self._due_at: dict[str, dict[datetime, float]] = {}
-        """The deadlines of each job, on the monotonic clock: since it was given them or this server began."""
+        self._deadlines = Deadlines()
         self.supply = Supply()
         self.placer, self.grower = Placer(self), Grower(self)
         self.has_effects = threading.Event()
-        self._calls: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        self._queue = WorkQueue()
         self._thread: threading.Thread | None = None
-        self._has_stopped = False
         self.refused_writes = RefusedWrites()
         self.observers: list[Callable[[Applied], None]] = []
         """Called on the loop's thread after each committed change of a job; they must not block."""
@@ -141,65 +140,60 @@ class Loop:
 
     def stop(self) -> None:
         """Ends the thread after the calls in its queue, and gives up the lease."""
-        self._end()
+        self._queue.end()
         if self._thread:
             self._thread.join(timeout=5)
         with contextlib.suppress(StorageError):
             self.store.leave()
-
-    def _end(self) -> None:
-        self._has_stopped = True
-        self._calls.put(None)
 
     def step_down(self) -> None:
         """Ends the thread: another server has become the active one, and nothing here is current any more."""
         if self.is_active:
             self.is_active = False
             log.warning("this server was silent, and another one has become the active one")
-            self._end()
+            self._queue.end()
             self.jobs.clear()
             self.on_replaced()
 
     def call(self, work: Callable[[], T]) -> T:
         """Runs `work` on the loop's thread and gives its result, or raises what it raised."""
-        if self._thread is None:
-            return work()
-        if self._has_stopped:
-            raise UnreachableError("the server is stopping", fix="Ask again when it is back.")
-        done: Future[T] = Future()
+        return work() if self._thread is None else self._queue.call(work)
 
-        def run() -> None:
-            if not done.set_running_or_notify_cancel():
-                return
-            try:
-                done.set_result(work())
-            except BaseException as error:  # noqa: BLE001 (handed to the caller, whatever it is)
-                done.set_exception(error)
-
-        self._calls.put(run)
-        try:
-            return done.result(timeout=CALL_TIMEOUT_S)
-        except TimeoutError:
-            if done.cancel() or not done.done():  # What has begun may be done all the same.
-                fix = "See whether it was done after all, and try again."
-                raise UnreachableError("the server's store doesn't answer", fix=fix) from None
-            raise
+    def report(self, name: str, event: Event) -> Future[Job]:
+        """Has an event applied, together with others that wait; `result_of` waits for the job after it."""
+        if self._thread:
+            return self._queue.report(name, event)
+        report = Report(name, event)
+        self.apply_all([report])
+        return report.done
 
     def _run(self) -> None:
         next_tick = self.clock.monotonic()
         while True:
             try:
-                work = self._calls.get(timeout=max(0.0, next_tick - self.clock.monotonic()))
+                work = self._queue.next(max(0.0, next_tick - self.clock.monotonic()))
             except queue.Empty:
                 work = _nothing
             if work is None:
                 return
-            self._guarded(work)
+            if isinstance(work, Reports):
+                self._answer(work.all)
+            else:
+                self._guarded(work)
             if self.clock.monotonic() >= next_tick:
                 next_tick = self.clock.monotonic() + TICK_INTERVAL_S
                 self._guarded(self.tick)
-            if self.must_place and self._calls.empty():
+            if self.must_place and self._queue.is_empty():
                 self._guarded(self.place)
+
+    def _answer(self, reports: Sequence[Report]) -> None:
+        """Applies reports. An error that concerns all of them is each one's answer."""
+        try:
+            self.apply_all(reports)
+        except Exception as error:  # noqa: BLE001 (handed to the callers, whatever it is)
+            for report in reports:
+                if not report.done.done():
+                    report.done.set_exception(error)
 
     def _guarded(self, work: Callable[[], None]) -> None:
         """A store that refuses now is asked again at the next tick; nothing was changed."""
@@ -224,8 +218,9 @@ class Loop:
         self.beat()
         self._reread()
         troubles: list[Exception] = []
-        for job in [record.job for record in self.jobs.values() if _has_deadlines(record.job)]:
-            if event := self._due(job):
+        now, at = self.clock.now(), self.clock.monotonic()
+        for job in [record.job for record in self.jobs.values() if has_deadlines(record.job)]:
+            if event := self._deadlines.due(job, now, at):
                 try:
                     self.apply(job.name, event)
                 except Exception as trouble:  # noqa: BLE001 (the others are due all the same)
@@ -235,26 +230,6 @@ class Loop:
             self._ring_for_all()
         if troubles:
             raise troubles[0]
-
-    def _due(self, job: Job) -> Event | None:
-        """What a job's time has come for. By the monotonic clock: the wall clock may jump."""
-        now, at = self.clock.now(), self.clock.monotonic()
-        if job.deadline and at >= self._on_monotonic(job.name, job.deadline, now, at):
-            return TimeUp()
-        if job.judge_at and at >= self._on_monotonic(job.name, job.judge_at, now, at, JUDGE_AFTER):
-            return JudgeDue()
-        if job.retry_at:
-            most = timedelta(seconds=job.policy.max_retry_delay_s)
-            if at >= self._on_monotonic(job.name, job.retry_at, now, at, most):
-                return RetryDue()
-        return None
-
-    def _on_monotonic(
-        self, name: str, deadline: datetime, now: datetime, at: float, most: timedelta = timedelta.max
-    ) -> float:
-        """When that is, at most so long from now. now, at: one moment on both clocks; what they said first counts."""
-        left = min(deadline - now, most).total_seconds()
-        return self._due_at.setdefault(name, {}).setdefault(deadline, at + left)
 
     def beat(self) -> None:
         """Renews the lease. Raises StandbyError when another server has taken it."""
@@ -287,28 +262,82 @@ class Loop:
         if not self.is_current:
             self.store.require_lease()
         record = self.jobs.get(name) or self.store.load(name)
+        step = self._step(record, event)
+        if step is None:
+            return record.job
+        self._commit([job_write([step], reserve)])
+        self._publish([step])
+        return step.job
+
+    def apply_all(self, reports: Sequence[Report]) -> None:
+        """Applies events in their order and answers each; what concerns one attempt is committed together.
+
+        One that is refused is answered with its error, and the others count. Only on the loop's thread.
+        """
+        if not self.is_current:
+            self.store.require_lease()
+        batch = Batch()
+        for report in reports:
+            try:
+                record = batch.record(report.name) or self.jobs.get(report.name) or self.store.load(report.name)
+                step = self._step(record, report.event)
+            except Exception as error:  # noqa: BLE001 (handed to the caller, whatever it is)
+                report.done.set_exception(error)
+                continue
+            if not batch.takes(step):
+                self._finish(batch)
+                batch = Batch()
+            batch.add(report, record.job if step is None else step.job, step)
+        self._finish(batch)
+
+    def _finish(self, batch: Batch) -> None:
+        """Commits a batch, and answers its reports."""
+        failed = self._commit_all(batch.writes())
+        self._publish([step for step in batch.steps if step.job.name not in failed])
+        for report, job in batch.answers:
+            if error := failed.get(report.name):
+                report.done.set_exception(error)
+            else:
+                report.done.set_result(job)
+
+    def _commit_all(self, writes: Sequence[JobWrite]) -> dict[str, Exception]:
+        """Commits writes together, or each for itself where one is stale; returns what failed, by job."""
+        try:
+            self._commit(writes)
+        except StaleError as error:
+            if len(writes) == 1:
+                return {writes[0].change.job.name: error}
+            return {name: each for one in writes for name, each in self._commit_all([one]).items()}
+        except Exception as error:  # noqa: BLE001 (handed to the callers, whatever it is)
+            return {one.change.job.name: error for one in writes}
+        return {}
+
+    def _step(self, record: Record, event: Event) -> Step | None:
+        """Decides what an event makes of a job; None = it changes nothing."""
         now, at = self.clock.now(), self.clock.monotonic()
         decision = decide(record.job, event, now)
         if decision.job == record.job:
-            return record.job
+            return None
         if decision.job.state.is_terminal and not record.job.state.is_terminal:
             decision = then(decision, with_effects(decision.job, *self.closing_effects(decision.job)))
-        change = Change(decision.job, record.version, decision.events, decision.effects)
-        if reserve:
-            change = replace(change, reserve=tuple(reserve), at=now)
-        self._commit(name, record, change)
-        if _has_deadlines(decision.job):
-            for deadline in filter(None, (decision.job.deadline, decision.job.judge_at, decision.job.retry_at)):
-                self._on_monotonic(name, deadline, now, at)
-        if decision.effects:
-            self.has_effects.set()
-        if decision.job.state is State.QUEUED or decision.job.state.is_terminal:
-            self.must_place = self.must_place or not isinstance(event, PlacementDeferred)
-        if decision.job.waits_for not in ("", record.job.waits_for):
-            self.must_place = True  # The jobs behind it say so.
-        self.bus.publish(job_topic(name))
-        self._observe(Applied(record.job, decision.job, decision.events, now, self.clock.monotonic() - at))
-        return decision.job
+        return Step(record, event, decision, now, at)
+
+    def _publish(self, steps: Sequence[Step]) -> None:
+        """Lets everybody hear of changes that are committed."""
+        for step in steps:
+            self._deadlines.note(step.job, step.now, step.at)
+            if step.decision.effects:
+                self.has_effects.set()
+            if step.job.state is State.QUEUED or step.job.state.is_terminal:
+                self.must_place = self.must_place or not isinstance(step.event, PlacementDeferred)
+            if step.job.waits_for not in ("", step.record.job.waits_for):
+                self.must_place = True  # The jobs behind it say so.
+        for name in dict.fromkeys(step.job.name for step in steps):
+            self.bus.publish(job_topic(name))
+        for step in steps:
+            self._observe(
+                Applied(step.record.job, step.job, step.decision.events, step.now, self.clock.monotonic() - step.at)
+            )
 
     def _observe(self, applied: Applied) -> None:
         for observer in self.observers:
@@ -317,29 +346,37 @@ class Loop:
             except Exception:
                 log.exception("an observer of changes failed")
 
-    def _commit(self, name: str, record: Record, change: Change) -> None:
+    def _commit(self, writes: Sequence[JobWrite]) -> None:
+        if not writes:
+            return
         failpoint("loop.before_commit")
         try:
-            self.store.commit([change])
+            self.store.commit([one.change for one in writes])
             failpoint("loop.after_commit")
         except StandbyError:
             self.step_down()
             raise
         except StaleError:
-            self._doubt(name)
+            if len(writes) == 1:
+                self._doubt(writes[0].change.job.name)
             raise
         except StorageError as error:
             self._note_refusal(error)
             if not self.store.is_alone:  # It may be written, and the answer lost.
-                self._doubt(name)
+                for one in writes:
+                    self._doubt(one.change.job.name)
             raise
         if self.refused_writes.clear():
             self._ring_for_all()
-        if change.job.state.is_terminal:
-            self.jobs.pop(name, None)
-            self._due_at.pop(name, None)
+        for one in writes:
+            self._remember(one.after)
+
+    def _remember(self, record: Record) -> None:
+        if record.job.state.is_terminal:
+            self.jobs.pop(record.job.name, None)
+            self._deadlines.forget(record.job.name)
         else:
-            self.jobs[name] = replace(record, job=change.job, version=record.version + 1)
+            self.jobs[record.job.name] = record
 
     def _doubt(self, name: str) -> None:
         """Forgets what memory has of a job; the next tick reads it from the store."""
@@ -380,13 +417,6 @@ class Loop:
         """Those that wait for slots; one that waits before another try doesn't, yet."""
         jobs = [record.job for record in list(records.values())]
         return [job for job in jobs if job.state is State.QUEUED and job.retry_at is None]
-
-
-def _has_deadlines(job: Job) -> bool:
-    """Whether the job may have to do something because of the time."""
-    if job.state in (State.QUEUED, State.PROVISIONING, State.STAGING):  # Its time limit counts between attempts, too.
-        return job.retry_at is not None or job.deadline is not None
-    return job.state is State.RUNNING
 
 
 def _no_effects(_job: Job) -> tuple[Effect, ...]:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from concurrent.futures import Future
 
-from drumbeat.core.lifecycle.directive import directive
 from drumbeat.core.lifecycle.events import StatusReported
 from drumbeat.core.lifecycle.job import Job
 from drumbeat.core.lifecycle.late_nodes import is_heard_late, over
@@ -12,6 +11,8 @@ from drumbeat.model.agent import AgentStatus, Directive
 from drumbeat.model.errors import SpecError, StaleError
 from drumbeat.server.computes.agent_addresses import AgentAddresses
 from drumbeat.server.loop.loop import Loop
+from drumbeat.server.loop.work_queue import result_of
+from drumbeat.server.nodes.directive_cache import DirectiveCache
 from drumbeat.server.nodes.engine_gangs import Secrets
 from drumbeat.server.nodes.heartbeats import Heartbeats
 from drumbeat.server.resources.registries import Registries
@@ -25,17 +26,40 @@ class Agents:
     ) -> None:
         self._loop, self._secrets, self._heartbeats = loop, secrets, heartbeats
         self._addresses, self._registries = addresses, registries
+        self.directives = DirectiveCache()
 
     def report(self, job: str, attempt: int, node: int, secret: str, status: AgentStatus) -> Directive:
         """Takes an agent's status, and returns what it should do: to leave, when its attempt is over.
 
         Raises UnauthorizedError, StaleError when replaced, NotFoundError, SpecError.
         """
+        return self.directive_for(attempt, result_of(self.begin_report(job, attempt, node, secret, status)))
+
+    def begin_report(self, job: str, attempt: int, node: int, secret: str, status: AgentStatus) -> Future[Job]:
+        """Takes an agent's status, which is durable once the job is there. Raises as `report` does."""
+        current, event = self.read_report(job, attempt, node, secret, status)
+        if event:
+            return self._loop.report(job, event)
+        known: Future[Job] = Future()
+        known.set_result(current)
+        return known
+
+    def read_report(
+        self, job: str, attempt: int, node: int, secret: str, status: AgentStatus
+    ) -> tuple[Job, StatusReported | None]:
+        """Returns the job, and what an agent's status has of news for it. Raises as `report` does."""
         current = self._heard(job, attempt, node, secret, status)
-        if current.nodes and (current.nodes[node] != status or not self._loop.is_current):
-            event = StatusReported(attempt, node, status)
-            current = _of_attempt(attempt, self._loop.call(lambda: self._loop.apply(job, event)))
-        return self._directive(current)
+        is_news = bool(current.nodes) and (current.nodes[node] != status or not self._loop.is_current)
+        return current, StatusReported(attempt, node, status) if is_news else None
+
+    def directive_for(self, attempt: int, job: Job) -> Directive:
+        """What the agents of an attempt should do, as the job is now. Raises StaleError."""
+        return self._directive(_of_attempt(attempt, job))
+
+    def is_in_memory(self, job: str, attempt: int) -> bool:
+        """Whether a job is known in that attempt without the store: then nothing here blocks but the loop's answer."""
+        record = self._loop.jobs.get(job) if self._loop.is_current else None
+        return record is not None and record.job.attempt >= attempt
 
     def has_news_of_logs(self, job: str, attempt: int, node: int, secret: str, status: AgentStatus) -> bool:
         """Whether this status is the first to say that all logs of a round have been sent. Raises as `report` does.
@@ -59,7 +83,7 @@ class Agents:
         return self._directive(self._current(job, attempt))
 
     def _directive(self, job: Job) -> Directive:
-        return replace(directive(job), servers=self._addresses.known(job.plan.compute))
+        return self.directives.directive(job, self._addresses.known(job.plan.compute))
 
     def admit(self, job: str, attempt: int, node: int, secret: str) -> Job:
         """Returns the job of an agent that shows its secret.

@@ -7,25 +7,28 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, BinaryIO, cast
 
-from fastapi import Depends, Query, Request
+from fastapi import Depends, Query, Request, Response
 from fastapi import Path as InPath
-from starlette.responses import JSONResponse, StreamingResponse
+from starlette.responses import StreamingResponse
 
+from drumbeat.core.lifecycle.job import Job
 from drumbeat.model.agent import AgentStatus, Directive
 from drumbeat.model.errors import ForbiddenError, RefusedError, StorageError, UnreachableError
 from drumbeat.model.logs import LogName
 from drumbeat.model.plan import Plan
-from drumbeat.model.wire import from_wire, to_wire
+from drumbeat.model.wire import from_wire
 from drumbeat.server.access.request_guard import bearer
 from drumbeat.server.context import ContextOf, Lacking, ServerContext, away
 from drumbeat.server.fanout import TopicSignal
 from drumbeat.server.home_folder.stored_files import iter_pieces
 from drumbeat.server.json_bodies import read_json
 from drumbeat.server.loop.bus import job_topic
+from drumbeat.server.loop.work_queue import CALL_TIMEOUT_S, unanswered
 from drumbeat.server.nodes.node_requests import NodeKey
 from drumbeat.server.routing import new_router
 from drumbeat.server.url_paths import rest
@@ -89,7 +92,7 @@ Hole = Annotated[int, Query(ge=0, le=1 << 42, description="Bytes of zeros that f
 
 
 @router.post("/sync", openapi_extra=JSON_BODY)
-async def sync(caller: Speaking, request: Request) -> JSONResponse:
+async def sync(caller: Speaking, request: Request) -> Response:
     """Hears `{status, holds, wait_s}`, and answers `{directive}` once it isn't the one that the agent holds.
 
     `requests`, the ids of those that the agent has received, asks for others, which end the wait, too. `knows_cancel`
@@ -99,15 +102,28 @@ async def sync(caller: Speaking, request: Request) -> JSONResponse:
     if status.has_sent_logs:
         await settle_logs(caller, status)
     with caller.context.fanout.signal(job_topic(caller.job)) as signal:
-        control = caller.context.control
-        directive = await away(
-            lambda: control.agents.report(caller.job, caller.attempt, caller.node, caller.secret, status)
-        )
+        directive = await reported(caller, status)
         directive = _with_requests(caller, directive, body)
         if _key(directive, body) == body.get("holds") and not directive.requests:
             wait = DirectiveWait(signal, asyncio.get_running_loop().time() + _wait_s(body))
             directive = await another(caller, directive, wait, request, body)
-    return JSONResponse({"directive": to_wire(directive)})
+    content = caller.context.control.agents.directives.json(caller.job, directive)
+    return Response(content, media_type="application/json")
+
+
+async def reported(caller: Caller, status: AgentStatus) -> Directive:
+    """Has a status taken, and gives what the agent should do. No thread waits with it: a gang reports all at once."""
+    agents = caller.context.control.agents
+
+    def begin() -> Future[Job]:
+        return agents.begin_report(caller.job, caller.attempt, caller.node, caller.secret, status)
+
+    done = begin() if agents.is_in_memory(caller.job, caller.attempt) else await away(begin)
+    try:
+        job = await asyncio.wait_for(asyncio.wrap_future(done), CALL_TIMEOUT_S)
+    except TimeoutError:
+        raise unanswered() from None
+    return agents.directive_for(caller.attempt, job)
 
 
 def _key(directive: Directive, body: dict[str, Any]) -> str:
@@ -179,11 +195,18 @@ async def another(
         key = _key(held, body)
         while not context.fanout.is_closing and wait.left_s and _key(held, body) == key and not held.requests:
             await wait.signal.wait(wait.left_s)
-            held = await away(lambda: context.control.agents.directive(caller.job, caller.attempt))
+            held = await _directive(caller)
             held = _with_requests(caller, held, body)
     finally:
         hanging_up.cancel()
     return held
+
+
+async def _directive(caller: Caller) -> Directive:
+    agents = caller.context.control.agents
+    if agents.is_in_memory(caller.job, caller.attempt):
+        return agents.directive(caller.job, caller.attempt)
+    return await away(lambda: agents.directive(caller.job, caller.attempt))
 
 
 @router.get("/registries")
