@@ -31,7 +31,7 @@ from dataclasses import replace
 from pathlib import Path
 from drumbeat.server.database import make_store
 from tests.support.sample_jobs import SLOTS, STOP, line, submission
-from drumbeat.ports import Change, JobFilter
+from drumbeat.server.database.records import Change, JobFilter
 
 store = make_store(Path(sys.argv[1]))
 store.take_lease()
