@@ -76,7 +76,7 @@ def kind_of(command: str) -> str:
     """Server, agent and supervisor; "" for what isn't drumbeat's."""
     if "drumbeat.server" in command:
         return "server"
-    return "agent and supervisor" if "drumbeat.node.agent" in command else ""
+    return "agent and supervisor" if "drumbeat.node." in command else ""
 
 
 def memory_mib(home: Path) -> dict[str, float]:

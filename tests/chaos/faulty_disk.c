@@ -37,7 +37,7 @@ static int is_ours(void)
         if (!words[at])
             words[at] = ' ';
     words[size > 0 ? size : 0] = 0;
-    return strstr(words, "drumbeat.node.agent") != NULL;
+    return strstr(words, "drumbeat.node.") != NULL && strstr(words, "drumbeat.node.host") == NULL;
 }
 
 __attribute__((constructor)) static void begin(void)

@@ -189,9 +189,8 @@ class Clustered(Networked):
         """Slurm's own daemons stay."""
         self.ask(self.house.client.status)
         gangs = [*(self.cluster.shared / "gangs").glob("*"), *self.cluster.folder.glob("scratch/*/drumbeat-*/[!.]*")]
-        ours = ("drumbeat.node.agent", "drumbeat.node.host")
-        programs = ((process, " ".join(words)) for process, words in programs_in(self.cluster.folder))
-        agents = [process.pid for process, words in programs if any(one in words for one in ours)]
+        programs = programs_in(self.cluster.folder)
+        agents = [process.pid for process, words in programs if "drumbeat.node." in " ".join(words)]
         return [*gangs, *agents, *self.cluster.slurm("squeue", "-h", "-o", "%i %T").splitlines()]
 
 

@@ -15,6 +15,7 @@ import psutil
 import pytest
 
 from drumbeat.model.errors import DrumbeatError
+from drumbeat.model.programs import AGENT, SUPERVISOR
 
 from .house import House, a_house, contents, until
 from .ways_in import HERE, KINDS, Way, Ways, all_ways
@@ -137,7 +138,7 @@ def run_a_job(told: Told) -> None:
     until(lambda: "http-query" in told.house.logs("reads").get(0, ""), 120, "what the rank read")
     names = told.keep_processes()
     assert any("until [ -e" in words for words in names)
-    assert sum("drumbeat.node.agent" in words for words in names) >= 2
+    assert all(any(program in words for words in names) for program in (AGENT, SUPERVISOR))
     told.keep_files("while it ran")
     go.touch()
     until(lambda: told.house.client.get("reads").has_ended, 120, "the end of the job")

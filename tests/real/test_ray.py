@@ -229,7 +229,7 @@ def test_a_node_that_dies_is_named_and_whatever_is_killed_nothing_stays(own_hous
     found = own_house.client.get(job)
     said = [one.verdict.sentence for one in found.failures]
     assert "rank 2 (node) on node 1 stopped with exit code 1: Ray's raylet was ended by SIGKILL" in said
-    for ours in [one for one in own_house.processes() if "drumbeat.node.agent" in line_of(one)]:
+    for ours in [one for one in own_house.processes() if "drumbeat.node." in line_of(one)]:
         with contextlib.suppress(psutil.NoSuchProcess):
             ours.send_signal(signal.SIGKILL)
     until(
