@@ -210,12 +210,12 @@ from drumbeat.cli.terminal.connect import MAKER
 from drumbeat.cli.main import main
 from drumbeat.model.api.jobs import End
 from tests.unit.cli.fake_server import FakeServer
-from tests.unit.cli.samples import a_job, after, piece, story
+from tests.unit.cli.samples import a_job, after, event_line, piece
 server = FakeServer(jobs={"mnist-7f3a": a_job()}, is_endless=True)
 def end():
     server.canceled.wait(60)
     server.jobs["mnist-7f3a"] = a_job(state="canceled", ended_at=after(9), exit_code=143)
-server.events = [story(1, "queued", "first in line"), piece("ready\\n"), end, End("canceled", 143)]
+server.events = [event_line(1, "queued", "first in line"), piece("ready\\n"), end, End("canceled", 143)]
 MAKER.set(lambda _: server)
 main()
 """

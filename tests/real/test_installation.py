@@ -14,7 +14,7 @@ from drumbeat import __version__
 from .house import a_house
 from .installation import Installation, build_wheel, download_dependencies
 
-pytestmark = pytest.mark.feature("U1")
+pytestmark = [pytest.mark.feature("U1"), pytest.mark.timeout(900)]
 
 FIRST_JOB = """\
 command: echo "rank $RANK of $WORLD_SIZE" && cp note.txt outputs/
@@ -50,7 +50,7 @@ def test_wheel_holds_agent_and_migrations_and_no_tests(wheel: Path):
     assert folders == {"drumbeat", f"drumbeat-{__version__}.dist-info"}
     assert "drumbeat/node/agent/__main__.py" in names
     assert "drumbeat/py.typed" in names
-    here = Path(__file__).parents[2] / "src" / "drumbeat" / "stores" / "sql" / "migrations" / "versions"
+    here = Path(__file__).parents[2] / "src" / "drumbeat" / "server" / "database" / "migrations" / "versions"
     migrations = {f"drumbeat/server/database/migrations/versions/{file.name}" for file in here.glob("*.py")}
     assert migrations
     assert migrations <= set(names)

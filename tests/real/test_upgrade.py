@@ -136,7 +136,7 @@ def begin(house: House, api: Api, word: Path) -> str:
     told = house.run("run", "--detach", file)
     assert told.returncode == 0, told.stderr
     api.submit(sweep(word))
-    until(lambda: state(api, "training") == "running", what="the start of the job")
+    until(lambda: state(api, "training") == "running", 180, "the start of the job")
     until(lambda: trial_states(api) == ["completed", "running"], what="the second trial")
     wide = {"type": "pytorch", "process_count_per_instance": 2}
     api.submit({"name": "first", "command": "echo $RANK", "distribution": wide, "environment": "azureml:curated:1"})
