@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import sqlite3
+import subprocess
+import sys
+import sysconfig
+import venv
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -24,6 +28,7 @@ pytestmark = pytest.mark.feature("U2")
 
 EARLIER_HEAD = "0015"
 """The revision of the earlier version's database."""
+THIS = Path(sys.executable)
 TRAIN = """
 import os, pathlib, sys, time
 import drumbeat
@@ -65,12 +70,20 @@ CATALOG_READ = ("aliases", "quotas", "environments", "datastores", "components",
 
 
 @pytest.fixture(scope="module")
-def earlier() -> Path:
-    """What the earlier version is imported from."""
+def earlier(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The Python of an environment with the earlier version, and the packages of this one.
+
+    Agents are started in isolated mode, so PYTHONPATH alone would give them this checkout's.
+    """
     try:
-        return earlier_version()
+        folder = earlier_version()
     except NotFetchedError as error:
         pytest.skip(str(error))
+    environment = tmp_path_factory.mktemp("earlier")
+    venv.create(environment, symlinks=True)
+    (packages,) = environment.glob("lib/python*/site-packages")
+    (packages / "earlier.pth").write_text(f"{folder}\n{sysconfig.get_path('purelib')}\n")
+    return environment / "bin" / "python"
 
 
 @pytest.fixture
@@ -79,26 +92,28 @@ def house(tmp_path: Path) -> Iterator[House]:
     (tmp_path / "cores").mkdir()
     (tmp_path / "cores" / "sitecustomize.py").write_text(CORES.replace("12", "4"))
     with a_house(tmp_path) as there:
+        there.environment["PYTHONPATH"] = str(tmp_path / "cores")
         yield there
 
 
-def be_version(house: House, folder: Path | None) -> None:
-    """From now on what the house runs is imported from there; None = from this checkout."""
-    house.environment["PYTHONPATH"] = ":".join(map(str, filter(None, (house.folder / "cores", folder))))
+def run(house: House, python: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """Runs a command of the version that this Python has."""
+    command = [str(python), "-c", "from drumbeat.cli.main import main; main()", *words]
+    return subprocess.run(command, env=house.environment, capture_output=True, text=True, timeout=240, check=False)
 
 
 @contextmanager
-def started(house: House) -> Iterator[Api]:
-    """The API of the server that the command line starts."""
-    told = house.run("server", "start", "--idle-stop", "0")
+def started(house: House, python: Path) -> Iterator[Api]:
+    """The API of the server that the command line of a version starts."""
+    told = run(house, python, "server", "start", "--idle-stop", "0")
     assert told.returncode == 0, told.stderr
     with closing(Api(house.home)) as api:
         yield api
 
 
-def stop_server(house: House) -> None:
+def stop_server(house: House, python: Path) -> None:
     server = house.server()
-    told = house.run("server", "stop", "--force")
+    told = run(house, python, "server", "stop", "--force")
     assert told.returncode == 0, told.stderr
     until(lambda: not server.is_running() or server.status() == psutil.STATUS_ZOMBIE, what="the server's end")
 
@@ -166,15 +181,13 @@ def agents(house: House) -> dict[str, str]:
 def test_home_and_running_jobs_of_earlier_version_go_on_under_this_one(house: House, earlier: Path, tmp_path: Path):
     word = tmp_path / "words"
     word.mkdir()
-    be_version(house, earlier)
-    with started(house) as api:
+    with started(house, earlier) as api:
         token = begin(house, api, word)
         before = {path: api.get(f"/api/v1/{path}") for path in CATALOG_READ}
         logged, running = metric_steps(api), agents(house)
         assert len(running) == 2
-    stop_server(house)
-    be_version(house, None)
-    with started(house) as api:
+    stop_server(house, earlier)
+    with started(house, THIS) as api:
         until(lambda: metric_steps(api) > logged + 3, what="metrics of the earlier agents")
         assert list(differences(before, {path: api.get(f"/api/v1/{path}") for path in CATALOG_READ})) == []
         assert httpx.get(f"{api.url}/api/v1/jobs", headers={"Authorization": f"Bearer {token}"}).status_code == 200
@@ -186,7 +199,7 @@ def test_home_and_running_jobs_of_earlier_version_go_on_under_this_one(house: Ho
             assert ended is not None, job
             assert ended.state == "completed", ended.sentence
         require_nothing_lost(house, api)
-    stop_server(house)
+    stop_server(house, THIS)
     require_no_way_back(house, earlier)
 
 
@@ -214,8 +227,7 @@ def require_no_way_back(house: House, earlier: Path) -> None:
         assert found == HEAD
         if found == EARLIER_HEAD:  # As long as this version's database is the same.
             database.execute("UPDATE alembic_version SET version_num = '9999'")
-    be_version(house, earlier)
-    told = house.run("server", "start")
+    told = run(house, earlier, "server", "start")
     assert told.returncode != 0
     assert "the database was written by a newer drumbeat (revision " in told.stderr
     assert "Use that version of drumbeat, or name another database." in told.stderr
