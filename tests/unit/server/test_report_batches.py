@@ -16,7 +16,7 @@ from drumbeat.model.roster import Member
 from drumbeat.model.states import State
 from drumbeat.server.database.records import Change
 from drumbeat.server.loop.steps import Report
-from drumbeat.server.loop.work_queue import Reports, WorkQueue
+from drumbeat.server.loop.work_queue import WaitingReports, WorkQueue
 
 from .test_loop import House
 
@@ -120,7 +120,7 @@ def test_queue_gives_reports_that_wait_together_and_calls_in_their_turn(house: H
     caller = threading.Thread(target=lambda: queue.call(lambda: None))
     caller.start()
     first = queue.next(5)
-    assert isinstance(first, Reports)
+    assert isinstance(first, WaitingReports)
     assert len(first.all) == 3
     call = queue.next(5)
     assert callable(call)

@@ -10,7 +10,7 @@ from drumbeat.core.lifecycle.state_machine import JUDGE_AFTER
 from drumbeat.model.states import State
 
 
-class Deadlines:
+class DeadlineTimes:
     """When the deadlines of each job pass: counted since the job was given them, or since this server began."""
 
     def __init__(self) -> None:

@@ -28,13 +28,13 @@ from drumbeat.ports.clock import Clock
 from drumbeat.server.database import SqlStore
 from drumbeat.server.database.records import Record
 from drumbeat.server.loop.bus import Bus, job_topic
-from drumbeat.server.loop.deadlines import Deadlines, has_deadlines
+from drumbeat.server.loop.deadlines import DeadlineTimes, has_deadlines
 from drumbeat.server.loop.growth_offers import Grower
 from drumbeat.server.loop.ownership import LEASE_TIMEOUT
 from drumbeat.server.loop.placer import Placer, Supply
 from drumbeat.server.loop.refused_writes import RefusedWrites
-from drumbeat.server.loop.steps import Batch, JobWrite, Report, Step, job_write
-from drumbeat.server.loop.work_queue import Reports, WorkQueue
+from drumbeat.server.loop.steps import JobWrite, Report, ReportBatch, Step, job_write
+from drumbeat.server.loop.work_queue import WaitingReports, WorkQueue
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)
@@ -74,7 +74,7 @@ class Loop:
         self._unsure: set[str] = set()
         """Jobs whose last change may have been written or not: the store didn't answer."""
         self._beat_at = 0.0
-        self._deadlines = Deadlines()
+        self._deadlines = DeadlineTimes()
         self.supply = Supply()
         self.placer, self.grower = Placer(self), Grower(self)
         self.has_effects = threading.Event()
@@ -176,7 +176,7 @@ class Loop:
                 work = _nothing
             if work is None:
                 return
-            if isinstance(work, Reports):
+            if isinstance(work, WaitingReports):
                 self._answer(work.all)
             else:
                 self._guarded(work)
@@ -276,7 +276,7 @@ class Loop:
         """
         if not self.is_current:
             self.store.require_lease()
-        batch = Batch()
+        batch = ReportBatch()
         for report in reports:
             try:
                 record = batch.record(report.name) or self.jobs.get(report.name) or self.store.load(report.name)
@@ -286,11 +286,11 @@ class Loop:
                 continue
             if not batch.takes(step):
                 self._finish(batch)
-                batch = Batch()
+                batch = ReportBatch()
             batch.add(report, record.job if step is None else step.job, step)
         self._finish(batch)
 
-    def _finish(self, batch: Batch) -> None:
+    def _finish(self, batch: ReportBatch) -> None:
         """Commits a batch, and answers its reports."""
         failed = self._commit_all(batch.writes())
         self._publish([step for step in batch.steps if step.job.name not in failed])

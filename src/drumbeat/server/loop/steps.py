@@ -63,7 +63,7 @@ def job_write(steps: Sequence[Step], reserve: Sequence[Slot] = ()) -> JobWrite:
     return JobWrite(steps[0].record, change)
 
 
-class Batch:
+class ReportBatch:
     """Reports whose steps are committed together.
 
     Steps of one job become one write, which belongs to one attempt: its effects are counted by it.

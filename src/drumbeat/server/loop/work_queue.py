@@ -25,7 +25,7 @@ MAX_BATCH = 1024
 
 
 @dataclass(frozen=True)
-class Reports:
+class WaitingReports:
     """Reports that waited together."""
 
     all: Sequence[Report]
@@ -75,7 +75,7 @@ class WorkQueue:
         """Whether nothing waits."""
         return self._waiting.empty() and not self._drawn
 
-    def next(self, timeout_s: float) -> Work | Reports | None:
+    def next(self, timeout_s: float) -> Work | WaitingReports | None:
         """Returns what comes next: a call, or all reports before the next call; None = the end.
 
         Raises queue.Empty when nothing comes within that time.
@@ -91,7 +91,7 @@ class WorkQueue:
                     self._drawn.append(following)
                     break
                 reports.append(following)
-        return Reports([one for one in reports if one.done.set_running_or_notify_cancel()])
+        return WaitingReports([one for one in reports if one.done.set_running_or_notify_cancel()])
 
 
 def result_of(done: Future[T]) -> T:

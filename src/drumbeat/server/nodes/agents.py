@@ -40,9 +40,9 @@ class Agents:
         current, event = self.read_report(job, attempt, node, secret, status)
         if event:
             return self._loop.report(job, event)
-        known: Future[Job] = Future()
-        known.set_result(current)
-        return known
+        done: Future[Job] = Future()
+        done.set_result(current)
+        return done
 
     def read_report(
         self, job: str, attempt: int, node: int, secret: str, status: AgentStatus
