@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from drumbeat.core.lifecycle.events import CancelRequested, StartGang
+from drumbeat.core.lifecycle.events import CancelRequested, Placed, PlacementDeferred, StartGang
 from drumbeat.model.agent import AgentStatus, Phase
 from drumbeat.model.api.requests import JobRequest
 from drumbeat.model.errors import StaleError, StorageError
 from drumbeat.model.roster import Member
-from drumbeat.model.states import State
+from drumbeat.model.states import Reason, State
 from drumbeat.server.database.records import Change
 from drumbeat.server.loop.steps import Report
 from drumbeat.server.loop.work_queue import WaitingReports, WorkQueue
@@ -111,6 +111,17 @@ def test_stale_job_of_a_batch_fails_alone(house: House):
     house.control.loop.apply_all([stale, good])
     assert isinstance(stale.done.exception(), StaleError)
     assert good.done.result().state is State.CANCELED
+
+
+def test_step_to_another_attempt_is_decided_on_what_was_written_before_it(house: House):
+    house.control.jobs.submit(JobRequest({"name": "k", "command": "true"}, key="other"))
+    slots = house.control.loop.jobs["j"].job.slots[:1]
+    waits = Report("k", PlacementDeferred(Reason.WAITING_FOR_SLOTS, "waits"))
+    placed = Report("k", Placed(slots))
+    house.control.loop.apply_all([waits, placed])
+    assert waits.done.result().attempt == 0
+    assert placed.done.result() == house.store.load("k").job == house.control.loop.jobs["k"].job
+    assert placed.done.result().attempt == 1
 
 
 def test_queue_gives_reports_that_wait_together_and_calls_in_their_turn(house: House):

@@ -279,16 +279,21 @@ class Loop:
         batch = ReportBatch()
         for report in reports:
             try:
-                record = batch.record(report.name) or self.jobs.get(report.name) or self.store.load(report.name)
-                step = self._step(record, report.event)
+                record, step = self._next_step(batch, report)
+                if not batch.takes(step):  # It is decided again on what the store has then.
+                    self._finish(batch)
+                    batch = ReportBatch()
+                    record, step = self._next_step(batch, report)
             except Exception as error:  # noqa: BLE001 (handed to the caller, whatever it is)
                 report.done.set_exception(error)
                 continue
-            if not batch.takes(step):
-                self._finish(batch)
-                batch = ReportBatch()
             batch.add(report, record.job if step is None else step.job, step)
         self._finish(batch)
+
+    def _next_step(self, batch: ReportBatch, report: Report) -> tuple[Record, Step | None]:
+        """Returns the job as it is after a batch, and what a report makes of it."""
+        record = batch.record(report.name) or self.jobs.get(report.name) or self.store.load(report.name)
+        return record, self._step(record, report.event)
 
     def _finish(self, batch: ReportBatch) -> None:
         """Commits a batch, and answers its reports."""
