@@ -149,9 +149,9 @@ STARTING = command("starting", "true", experiment_name="starting")
 """The one at whose start the server is killed."""
 STORES = """
 import hashlib, pathlib, sys
-from drumbeat.core.lifecycle.events import CancelRequested
+from drumbeat.core.life.events import CancelRequested
 from drumbeat.ports import Ownership
-from drumbeat.server.database import make_store
+from drumbeat.stores.sql import make_store
 home = pathlib.Path(sys.argv[1])
 store = make_store(home / "drumbeat.db")
 store.agreed("key", hashlib.sha256(b"fingerprint" + (home / "key").read_bytes()).hexdigest()[:16])

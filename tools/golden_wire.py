@@ -138,20 +138,20 @@ def named(words: str) -> Iterator[type]:
 
 def documents(kinds: list[type], *, is_of_api: bool) -> dict[str, Any]:
     """By class name, the document of each; of the API only those that no other document has in it."""
-    to_wire, sampler = import_module("drumbeat.model.wire").to_wire, Sampler()
+    to_wire, sampler = import_module("drumbeat.protocol.wire").to_wire, Sampler()
     made = {kind: to_wire(sampler.document(kind)) for kind in kinds}
     return {kind.__name__: one for kind, one in made.items() if not (is_of_api and kind in sampler.parts)}
 
 
 def supervisor_requests() -> list[Any]:
     """The request of each kind."""
-    encode = import_module("drumbeat.model.supervisor").encode_request
+    encode = import_module("drumbeat.protocol.keeper").encode_request
     return [json.loads(encode(Sampler().document(kind))) for kind in named(SUPERVISOR_REQUESTS)]
 
 
 def spool() -> list[str]:
     """The lines of a node's spool with one record of each kind."""
-    line_of, run = import_module("drumbeat.model.metric_lines").line_of, "0123456789abcdef" * 2
+    line_of, run = import_module("drumbeat.protocol.metric_lines").line_of, "0123456789abcdef" * 2
     records = [
         dataclasses.replace(Sampler().document(kind), run=run, **METRIC_FIELDS.get(kind.__name__, {}))
         for kind in named(METRICS)
@@ -161,14 +161,14 @@ def spool() -> list[str]:
 
 def supervisor_files() -> dict[str, str]:
     """What a supervisor leaves on its node for the agents and supervisors after it."""
-    records = import_module("drumbeat.node.supervisor.round_records").Records
-    kept_exit = import_module("drumbeat.model.supervisor").SupervisedExit
+    records = import_module("drumbeat.agent.keeper.round_records").Records
+    kept_exit = import_module("drumbeat.protocol.keeper").KeptExit
     with tempfile.TemporaryDirectory() as folder:
         kept = records(folder)
         kept.write_round(3, over=False, lost=True, abandoned=True, ranks=2, is_restarted=True)
         kept.add_exit(3, kept_exit(1, None, 9, 1.5, 0, is_stopped=True, error="an error", launcher="mpirun ended"))
         texts = {one.name: one.read_text() for one in Path(folder).iterdir()}
-    boot = import_module("drumbeat.node.supervisor.round_records").boot()
+    boot = import_module("drumbeat.agent.keeper.round_records").boot()
     return {name: text.replace(boot, "the boot") for name, text in sorted(texts.items())}
 
 
