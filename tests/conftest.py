@@ -28,6 +28,7 @@ AFTER_TIMEOUT_S = 180
 """From the timeout of a test, which can't end what catches it or hangs in a finalizer, to the end of its process."""
 
 
+CPU_BEFORE = pytest.StashKey[float]()
 STDERR = pytest.StashKey[TextIO]()
 """The process's own standard error: that of a test is captured."""
 
@@ -74,6 +75,26 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
         return (yield)
     finally:
         faulthandler.cancel_dump_traceback_later()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup(item: pytest.Item) -> Iterator[None]:
+    """The CPU time of a test and of the processes that it waited for is in `junit.xml` beside its seconds."""
+    item.stash[CPU_BEFORE] = _cpu_s()
+    return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Iterator[None]:
+    try:
+        return (yield)
+    finally:
+        item.user_properties.append(("cpu_s", round(_cpu_s() - item.stash[CPU_BEFORE], 2)))
+
+
+def _cpu_s() -> float:
+    times = os.times()
+    return times.user + times.system + times.children_user + times.children_system
 
 
 def leave_out_other_parts(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -2,6 +2,8 @@
 
 import pytest
 
+from drumbeat.server.database import database
+
 from .postgres import a_cluster
 
 pytest.register_assert_rewrite(
@@ -19,5 +21,7 @@ pytest.register_assert_rewrite(
 
 @pytest.fixture(scope="session")
 def postgres():
-    with a_cluster() as cluster:
+    """A cluster of this session. A test may stand still for longer than a server may: the machine is shared."""
+    with a_cluster() as cluster, pytest.MonkeyPatch.context() as patches:
+        patches.setitem(database.LOCKS_S, "idle_in_transaction_session_timeout", 60)
         yield cluster

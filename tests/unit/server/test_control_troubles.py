@@ -165,7 +165,7 @@ def test_a_clock_that_jumps_ends_no_job_and_holds_up_no_limit(house: House, hour
     house.say(name, 0, Phase.READY)
     clock = JumpingClock()
     house.control.loop.clock = clock
-    until(lambda: name in house.control.loop._due_at)
+    until(lambda: name in house.control.loop._deadlines._due_at)
     clock.jump = timedelta(hours=hours)
     until(lambda: house.state(name) is State.STOPPING)
     assert time.monotonic() - started > 1
