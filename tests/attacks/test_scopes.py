@@ -125,7 +125,7 @@ def listening(asked: list[str]) -> Generator[int]:
         there.shutdown()
 
 
-def person(house: House, role: str) -> httpx.Client:
+def user(house: House, role: str) -> httpx.Client:
     """A client with a token of a person in this role."""
     url = json.loads((house.home / "server.json").read_text())["url"]
     token = (house.home / "token").read_text()
@@ -144,7 +144,7 @@ def test_server_fetches_no_inner_address_for_anybody_and_no_web_address_for_read
     with listening(asked) as port:
         inner = f"http://127.0.0.1:{port}/latest/meta-data"
         for role in ("owner", "contributor", "reader"):
-            with person(house, role) as client:
+            with user(house, role) as client:
                 for uri in (inner, f"http://localhost:{port}/x", f"http://[::ffff:127.0.0.1]:{port}/x"):
                     answer = client.get("/api/v1/storage/listing", params={"uri": uri, "is_file": True})
                     assert answer.status_code == 403, answer.text
@@ -152,7 +152,7 @@ def test_server_fetches_no_inner_address_for_anybody_and_no_web_address_for_read
                 assert client.post("/api/v1/storage/file", params={"uri": inner}, json=file).status_code == 403
                 data = {"document": {"name": "stolen", "path": inner, "type": "uri_file"}}
                 assert client.post("/api/v1/data", json=data).status_code == 403
-        with person(house, "reader") as reader:
+        with user(house, "reader") as reader:
             public = reader.get("/api/v1/storage/listing", params={"uri": "https://store.invalid/x", "is_file": True})
             assert "a reader here, and the server fetches no other addresses for readers" in public.text
             assert reader.get("/api/v1/storage/entries", params={"uri": DEFAULT}).status_code == 200

@@ -68,7 +68,7 @@ def test_named_things_of_an_older_database_come_through_whole(url):
         ("slack", TARGET, b"\0s"),
     ]
     assert read_aliases(store) == {("compute", "gpu/cluster"): "local"}
-    assert store.quotas() == [Quota(QuotaKind.PERSON, "ada", 4, None, 0)]
+    assert store.quotas() == [Quota(QuotaKind.USER, "ada", 4, None, 0)]
     assert (store.setting("notices"), store.setting("retain")) == ("", "7")
     assert store.add_version(Resource("data", "digits", "", {}, "c"))[0].version == "3"
     store.close()

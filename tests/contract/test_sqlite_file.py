@@ -67,7 +67,7 @@ def test_database_from_before_parents_is_upgraded(file):
     assert store.load("old").job == job
     store.submit(submission("new", parent="sweep"))
     assert [listed(store, JobFilter(parent=parent)) for parent in ("", "sweep")] == [["old"], ["new"]]
-    assert listed(store, JobFilter(person="")) == ["new", "old"]
+    assert listed(store, JobFilter(user="")) == ["new", "old"]
     store.close()
 
 

@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from .api_house import DOCUMENT, House, eventually, house_in
-from .test_api_persons import USER, as_person, submit
+from .test_api_users import USER, as_user, submit
 
 pytestmark = pytest.mark.feature("C9")
 ALL_SLOTS = {"resources": {"instance_count": 1}, "distribution": {"type": "pytorch", "process_count_per_instance": 900}}
@@ -38,7 +38,7 @@ def waits(house: House, job: str, reason: str) -> str:
 
 def test_job_over_its_persons_quota_waits_and_starts_when_it_is_raised(house: House) -> None:
     assert quota(house, "person/ada", slots=1).status_code == 200
-    with as_person(house, "ada") as ada:
+    with as_user(house, "ada") as ada:
         assert [submit(ada, name).status_code for name in ("one", "two")] == [201, 201]
     assert waits(house, "two", "waiting_for_quota") == (
         "ada uses 1 of 1 CPU slot of the quota, and the job needs 1; held by one"
@@ -59,7 +59,7 @@ def test_plan_tells_of_the_quota(house: House) -> None:
 
 def test_one_waiting_job_too_many_is_refused_and_repeating_an_earlier_one_is_not(house: House) -> None:
     quota(house, "person/ada", slots=0, waiting=1)
-    with as_person(house, "ada") as ada:
+    with as_user(house, "ada") as ada:
         body = {"document": {**DOCUMENT, "name": "one"}, "key": "k"}
         assert ada.post("/api/v1/jobs", json=body).status_code == 201
         told = submit(ada, "two")
@@ -99,7 +99,7 @@ def test_use_is_shown_by_person_and_experiment(house: House) -> None:
 
 def test_person_who_has_used_less_comes_first_and_the_other_reads_the_numbers(house: House) -> None:
     house.submit("hog", **ALL_SLOTS)
-    with as_person(house, "ada") as ada:
+    with as_user(house, "ada") as ada:
         for client, name in ((house.http, "later"), (ada, "first")):
             document = {**DOCUMENT, **ALL_SLOTS, "name": name}
             assert client.post("/api/v1/jobs", json={"document": document}).status_code == 201

@@ -103,6 +103,6 @@ def full_job(name: str) -> Job:
         "description",
         {"team": "a"},
         parent="sweep-1",
-        person="ada",
+        user="ada",
         lacking=("gpu-7",),
     )

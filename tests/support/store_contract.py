@@ -17,13 +17,13 @@ from drumbeat.server.database.records import JobFilter, PendingEffect, Reservati
 from drumbeat.server.resources.records import Resource
 from tests.support.catalog_contract import CatalogContract, asset
 from tests.support.lease_contract import LeaseContract, Open
-from tests.support.people_contract import PeopleContract
 from tests.support.removal_contract import RemovalContract
 from tests.support.sample_jobs import SLOTS, START, STOP, ended, full_job, line, sample_job, started, submission
 from tests.support.store_witness import at_once, everything, listed
+from tests.support.users_contract import UsersContract
 
 
-class StoreContract(CatalogContract, RemovalContract, PeopleContract, LeaseContract):
+class StoreContract(CatalogContract, RemovalContract, UsersContract, LeaseContract):
     """Jobs, stories, outbox, reservations; the lease is in a class above."""
 
     # --- submit ---
@@ -201,7 +201,7 @@ class StoreContract(CatalogContract, RemovalContract, PeopleContract, LeaseContr
         store.commit([started(store.load("a"))])
         store.submit(submission("b", parent="a"))
         first, second = store.histories()
-        assert (first.job, first.experiment, first.person, second.job) == ("a", "x", store.load("a").job.person, "b")
+        assert (first.job, first.experiment, first.user, second.job) == ("a", "x", store.load("a").job.user, "b")
         assert first.events == tuple(replace(one, sentence="") for one in store.events("a"))
         assert [one.job for one in store.histories(("a",))] == ["a", "b"]
         assert [one.job for one in store.histories(("b", "nothing"))] == ["b"]

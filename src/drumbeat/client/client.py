@@ -16,9 +16,9 @@ from drumbeat.client import job_downloads, job_events, job_upload, partial_file_
 from drumbeat.client.calls.computes import ComputeCalls
 from drumbeat.client.calls.data import DataCalls
 from drumbeat.client.calls.metrics import MetricCalls
-from drumbeat.client.calls.people import PeopleCalls
 from drumbeat.client.calls.resources import ResourceCalls
 from drumbeat.client.calls.running_jobs import RunningJobCalls
+from drumbeat.client.calls.users import UserCalls
 from drumbeat.client.connection import Connection, part
 from drumbeat.client.discovery import where_of
 from drumbeat.client.job_request import request_of
@@ -46,7 +46,7 @@ class Client(
     ComputeCalls,
     DataCalls,
     MetricCalls,
-    PeopleCalls,
+    UserCalls,
     ResourceCalls,
     RunningJobCalls,
 ):  # fmt: skip

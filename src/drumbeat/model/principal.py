@@ -6,8 +6,8 @@ import re
 from dataclasses import dataclass
 from enum import StrEnum
 
-MAX_PERSON = 100
-PERSON = re.compile(rf"[A-Za-z0-9_][A-Za-z0-9_.@+-]{{0,{MAX_PERSON - 1}}}", re.ASCII)
+MAX_USER_NAME = 100
+USER_NAME = re.compile(rf"[A-Za-z0-9_][A-Za-z0-9_.@+-]{{0,{MAX_USER_NAME - 1}}}", re.ASCII)
 """The name of a person: the letters of user names and mail addresses."""
 
 
@@ -26,14 +26,14 @@ class Role(StrEnum):
 class Principal:
     """Who acts, from the request down to the job."""
 
-    person: str
+    user: str
     """The name of the person; "" = unknown, as of jobs that a version without persons wrote."""
     role: Role = Role.OWNER
 
     @property
     def title(self) -> str:
         """The person in a sentence."""
-        return self.person or "a person"
+        return self.user or "a person"
 
 
 UNKNOWN = Principal("")

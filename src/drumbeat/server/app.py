@@ -70,7 +70,7 @@ def make_app(context: ServerContext, *, token: str, hosts: frozenset[str]) -> Fa
         context.control.secrets.check(job, attempt, node, secret)
 
     def require_own(principal: Principal, job: str) -> None:
-        context.control.job_persons.require_own(principal, job)
+        context.control.job_users.require_own(principal, job)
 
     context.callers = Callers(token, user_of_server(), find)
     context.services = ServicePorts(token, context.callers, hosts, context.service_host, require_own)

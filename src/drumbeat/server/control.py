@@ -72,7 +72,7 @@ from drumbeat.server.space.space import Space
 from drumbeat.server.sweeps.cpu_use import BusyShares
 from drumbeat.server.sweeps.propose_trials import Proposals, Samplers, no_samplers
 from drumbeat.server.sweeps.trial_reports import SweepReports
-from drumbeat.server.users.job_persons import JobPersons
+from drumbeat.server.users.job_users import JobUsers
 from drumbeat.server.users.quotas import Quotas
 from drumbeat.server.users.tokens import Tokens
 
@@ -194,7 +194,7 @@ class Control:
         self.agents = Agents(self.loop, self.secrets, heartbeats, self.addresses, self.catalogs.registries)
         self.computes = Computes(self.loop, self.engines, self.addresses, states)
         self.experiments = Experiments(self.loop, self.metrics, setting.artifacts, self.inputs.contents)
-        self.job_persons = JobPersons(self.loop, self.experiments.names_in_jobs)
+        self.job_users = JobUsers(self.loop, self.experiments.names_in_jobs)
         self.ledger = Ledger(self.loop, self.experiments.title, self.metrics.saves)
         self.space = Space(self.loop, setting.artifacts, self.catalogs.environments, setting.caches, runs=self.metrics)
 

@@ -76,7 +76,7 @@ def submit_as(world: World, action: Action) -> None:
         "queue_settings": {"priority": ["medium", "medium", "high"][action.a % 3]},
         "drumbeat": {"grace_s": 5, "lost_after_s": 60, "max_retries": action.a % 3},
     }
-    person = people.PERSONS[action.a // 6 % len(people.PERSONS)]
+    person = people.USERS[action.a // 6 % len(people.USERS)]
     world.ask("submit_as", key, document, person, at=action.b // 12)
 
 

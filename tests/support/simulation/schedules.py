@@ -30,7 +30,7 @@ OF_SWEEPS: dict[str, tuple[Callable[[World, Action], None], float]] = {
 }  # fmt: skip
 """What happens beside that in the schedules of `WITH_SWEEPS`."""
 
-OF_PERSONS: dict[str, tuple[Callable[[World, Action], None], float]] = {
+OF_USERS: dict[str, tuple[Callable[[World, Action], None], float]] = {
     "submit_as": (job.submit_as, 12), "set_quota": (job.set_quota, 4),
 }  # fmt: skip
 """What happens beside that in the schedules of `WITH_PERSONS`."""
@@ -67,7 +67,7 @@ WITH_WARM_POOLS = (6, 7, 10)
 WITH_ELASTIC = (1, 10, 11)
 """The seeds that leave one of these when divided by 13."""
 
-WITH_PERSONS = (3, 8)
+WITH_USERS = (3, 8)
 """The seeds that leave one of these when divided by 11."""
 
 WITH_SWEEPS = (2, 5)
@@ -89,8 +89,8 @@ def schedule(seed: int, servers: int = 1, length: int = 80) -> list[Action]:
     table = ACTIONS if servers == 1 else SHARED
     if seed % 7 in WITH_SWEEPS:
         table = table | OF_SWEEPS
-    if seed % 11 in WITH_PERSONS:
-        table = table | OF_PERSONS
+    if seed % 11 in WITH_USERS:
+        table = table | OF_USERS
     if seed % 13 in WITH_ELASTIC:
         table = table | OF_ELASTIC
     if seed % 17 in WITH_WARM_POOLS:
@@ -126,4 +126,4 @@ def schedule_with_hangs(seed: int, servers: int = 1) -> list[Action]:
 
 def happen(world: World, action: Action) -> None:
     """Lets it happen."""
-    (SHARED | OF_SWEEPS | OF_PERSONS | OF_ELASTIC | OF_WARM_POOLS | OF_HANGS)[action.what][0](world, action)
+    (SHARED | OF_SWEEPS | OF_USERS | OF_ELASTIC | OF_WARM_POOLS | OF_HANGS)[action.what][0](world, action)

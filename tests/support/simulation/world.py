@@ -317,9 +317,9 @@ class World:
         record, _ = control.jobs.submit(JobRequest(self.sent.setdefault(key, document), key=key))
         self.acknowledged[key] = record.job.name
 
-    def _submit_as(self, control: Control, key: str, document: dict[str, object], person: str) -> None:
+    def _submit_as(self, control: Control, key: str, document: dict[str, object], user: str) -> None:
         request = JobRequest(self.sent.setdefault(key, document), key=key)
-        record, _ = control.jobs.submit(request, by=Principal(person))
+        record, _ = control.jobs.submit(request, by=Principal(user))
         self.acknowledged[key] = record.job.name
 
     def _quota(self, control: Control, quota: Quota) -> None:

@@ -52,7 +52,7 @@ def test_a_second_ctrl_c_detaches():
 def test_without_a_person_ctrl_c_cancels_and_sigterm_detaches(
     signalled: Signalled, is_stopping: bool, choice: InterruptAction
 ):
-    assert choose(signalled, is_stopping=is_stopping, has_person=False) is choice
+    assert choose(signalled, is_stopping=is_stopping, has_user=False) is choice
 
 
 def test_a_ctrl_c_that_comes_before_the_answer_is_read_isnt_lost(monkeypatch: pytest.MonkeyPatch):

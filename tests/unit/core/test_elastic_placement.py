@@ -90,7 +90,7 @@ def test_an_elastic_job_passes_a_job_that_waits_with_as_many_nodes_as_delay_it_n
 
 
 def test_a_quota_makes_an_elastic_job_smaller_before_it_makes_it_wait():
-    quota = Quota(QuotaKind.PERSON, "ada", slots=4)
+    quota = Quota(QuotaKind.USER, "ada", slots=4)
     balances = Balances(Allowances((quota,)))
     job = waits("e", 3, 1, 3, payer=Payer("ada", "default"))
     (said,) = place([job], RACK, [], START, compute="rack", balances=balances)
@@ -135,7 +135,7 @@ def test_quotas_count_what_a_job_has_once_when_it_grows():
     payer = Payer("ada", "default")
     held = (HeldSlots("rack", "e", "ada", "default", 4, 0),)
     for most, nodes in ((6, 3), (5, 0)):
-        balances = Balances(Allowances((Quota(QuotaKind.PERSON, "ada", slots=most),), held))
+        balances = Balances(Allowances((Quota(QuotaKind.USER, "ada", slots=most),), held))
         grown = growth(waits("e", 3, 2, 3, payer=payer), 2, RACK, [holds("e", "a", "b")], balances)
         assert len(grown) == nodes
 

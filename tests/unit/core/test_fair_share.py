@@ -30,8 +30,8 @@ pytestmark = pytest.mark.feature("C9")
 WEEK = timedelta(days=7)
 
 
-def held(person: str, slots: int, gpus: int = 0, since: float = 0) -> HeldSlots:
-    return HeldSlots("local", f"{person}s", person, "e", slots, gpus, at(since))
+def held(user: str, slots: int, gpus: int = 0, since: float = 0) -> HeldSlots:
+    return HeldSlots("local", f"{user}s", user, "e", slots, gpus, at(since))
 
 
 def test_use_halves_with_each_half_life() -> None:
@@ -74,8 +74,8 @@ def test_numbers_are_told_with_their_half_life() -> None:
 
 
 # --- in the queue -------------------------------------------------------------------------------------------------
-def waits(person: str, second: float, priority: int = 0, **use: float) -> Waiting:
-    return Waiting(person, Need(1, 2), priority, at(second), payer=Payer(person, "e"), use=use.get(person, 0.0))
+def waits(user: str, second: float, priority: int = 0, **use: float) -> Waiting:
+    return Waiting(user, Need(1, 2), priority, at(second), payer=Payer(user, "e"), use=use.get(user, 0.0))
 
 
 def placed(queue: list[Waiting], **use: float) -> dict[str, Placement]:

@@ -16,14 +16,14 @@ from drumbeat.model.states import Reason
 from .jobs import START, at
 
 pytestmark = pytest.mark.feature("C9")
-PERSON, EXPERIMENT = QuotaKind
+USER, EXPERIMENT = QuotaKind
 BIG = [MachineCapacity("m", 64, tuple("0123456789abcdef"))]
 
 
-def waits(job: str, person: str, cpus: int = 1, gpus: int = 0, **more: object) -> Waiting:
+def waits(job: str, user: str, cpus: int = 1, gpus: int = 0, **more: object) -> Waiting:
     second, experiment = float(str(more.get("second", 0))), str(more.get("experiment", "e"))
     need = Need(1, cpus, gpus, alone=bool(more.get("alone")))
-    return Waiting(job, need, 0, at(second), payer=Payer(person, experiment))
+    return Waiting(job, need, 0, at(second), payer=Payer(user, experiment))
 
 
 def balances(*quotas: Quota, held: tuple[HeldSlots, ...] = ()) -> Balances:
@@ -41,7 +41,7 @@ def placed(queue: list[Waiting], balances: Balances, rooms: list[MachineCapacity
 def test_job_over_the_quota_of_its_person_waits_with_the_numbers() -> None:
     held = (HeldSlots("local", "a", "alice", "e", 1, 8),)
     said = placed(
-        [waits("b", "alice", gpus=2), waits("c", "bob", gpus=2)], balances(Quota(PERSON, "alice", gpus=8), held=held)
+        [waits("b", "alice", gpus=2), waits("c", "bob", gpus=2)], balances(Quota(USER, "alice", gpus=8), held=held)
     )
     assert said["b"].reason is Reason.WAITING_FOR_QUOTA
     assert said["b"].sentence == "alice uses 8 of 8 GPUs of the quota, and the job needs 2; held by a"
@@ -50,15 +50,15 @@ def test_job_over_the_quota_of_its_person_waits_with_the_numbers() -> None:
 
 def test_quota_of_everyone_is_counted_for_each_person() -> None:
     said = placed(
-        [waits(f"{who}{n}", who, cpus=2) for who in "ab" for n in range(3)], balances(Quota(PERSON, EVERYONE, 4))
+        [waits(f"{who}{n}", who, cpus=2) for who in "ab" for n in range(3)], balances(Quota(USER, EVERYONE, 4))
     )
     assert [job for job, one in said.items() if one.slots] == ["a0", "a1", "b0", "b1"]
 
 
 def test_own_quota_stands_in_place_of_everyones() -> None:
-    quotas = [Quota(PERSON, EVERYONE, gpus=1), Quota(PERSON, "ada", slots=3)]
-    assert quota_of(quotas, PERSON, "ada") == quotas[1]
-    assert quota_of(quotas, PERSON, "bob") == quotas[0]
+    quotas = [Quota(USER, EVERYONE, gpus=1), Quota(USER, "ada", slots=3)]
+    assert quota_of(quotas, USER, "ada") == quotas[1]
+    assert quota_of(quotas, USER, "bob") == quotas[0]
     assert quota_of(quotas, EXPERIMENT, "ada") is None
 
 
@@ -74,7 +74,7 @@ def test_quota_of_an_experiment_counts_all_its_persons() -> None:
 def test_small_job_does_not_pass_a_larger_one_on_the_same_quota() -> None:
     held = (HeldSlots("local", "x", "ada", "e", 3, 0),)
     queue = [waits("big", "ada", 4, second=1), waits("small", "ada", 1, second=2), waits("gpu", "ada", 0, 1, second=3)]
-    said = placed(queue, balances(Quota(PERSON, "ada", slots=4), held=held))
+    said = placed(queue, balances(Quota(USER, "ada", slots=4), held=held))
     assert said["small"].reason is Reason.WAITING_FOR_QUOTA
     assert said["small"].sentence.endswith("; an earlier job waits for the same quota")
     assert said["gpu"].slots, "it counts on no limit of the quota"
@@ -82,7 +82,7 @@ def test_small_job_does_not_pass_a_larger_one_on_the_same_quota() -> None:
 
 def test_job_larger_than_the_quota_waits_and_holds_nobody_up() -> None:
     said = placed(
-        [waits("huge", "ada", 9, second=1), waits("small", "ada", 1, second=2)], balances(Quota(PERSON, "ada", 8))
+        [waits("huge", "ada", 9, second=1), waits("small", "ada", 1, second=2)], balances(Quota(USER, "ada", 8))
     )
     assert said["huge"].sentence == (
         "ada may use 8 CPU slots at a time, and the job needs 9: it waits until an owner raises the quota"
@@ -93,36 +93,36 @@ def test_job_larger_than_the_quota_waits_and_holds_nobody_up() -> None:
 def test_job_that_waits_for_slots_keeps_its_part_of_the_quota() -> None:
     held = (HeldSlots("local", "x", "bob", "e", 60, 0),)
     queue = [waits("big", "ada", 8, second=1), waits("small", "ada", 1, second=2)]
-    said = placed(queue, balances(Quota(PERSON, "ada", 8), held=held))
+    said = placed(queue, balances(Quota(USER, "ada", 8), held=held))
     assert said["big"].reason is Reason.WAITING_FOR_SLOTS
     assert said["small"].reason is Reason.WAITING_FOR_QUOTA
 
 
 def test_job_that_takes_a_whole_machine_counts_all_of_its_slots() -> None:
-    said = placed([waits("all", "ada", 1, alone=True)], balances(Quota(PERSON, "ada", slots=63)))
+    said = placed([waits("all", "ada", 1, alone=True)], balances(Quota(USER, "ada", slots=63)))
     assert said["all"].reason is Reason.WAITING_FOR_QUOTA
 
 
 def test_queue_of_a_cluster_is_handed_no_more_than_a_quota() -> None:
     queue = [waits(f"j{n}", "ada", 2, second=n) for n in range(3)]
-    said = enqueue(queue, BIG, compute="slurm", balances=balances(Quota(PERSON, "ada", 4)))
+    said = enqueue(queue, BIG, compute="slurm", balances=balances(Quota(USER, "ada", 4)))
     assert [bool(one.slots) for one in said] == [True, True, False]
     assert said[2].reason is Reason.WAITING_FOR_QUOTA
 
 
 def test_two_attempts_of_a_job_count_twice() -> None:
     held = (HeldSlots("local", "x", "ada", "e", 2, 0), HeldSlots("local", "x", "ada", "e", 2, 0))
-    said = placed([waits("a", "ada", 1)], balances(Quota(PERSON, "ada", 4), held=held))
+    said = placed([waits("a", "ada", 1)], balances(Quota(USER, "ada", 4), held=held))
     assert "uses 4 of 4 CPU slots" in said["a"].sentence
 
 
 def test_one_more_waiting_job_is_refused_with_the_numbers() -> None:
-    quotas = [Quota(PERSON, "ada", waiting=2), Quota(EXPERIMENT, "e", waiting=9)]
-    assert refused_waiting(quotas, Payer("ada", "e"), {PERSON: 2, EXPERIMENT: 2}) == (
+    quotas = [Quota(USER, "ada", waiting=2), Quota(EXPERIMENT, "e", waiting=9)]
+    assert refused_waiting(quotas, Payer("ada", "e"), {USER: 2, EXPERIMENT: 2}) == (
         "ada may have 2 jobs waiting at a time, and 2 wait already"
     )
-    assert refused_waiting(quotas, Payer("ada", "e"), {PERSON: 1, EXPERIMENT: 2}) == ""
-    assert "experiment e" in refused_waiting(quotas, Payer("bob", "e"), {PERSON: 9, EXPERIMENT: 9})
+    assert refused_waiting(quotas, Payer("ada", "e"), {USER: 1, EXPERIMENT: 2}) == ""
+    assert "experiment e" in refused_waiting(quotas, Payer("bob", "e"), {USER: 9, EXPERIMENT: 9})
 
 
 LIMIT = st.integers(0, 6)
@@ -143,7 +143,7 @@ def test_no_queue_takes_more_than_any_quota(quotas: list[Quota], jobs: list[tupl
     for kind in QuotaKind:
         for name in "ab":
             quota = quota_of(quotas, kind, name) or Quota(kind, name)
-            payers = [job for job in queue if name == (job.payer.person if kind is PERSON else job.payer.experiment)]
+            payers = [job for job in queue if name == (job.payer.user if kind is USER else job.payer.experiment)]
             slots = [slot for job in payers for slot in said[job.job].slots]
             assert sum(slot.cpus for slot in slots) <= (99 if quota.slots is None else quota.slots)
             assert sum(len(slot.gpus) for slot in slots) <= (99 if quota.gpus is None else quota.gpus)

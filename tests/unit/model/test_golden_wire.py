@@ -27,13 +27,13 @@ from drumbeat.model.api import (
     nodes,
     notices,
     page,
-    people,
     pipelines,
     requests,
     server,
     sessions,
     space,
     sweeps,
+    users,
 )
 from drumbeat.model.api import stacks as api_stacks
 from drumbeat.model.metric_lines import line_of, record_of
@@ -106,10 +106,10 @@ CLASSES: tuple[Any, ...] = (
     page.PageSessionView,
     page.JobChanges,
     page.DefinitionView,
-    people.TokenView,
-    people.NewToken,
-    people.QuotaView,
-    people.UsesView,
+    users.TokenView,
+    users.NewToken,
+    users.QuotaView,
+    users.UsesView,
     pipelines.PipelineView,
     requests.StepParts,
     requests.JobRequest,
@@ -125,7 +125,7 @@ CLASSES: tuple[Any, ...] = (
     api_stacks.NodeStacks,
     sweeps.SweepView,
 )
-BODIES = (people.HalfLife, people.QuotaLimits, people.TokenRequest, sessions.SessionStartRequest)
+BODIES = (users.HalfLife, users.QuotaLimits, users.TokenRequest, sessions.SessionStartRequest)
 """Of requests, which the server has pydantic read."""
 RENAMED: dict[str, Any] = {
     "WrittenView": data.Written,

@@ -18,7 +18,7 @@ from tests.support.memory_metrics import MemoryMetricStore
 
 OWN, OTHERS, OUTSIDE = ("a" * 32, "own"), ("b" * 32, "others"), ("c" * 32, "")
 HOME = experiment_id("home")
-PERSON = None
+USER = None
 OWN_JOB = WriteScope("Job own", lambda job: job in ("own", "own_step"), "own", HOME, "own")
 STEP = WriteScope("Job own_step", OWN_JOB.owns_job, "own_step", HOME, "own")
 OTHER_JOB = WriteScope("Job others", lambda job: job == "others", "others", HOME, "others")
@@ -136,7 +136,7 @@ MODEL_WRITES: list[tuple[str, str, JsonObject]] = [
 
 @pytest.mark.feature("X2")
 @pytest.mark.parametrize(("method", "route", "arguments"), MODEL_WRITES)
-@pytest.mark.parametrize("owner", [OTHER_JOB, PERSON])
+@pytest.mark.parametrize("owner", [OTHER_JOB, USER])
 def test_job_does_not_change_a_model_of_another_job_or_person(
     ask: Ask, method: str, route: str, arguments: JsonObject, owner: WriteScope | None
 ):
@@ -146,7 +146,7 @@ def test_job_does_not_change_a_model_of_another_job_or_person(
 
 
 @pytest.mark.parametrize(("method", "route", "arguments"), MODEL_WRITES)
-@pytest.mark.parametrize("scope", [OWN_JOB, STEP, PERSON])
+@pytest.mark.parametrize("scope", [OWN_JOB, STEP, USER])
 def test_job_the_steps_beside_it_and_persons_change_its_models(
     ask: Ask, method: str, route: str, arguments: JsonObject, scope: WriteScope | None
 ):
@@ -178,7 +178,7 @@ def test_job_does_not_archive_others_versions_by_staging_its_own(ask: Ask):
         == DENIED
     )
     assert (
-        ask(PERSON, "GET", "model-versions/get", name="net", version="1")["model_version"]["current_stage"]
+        ask(USER, "GET", "model-versions/get", name="net", version="1")["model_version"]["current_stage"]
         == "Production"
     )
 
@@ -195,7 +195,7 @@ EXPERIMENT_WRITES: list[tuple[str, JsonObject]] = [
 @pytest.mark.parametrize(("route", "arguments"), EXPERIMENT_WRITES)
 def test_job_changes_experiments_that_it_created_and_no_other(ask: Ask, route: str, arguments: JsonObject):
     changed: list[str] = []
-    for scope in (OWN_JOB, OTHER_JOB, PERSON):
+    for scope in (OWN_JOB, OTHER_JOB, USER):
         made = ask(scope, "POST", "experiments/create", name=f"{scope}", tags=[{"key": "k", "value": "v"}])[
             "experiment_id"
         ]
@@ -214,12 +214,12 @@ def test_job_adds_tags_to_its_own_experiment_and_sets_them_again(ask: Ask):
 
 
 @pytest.mark.parametrize("key", ["drumbeat.owner", "drumbeat.artifact_location"])
-@pytest.mark.parametrize("scope", [OWN_JOB, PERSON])
+@pytest.mark.parametrize("scope", [OWN_JOB, USER])
 def test_no_client_sets_the_tags_that_say_whose_an_experiment_is(ask: Ask, scope: WriteScope | None, key: str):
     made = ask(OTHER_JOB, "POST", "experiments/create", name="x", tags=[{"key": key, "value": "own"}])["experiment_id"]
     tag = {"experiment_id": made, "key": key, "value": "own"}
     assert code(lambda: ask(scope, "POST", "experiments/set-experiment-tag", **tag)) == INVALID
-    assert ask(PERSON, "GET", "experiments/get", experiment_id=made)["experiment"]["tags"] == []
+    assert ask(USER, "GET", "experiments/get", experiment_id=made)["experiment"]["tags"] == []
     assert code(lambda: ask(OWN_JOB, "POST", "experiments/delete", experiment_id=made)) == DENIED
 
 
@@ -251,7 +251,7 @@ def removed(store: MemoryMetricStore, scope: WriteScope | None, path: str) -> st
     return code(lambda: artifacts.remove(Call({"path": path}, store, NoFiles(), scope=scope)))
 
 
-@pytest.mark.parametrize("scope", [OWN_JOB, ADA, PERSON])
+@pytest.mark.parametrize("scope", [OWN_JOB, ADA, USER])
 @pytest.mark.parametrize("path", ["models", "/models/"])
 def test_artifacts_of_all_logged_models_are_removed_at_once_by_nobody(
     store: MemoryMetricStore, scope: WriteScope | None, path: str

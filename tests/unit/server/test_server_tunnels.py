@@ -48,11 +48,11 @@ def test_tunnel_belongs_to_its_node_and_its_person():
     async def play() -> None:
         tunnels = Tunnels()
         tunnel = tunnels.add(KEY, "ada")
-        assert tunnels.of_node(tunnel.id, KEY) is tunnels.of_person(tunnel.id, "j", "ada") is tunnel
+        assert tunnels.of_node(tunnel.id, KEY) is tunnels.of_user(tunnel.id, "j", "ada") is tunnel
         with pytest.raises(NotFoundError):
             tunnels.of_node(tunnel.id, NodeKey("j", 2, 0))
         with pytest.raises(NotFoundError):
-            tunnels.of_person(tunnel.id, "j", "eve")
+            tunnels.of_user(tunnel.id, "j", "eve")
 
     asyncio.run(play())
 
@@ -62,7 +62,7 @@ def test_tunnels_to_an_attempt_that_is_over_end():
         tunnels = Tunnels()
         old, new = tunnels.add(KEY, "ada"), tunnels.add(NodeKey("j", 2, 0), "ada")
         await tunnels.keep("j", 2)
-        assert (await old.from_node.get(), tunnels.of_person(new.id, "j", "ada")) == (b"", new)
+        assert (await old.from_node.get(), tunnels.of_user(new.id, "j", "ada")) == (b"", new)
         await tunnels.keep("j", -1)
         assert len(tunnels) == 0
 

@@ -9,15 +9,15 @@ from drumbeat.core.lifecycle.job import Job
 from drumbeat.core.scheduling.fair_share import PATIENCE
 from drumbeat.core.scheduling.quotas import Quota, QuotaKind
 from drumbeat.server.loop.waiting_jobs import queue_of
-from drumbeat.server.users.person_token import HALF_LIFE_SETTING
+from drumbeat.server.users.user_token import HALF_LIFE_SETTING
 from tests.support.memory_store import MemoryStore
 from tests.support.sample_jobs import NOON, sample_job, started, submission
 
 pytestmark = pytest.mark.feature("C9")
 
 
-def job(name: str, person: str, at: datetime) -> Job:
-    return replace(sample_job(name), person=person, submitted_at=at)
+def job(name: str, user: str, at: datetime) -> Job:
+    return replace(sample_job(name), user=user, submitted_at=at)
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def store() -> MemoryStore:
     """Ada has held four slots and four GPUs for an hour."""
     store = MemoryStore()
     sent = submission("hog")
-    record, _ = store.submit(replace(sent, job=replace(sent.job, person="ada")))
+    record, _ = store.submit(replace(sent, job=replace(sent.job, user="ada")))
     store.commit([replace(started(record), at=NOON - timedelta(hours=1))])
     return store
 
@@ -62,6 +62,6 @@ def test_half_life_that_is_set_decides_how_much_counts(store: MemoryStore) -> No
 
 
 def test_quotas_are_read_also_for_one_person(store: MemoryStore) -> None:
-    store.set_quota(Quota(QuotaKind.PERSON, "ada", slots=4))
+    store.set_quota(Quota(QuotaKind.USER, "ada", slots=4))
     allowances = queue_of([job("adas", "ada", NOON)], store, NOON).balances.allowances
     assert [one.job for one in allowances.held] == ["hog"]

@@ -13,7 +13,7 @@ from drumbeat.cli.terminal.connect import connect
 from drumbeat.cli.terminal.help import Yes, new_family
 
 if TYPE_CHECKING:
-    from drumbeat.model.api.people import QuotaView
+    from drumbeat.model.api.users import QuotaView
 
 app = new_family("Limit what persons and experiments use at a time; see what they have used.")
 
@@ -21,7 +21,7 @@ app = new_family("Limit what persons and experiments use at a time; see what the
 class QuotaSubject(StrEnum):
     """What has quotas."""
 
-    PERSON = "person"
+    USER = "person"
     EXPERIMENT = "experiment"
 
 

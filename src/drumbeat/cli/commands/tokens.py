@@ -13,7 +13,9 @@ from drumbeat.model.principal import Role
 
 app = new_family("Give persons tokens of their own for this server.")
 
-PersonOf = Annotated[str, typer.Argument(metavar="PERSON", help="The person's name, such as ada or ada@example.org.")]
+UserArgument = Annotated[
+    str, typer.Argument(metavar="PERSON", help="The person's name, such as ada or ada@example.org.")
+]
 RoleOf = Annotated[
     Role, typer.Option("--role", metavar="ROLE", help="owner, contributor or reader. A reader changes nothing.")
 ]
@@ -34,7 +36,7 @@ def list_tokens() -> None:
 
 
 @app.command("create", epilog="Example: drumbeat token create ada --role reader")
-def create(person: PersonOf, role: RoleOf = Role.CONTRIBUTOR) -> None:
+def create(person: UserArgument, role: RoleOf = Role.CONTRIBUTOR) -> None:
     """Create a person's token and print it. It is shown only once."""
     token = connect().create_token(person, role)
     print(token.token)
@@ -46,7 +48,7 @@ def _article(role: Role) -> str:
 
 
 @app.command("remove", epilog="Example: drumbeat token remove ada")
-def remove(person: PersonOf, _yes: Yes = False) -> None:
+def remove(person: UserArgument, _yes: Yes = False) -> None:
     """Remove a person's token. Their jobs continue."""
     connect().remove_token(person)
     print(f"{person} has no token any more")

@@ -71,8 +71,8 @@ def _is_left(watch: Watch, signalled: Signalled) -> bool:
     watch.close()
     if watch.job.has_ended:  # Only its outputs are still on their way, by the server.
         return True
-    has_person = sys.stdin.isatty() and sys.stdout.isatty()
-    choice = choose(signalled, is_stopping=watch.is_canceling, has_person=has_person)
+    has_user = sys.stdin.isatty() and sys.stdout.isatty()
+    choice = choose(signalled, is_stopping=watch.is_canceling, has_user=has_user)
     if choice is InterruptAction.CANCEL:
         watch.is_canceling = True
         print(*cancel(watch.job.name), sep="\n", flush=True)

@@ -83,11 +83,11 @@ def _line(answers: TextIO, woken: int) -> str:
     return answers.readline()
 
 
-def choose(signalled: Signalled, *, is_stopping: bool, has_person: bool) -> InterruptAction:
+def choose(signalled: Signalled, *, is_stopping: bool, has_user: bool) -> InterruptAction:
     """SIGTERM detaches. Ctrl-C asks a person; where there is none it cancels, and a second one detaches."""
     if signalled.number == signal.SIGTERM:
         return InterruptAction.DETACH
-    if has_person:
+    if has_user:
         return ask(sys.stdin, sys.stdout)
     return InterruptAction.DETACH if is_stopping else InterruptAction.CANCEL
 

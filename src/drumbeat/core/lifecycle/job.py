@@ -9,6 +9,7 @@ from drumbeat.core.child_jobs import PipelineProgress, SweepProgress
 from drumbeat.core.end_verdict import Verdict
 from drumbeat.core.scheduling.resource_needs import JobPolicy, Need, Slot
 from drumbeat.launchers import host_file
+from drumbeat.model import wire
 from drumbeat.model.agent import WAITS, AgentStatus, Phase, RankExit
 from drumbeat.model.plan import Plan
 from drumbeat.model.roster import Roster
@@ -101,7 +102,7 @@ class Job:
     """The sweep or pipeline that the job is a part of; "" = none. Set when the job is submitted, and fixed."""
     lacking: tuple[str, ...] = ()
     """Machines that lack a share of the compute or can't be used: the job isn't placed there any more."""
-    person: str = ""
+    user: str = field(default="", metadata={wire.KEY: "person"})
     """Who submitted the job, or its parent; "" = unknown. Fixed."""
     sweep: SweepProgress | None = None
     """Of a sweep: its trials. Its plan then has no nodes and no command."""

@@ -28,7 +28,7 @@ class HeldSlots:
 
     compute: str
     job: str
-    person: str
+    user: str
     experiment: str
     slots: int
     gpus: int
@@ -44,7 +44,7 @@ class HeldSlots:
 class PastUse:
     """What a person had used until a moment, in slot-hours as they counted then."""
 
-    person: str
+    user: str
     amount: float
     at: datetime
 
@@ -70,7 +70,7 @@ def use_of(held: HeldSlots, now: datetime, half_life: timedelta) -> float:
 def charged(past: PastUse, held: Iterable[HeldSlots], now: datetime, half_life: timedelta) -> PastUse:
     """The past use of a person with attempts that give their slots back now."""
     before = decayed(past.amount, now - past.at, half_life)
-    return PastUse(past.person, before + sum(use_of(one, now, half_life) for one in held), now)
+    return PastUse(past.user, before + sum(use_of(one, now, half_life) for one in held), now)
 
 
 def recent_use(
@@ -79,15 +79,15 @@ def recent_use(
     """The slot-hours that count against each person now: of attempts that have ended, and of those that run."""
     use: defaultdict[str, float] = defaultdict(float)
     for one in past:
-        use[one.person] += decayed(one.amount, now - one.at, half_life)
+        use[one.user] += decayed(one.amount, now - one.at, half_life)
     for one in held:
-        use[one.person] += use_of(one, now, half_life)
+        use[one.user] += use_of(one, now, half_life)
     return dict(use)
 
 
-def describe_use(use: Mapping[str, float], persons: Iterable[str], half_life: timedelta) -> str:
+def describe_use(use: Mapping[str, float], users: Iterable[str], half_life: timedelta) -> str:
     """The numbers by which persons were compared, for a waiting sentence."""
-    amounts = ", ".join(f"{person or 'unknown'} {use.get(person, 0.0):,.1f}" for person in sorted(set(persons)))
+    amounts = ", ".join(f"{user or 'unknown'} {use.get(user, 0.0):,.1f}" for user in sorted(set(users)))
     return f"slot-hours of recent use: {amounts} (they halve every {format_half_life(half_life)})"
 
 

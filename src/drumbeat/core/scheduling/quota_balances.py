@@ -19,11 +19,11 @@ class Balances:
     """Slot-hours by person; empty where only one person's jobs wait."""
     half_life: timedelta = HALF_LIFE
 
-    def describe(self, person: str, first: str) -> str:
+    def describe(self, user: str, first: str) -> str:
         """The numbers by which another person's job comes first, "" = there is nothing to compare."""
-        if person == first or not self.use:
+        if user == first or not self.use:
             return ""
-        return f"; {describe_use(self.use, (person, first), self.half_life)}"
+        return f"; {describe_use(self.use, (user, first), self.half_life)}"
 
 
 NO_BALANCES = Balances()

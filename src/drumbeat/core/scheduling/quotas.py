@@ -17,7 +17,7 @@ EVERYONE = "*"
 class QuotaKind(StrEnum):
     """Whose use a quota limits."""
 
-    PERSON = "person"
+    USER = "person"
     EXPERIMENT = "experiment"
 
 
@@ -52,7 +52,7 @@ class Amount:
 class Payer:
     """On whose quotas a job counts."""
 
-    person: str = ""
+    user: str = ""
     experiment: str = ""
 
 
@@ -94,7 +94,7 @@ class Allowances:
         return next((one for one in waits if one.is_never), waits[0] if waits else None)
 
     def _quotas_of(self, payer: Payer) -> Iterable[Quota]:
-        names = {QuotaKind.PERSON: payer.person, QuotaKind.EXPERIMENT: payer.experiment}
+        names = {QuotaKind.USER: payer.user, QuotaKind.EXPERIMENT: payer.experiment}
         for kind, name in names.items():
             if quota := quota_of(self.quotas, kind, name):
                 yield replace(quota, name=name)
@@ -156,7 +156,7 @@ def _by_job(amounts: Iterable[tuple[str, int]]) -> Mapping[str, int]:
 
 
 def _held(job: str, payer: Payer, amount: Amount) -> HeldSlots:
-    return HeldSlots("", job, payer.person, payer.experiment, amount.slots, amount.gpus)
+    return HeldSlots("", job, payer.user, payer.experiment, amount.slots, amount.gpus)
 
 
 def quota_of(quotas: Sequence[Quota], kind: QuotaKind, name: str) -> Quota | None:
@@ -166,7 +166,7 @@ def quota_of(quotas: Sequence[Quota], kind: QuotaKind, name: str) -> Quota | Non
 
 
 def _name(held: HeldSlots, kind: QuotaKind) -> str:
-    return held.person if kind is QuotaKind.PERSON else held.experiment
+    return held.user if kind is QuotaKind.USER else held.experiment
 
 
 def who(quota: Quota) -> str:
@@ -178,7 +178,7 @@ def who(quota: Quota) -> str:
 
 def refused_waiting(quotas: Sequence[Quota], payer: Payer, waiting: Mapping[QuotaKind, int]) -> str:
     """Why one more job may not wait, "" = it may. waiting: how many jobs of this payer wait, by kind of quota."""
-    for kind, name in ((QuotaKind.PERSON, payer.person), (QuotaKind.EXPERIMENT, payer.experiment)):
+    for kind, name in ((QuotaKind.USER, payer.user), (QuotaKind.EXPERIMENT, payer.experiment)):
         quota = quota_of(quotas, kind, name)
         if quota and quota.waiting is not None and waiting[kind] >= quota.waiting:
             jobs = counted(quota.waiting, "job")

@@ -276,7 +276,7 @@ def taken_by(need: Need, slots: Sequence[Slot] | None, rooms: Sequence[MachineCa
 
 def _describe_use(balances: Balances, job: Waiting, first: Waiting) -> str:
     """By which numbers another person's job of the same priority comes first."""
-    return balances.describe(job.payer.person, first.payer.person) if job.priority == first.priority else ""
+    return balances.describe(job.payer.user, first.payer.user) if job.priority == first.priority else ""
 
 
 def _fit_elsewhere(job: Waiting, rooms: Sequence[MachineCapacity], held: Sequence[Holding]) -> tuple[Slot, ...] | None:

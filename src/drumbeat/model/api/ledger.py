@@ -35,7 +35,7 @@ class LedgerGroup(StrEnum):
 
     JOB = "job"
     EXPERIMENT = "experiment"
-    PERSON = "person"
+    USER = "person"
     WEEK = "week"
 
 

@@ -45,7 +45,7 @@ def noted(send: Send, scope: Scope, principal: Principal) -> Send:
 
 def note(scope: Scope, principal: Principal, status: int) -> None:
     """Writes a line."""
-    _write(f"{principal.person} {principal.role}", scope, status)
+    _write(f"{principal.user} {principal.role}", scope, status)
 
 
 def note_node(job: str, node: int, scope: Scope, status: int) -> None:

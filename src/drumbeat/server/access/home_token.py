@@ -7,7 +7,7 @@ import pwd
 import secrets
 from pathlib import Path
 
-from drumbeat.model.principal import PERSON
+from drumbeat.model.principal import USER_NAME
 from drumbeat.server.home import first_written
 
 TOKEN_BYTES = 32
@@ -30,4 +30,4 @@ def user_of_server() -> str:
         name = pwd.getpwuid(uid).pw_name
     except KeyError:  # In a container, a user may have a number only.
         name = ""
-    return name if PERSON.fullmatch(name) else f"uid-{uid}"
+    return name if USER_NAME.fullmatch(name) else f"uid-{uid}"

@@ -35,9 +35,9 @@ def refusal(principal: Principal, method: str, path: str) -> ForbiddenError | No
     if principal.role is Role.OWNER or is_reading(method, path):
         return None
     if principal.role is Role.READER:
-        return ForbiddenError(f"{principal.person} is a reader here, and readers change nothing", fix=ASK)
+        return ForbiddenError(f"{principal.user} is a reader here, and readers change nothing", fix=ASK)
     if _OWNERS.fullmatch(path):
-        return ForbiddenError(f"{principal.person} is a contributor here, and only owners may do this", fix=ASK)
+        return ForbiddenError(f"{principal.user} is a contributor here, and only owners may do this", fix=ASK)
     return None
 
 

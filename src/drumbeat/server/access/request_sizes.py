@@ -165,7 +165,7 @@ def sender_of(scope: Scope) -> str:
     """Whose request it is: a person's, or a job's; "a stranger" where neither has shown a secret."""
     principal: Principal | None = scope.get("state", {}).get("principal")
     job = AGENT_CALL.fullmatch(scope["path"])
-    return f"job {job[1]}" if job else principal.person if principal else "a stranger"
+    return f"job {job[1]}" if job else principal.user if principal else "a stranger"
 
 
 def limit_of(method: str, path: str) -> BodyLimit:

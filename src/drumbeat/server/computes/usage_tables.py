@@ -17,7 +17,7 @@ from drumbeat.model.errors import NotFoundError
 from drumbeat.server.database.schema import jobs, past_use, reservations, settings
 from drumbeat.server.resources import tables as resources
 from drumbeat.server.resources.records import Resource
-from drumbeat.server.users.person_token import HALF_LIFE_SETTING
+from drumbeat.server.users.user_token import HALF_LIFE_SETTING
 
 QUOTA = "quota"
 """The kind of resource that a quota is."""
@@ -66,7 +66,7 @@ def _held(rows: Sequence[Row[*tuple[Any, ...]]]) -> HeldSlots:
 def all_past_use(connection: Connection) -> list[PastUse]:
     """What each person had used, by person."""
     rows = connection.execute(select(past_use)).all()
-    return sorted((PastUse(row.person, row.amount, row.at) for row in rows), key=lambda one: one.person)
+    return sorted((PastUse(row.person, row.amount, row.at) for row in rows), key=lambda one: one.user)
 
 
 def charge(connection: Connection, job: str, attempt: int, at: datetime) -> None:
@@ -74,15 +74,15 @@ def charge(connection: Connection, job: str, attempt: int, at: datetime) -> None
     held = held_slots(connection, job, attempt)
     if not held:
         return
-    person = held[0].person
-    this = past_use.c.person == person
+    user = held[0].user
+    this = past_use.c.person == user
     row = connection.execute(select(past_use).where(this).with_for_update()).first()
-    before = PastUse(person, row.amount, row.at) if row else PastUse(person, 0.0, at)
+    before = PastUse(user, row.amount, row.at) if row else PastUse(user, 0.0, at)
     after = charged(before, held, at, _half_life(connection))
     if row:
         connection.execute(update(past_use).where(this).values(amount=after.amount, at=after.at))
     else:
-        connection.execute(insert(past_use).values(person=person, amount=after.amount, at=after.at))
+        connection.execute(insert(past_use).values(person=user, amount=after.amount, at=after.at))
 
 
 def _half_life(connection: Connection) -> timedelta:

@@ -177,7 +177,7 @@ def _exact(uri: str, control: ControlOf, principal: Principal | None = None) -> 
             return uri if uri.startswith("azureml:") else place.uri
         case _:
             if principal and principal.role is Role.READER and not control.catalogs.data.is_registered(uri):
-                what = f"{principal.person} is a reader here, and the server fetches no other addresses for readers"
+                what = f"{principal.user} is a reader here, and the server fetches no other addresses for readers"
                 fix = "Name registered data (azureml:NAME:VERSION), an output of a job, or a place in a datastore."
                 raise ForbiddenError(what, where="uri", fix=fix)
             return uri

@@ -101,7 +101,7 @@ class JobFilter:
     """Name of the last job of the page before."""
     parent: str | None = None
     """Jobs of this sweep or pipeline; "" = jobs that have no parent, None = both."""
-    person: str | None = None
+    user: str | None = None
     """Jobs of this person; None = of anyone."""
     text: str = ""
     """Jobs whose record may have this text, in any case of letters: a store leaves out jobs only where it has not."""
@@ -113,7 +113,7 @@ class History:
 
     job: str
     experiment: str
-    person: str
+    user: str
     events: tuple[JobEvent, ...]
 
 

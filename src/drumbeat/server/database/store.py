@@ -42,7 +42,7 @@ from drumbeat.server.resources import tables as resources
 from drumbeat.server.resources.records import Resource, Use  # fmt: skip
 from drumbeat.server.space import tables as removals
 from drumbeat.server.users import tables as people
-from drumbeat.server.users.person_token import PersonToken  # fmt: skip
+from drumbeat.server.users.user_token import UserToken  # fmt: skip
 
 T = TypeVar("T")
 
@@ -309,25 +309,25 @@ class SqlStore:
                 connection.execute(insert(settings).values(name=name, value=value))
 
     # --- people ---
-    def tokens(self) -> list[PersonToken]:
+    def tokens(self) -> list[UserToken]:
         """Every token, by person."""
         with self._database.read() as connection:
             return people.all_tokens(connection)
 
-    def token(self, digest: str) -> PersonToken | None:
+    def token(self, digest: str) -> UserToken | None:
         """The token with this digest; None = there is none."""
         with self._database.read() as connection:
             return people.by_digest(connection, digest)
 
-    def add_token(self, token: PersonToken) -> None:
+    def add_token(self, token: UserToken) -> None:
         """Keeps a token. Raises ConflictError when the person has one."""
         with self._write() as connection:
             people.add(connection, token)
 
-    def remove_token(self, person: str) -> None:
+    def remove_token(self, user: str) -> None:
         """Removes the token of a person. Raises NotFoundError."""
         with self._write() as connection:
-            people.remove(connection, person)
+            people.remove(connection, user)
 
     def quotas(self) -> list[Quota]:
         """Every quota, by kind and name."""

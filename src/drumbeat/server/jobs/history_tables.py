@@ -35,7 +35,7 @@ def read(connection: Connection, names: Sequence[str], since: datetime | None) -
         for row in connection.execute(query.where(*chosen).order_by(jobs.c.number, job_events.c.id)):
             line = JobEvent(row.at, State(row.state), Reason(row.reason), "", row.attempt, row.round, row.since)
             histories.setdefault(row.name, (row.experiment, row.person, []))[2].append(line)
-    return [History(job, experiment, person, tuple(lines)) for job, (experiment, person, lines) in histories.items()]
+    return [History(job, experiment, user, tuple(lines)) for job, (experiment, user, lines) in histories.items()]
 
 
 def _chosen(names: Sequence[str], since: datetime | None) -> list[ColumnElement[bool]]:

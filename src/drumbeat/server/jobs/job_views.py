@@ -80,7 +80,7 @@ def _facts(record: Record) -> dict[str, Any]:
         "experiment": plan.experiment, "launcher": plan.launcher, "compute": plan.compute,
         "environment": plan.environment, "command": plan.command, "world_size": plan.world_size,
         "node_count": plan.nodes, "processes_per_node": plan.processes_per_node, "parent": job.parent,
-        "person": job.person, "type": job.kind, "mesh": plan.mesh,
+        "person": job.user, "type": job.kind, "mesh": plan.mesh,
         "elastic": plan.elastic, "services": tuple(_services(job)), "best_trial": _best_trial(job),
         "has_slow_rank": job.state is State.RUNNING and slow_subject(job) in job.remarks,
     }  # fmt: skip

@@ -103,7 +103,7 @@ class Jobs:
         Raises SpecError, RefusedError; ConflictError, also when the key was used with another document.
         """
         try:
-            submission, _ = self._submission(request, parent, by.person)
+            submission, _ = self._submission(request, parent, by.user)
             record, is_new = self._loop.call(lambda: self.write(submission))
         except DrumbeatError:
             # A job that can't be submitted now may have been submitted before, and the answer lost.
@@ -116,7 +116,7 @@ class Jobs:
             raise ConflictError(what, fix="Send what was sent with it before, or give this job a key of its own.")
         return record, is_new
 
-    def _submission(self, request: JobRequest, parent: str, person: str) -> tuple[Submission, Plan]:
+    def _submission(self, request: JobRequest, parent: str, user: str) -> tuple[Submission, Plan]:
         """What is written of a job, and its plan, or that of an example trial."""
         self._require_sources(request)
         resolved, now = self._planner.resolved(request), self._loop.clock.now()
@@ -128,7 +128,7 @@ class Jobs:
             name, graph, plans = self._planned_steps(whole, written)
             job, first = new_pipeline(whole, graph, plans, name, now)
             self._planner.check_notices(job)
-            return Submission(key, replace(job, person=person), request.document, (first,), uses, whole), job.plan
+            return Submission(key, replace(job, user=user), request.document, (first,), uses, whole), job.plan
         kept: JobRequest | None = None
         if isinstance(written, SweepJob):
             kept, (name, planned) = whole, self._example_trial(whole, written)
@@ -136,7 +136,7 @@ class Jobs:
         else:
             command, planned = self._planner.plan(whole)
             job, first = job_submission.new_job(command, planned, now)
-        job = replace(job, parent=parent, person=person)
+        job = replace(job, parent=parent, user=user)
         if not parent:  # A target that was deleted since must not keep trials and steps from running.
             self._planner.check_notices(job)
         uses = (*uses, *uses_of(planned.asset), *data_uses(planned.data), *place_uses(job.plan))
@@ -171,7 +171,7 @@ class Jobs:
         """
         job = str(request.document["name"])
         try:
-            submission, plan = self._submission(request, parent, self._loop.store.load(parent).job.person)
+            submission, plan = self._submission(request, parent, self._loop.store.load(parent).job.user)
         except AwayError:  # It isn't about the child, and the parent could not be told.
             raise
         except DrumbeatError as error:
@@ -299,7 +299,7 @@ class Jobs:
             )
         command, planned = self._planner.plan(request)
         job, _ = job_submission.new_job(command, planned, self._loop.clock.now())
-        job = replace(job, person=by.person)
+        job = replace(job, user=by.user)
         seen = preview(job, replace(planned, notes=(*notes, *planned.notes)), self._loop, self._engines)
         return replace(seen, parent=parent, sweep=sweep)
 
@@ -318,7 +318,7 @@ class Jobs:
             raise SpecError("a step is a command or a sweep", where=path)
         shown = replace(planned, notes=(*pipeline_notes(graph), *planned.notes))
         job, _ = job_submission.new_job(written, shown, self._loop.clock.now())
-        seen = preview(replace(job, person=by.person), shown, self._loop, self._engines)
+        seen = preview(replace(job, user=by.user), shown, self._loop, self._engines)
         return replace(seen, parent=name, steps=steps)
 
     # --- afterwards -------------------------------------------------------------------------------------------

@@ -97,6 +97,6 @@ def _of_weeks(_history: History, stretches: list[Stretch]) -> Parts:
 _PARTS: dict[LedgerGroup, Callable[[History, list[Stretch]], Parts]] = {
     LedgerGroup.JOB: lambda history, stretches: [(history.job, stretches)],
     LedgerGroup.EXPERIMENT: lambda history, stretches: [(history.experiment, stretches)],
-    LedgerGroup.PERSON: lambda history, stretches: [(history.person or UNKNOWN, stretches)],
+    LedgerGroup.USER: lambda history, stretches: [(history.user or UNKNOWN, stretches)],
     LedgerGroup.WEEK: _of_weeks,
 }

@@ -56,7 +56,7 @@ def _chosen_jobs(
 ) -> JobFilter:
     """Returns which jobs a list or a count is of."""
     experiments = control.experiments.names_in_jobs(experiment) if experiment else ()
-    return JobFilter(tuple(state), experiments, HIDDEN[archived], parent=parent, person=person)
+    return JobFilter(tuple(state), experiments, HIDDEN[archived], parent=parent, user=person)
 
 
 ChosenJobs = Annotated[JobFilter, Depends(_chosen_jobs)]

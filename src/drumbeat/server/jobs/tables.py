@@ -142,8 +142,8 @@ def _conditions(chosen: JobFilter) -> Iterable[ColumnElement[bool]]:
         yield jobs.c.experiment.in_(chosen.experiments)
     if chosen.parent is not None:
         yield jobs.c.parent == chosen.parent
-    if chosen.person is not None:
-        yield jobs.c.person == chosen.person
+    if chosen.user is not None:
+        yield jobs.c.person == chosen.user
     if _is_plain(chosen.text):
         # In escaped characters there may be letters whose other case is ASCII.
         has_text, has_escapes = jobs.c.document.icontains(chosen.text, autoescape=True), jobs.c.document.contains("\\u")
@@ -258,7 +258,7 @@ def _columns(job: Job) -> dict[str, object]:
         "experiment": job.plan.experiment,
         "display_name": job.display_name,
         "parent": job.parent,
-        "person": job.person,
+        "person": job.user,
         "document": wire.dumps(job),
     }
 

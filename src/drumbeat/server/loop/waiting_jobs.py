@@ -12,7 +12,7 @@ from drumbeat.core.scheduling.quota_balances import NO_BALANCES, Balances
 from drumbeat.core.scheduling.quotas import Allowances, Payer
 from drumbeat.core.scheduling.scheduler import Waiting
 from drumbeat.server.database import SqlStore
-from drumbeat.server.users.person_token import HALF_LIFE_SETTING
+from drumbeat.server.users.user_token import HALF_LIFE_SETTING
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ def half_life_of(store: SqlStore) -> timedelta:
 
 def _balances(jobs: Sequence[Job], store: SqlStore, now: datetime) -> Balances:
     quotas = store.quotas() if jobs else []
-    has_others = len({job.person for job in jobs}) > 1
+    has_others = len({job.user for job in jobs}) > 1
     if not quotas and not has_others:
         return NO_BALANCES
     held, half_life = store.held_slots(), half_life_of(store)
@@ -49,8 +49,8 @@ def _balances(jobs: Sequence[Job], store: SqlStore, now: datetime) -> Balances:
 def _waiting(job: Job, balances: Balances, now: datetime) -> Waiting:
     limit = job.policy.timeout_s
     lasts = timedelta(seconds=limit + job.plan.grace_s) if limit is not None else None
-    use = use_that_counts(balances.use.get(job.person, 0.0), now - job.submitted_at)
-    payer = Payer(job.person, job.plan.experiment)
+    use = use_that_counts(balances.use.get(job.user, 0.0), now - job.submitted_at)
+    payer = Payer(job.user, job.plan.experiment)
     lacks = [one.sentence for one in job.machine_faults]
     waiting = Waiting(job.name, job.need, job.policy.priority, job.submitted_at, lasts, job.avoided, payer)
     is_resized = job.need.is_elastic and job.attempt > 0

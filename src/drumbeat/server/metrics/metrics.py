@@ -384,7 +384,7 @@ class Metrics:
 
 
 def _created(job: Job, now: datetime) -> RunCreated:
-    user = job.person or getpass.getuser()
+    user = job.user or getpass.getuser()
     name = job.display_name or job.name
     tags = {
         **job.tags,

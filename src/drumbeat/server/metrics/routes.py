@@ -169,21 +169,21 @@ def rename_experiment(
     name: Name, to: Annotated[str, Query(min_length=1, max_length=250)], control: ControlOf, principal: PrincipalOf
 ) -> ExperimentView:
     """Gives an experiment another name; jobs that are submitted with the earlier one still belong to it."""
-    control.job_persons.require_own_experiment(principal, name)
+    control.job_users.require_own_experiment(principal, name)
     return experiment_view(*control.experiments.rename(name, to))
 
 
 @router.post("/experiments/archive")
 def archive_experiment(name: Name, control: ControlOf, principal: PrincipalOf) -> ExperimentView:
     """Hides an experiment from lists; nothing is deleted."""
-    control.job_persons.require_own_experiment(principal, name)
+    control.job_users.require_own_experiment(principal, name)
     return experiment_view(*control.experiments.archive(name, is_archived=True))
 
 
 @router.post("/experiments/restore")
 def restore_experiment(name: Name, control: ControlOf, principal: PrincipalOf) -> ExperimentView:
     """Shows an archived experiment again."""
-    control.job_persons.require_own_experiment(principal, name)
+    control.job_users.require_own_experiment(principal, name)
     return experiment_view(*control.experiments.archive(name, is_archived=False))
 
 

@@ -48,7 +48,7 @@ async def list_stacks(
             "native frames make ranks stand still, and readers change nothing", where="native", fix=ASK
         )
     if native:
-        await away(lambda: context.control.job_persons.require_own(principal, job))
+        await away(lambda: context.control.job_users.require_own(principal, job))
     current = (await away(lambda: context.control.loop.record(job))).job
     ranks = () if rank is None else (rank,)
     nodes = [one.node for one in current.plan.ranks if one.rank == rank] if ranks else [*range(current.plan.nodes)]

@@ -30,18 +30,18 @@ class SessionRequest:
     """Rows and columns of its terminal; None = it has none."""
 
 
-async def open_session(context: ServerContext, job: str, asked: SessionRequest, person: str) -> tuple[Tunnel, Answer]:
+async def open_session(context: ServerContext, job: str, asked: SessionRequest, user: str) -> tuple[Tunnel, Answer]:
     """Starts a command on a node, and returns the tunnel to it. Raises what `ask_node` does."""
     node = await away(lambda: node_of(context, job, asked))
     fields = {"argv": json.dumps(asked.argv), "tty": f"{asked.size[0]}x{asked.size[1]}" if asked.size else ""}
     if asked.rank is not None:
         fields["rank"] = str(asked.rank)
-    return await _open(context, job, node, "session", fields, person)
+    return await _open(context, job, node, "session", fields, user)
 
 
-async def open_to_service(context: ServerContext, job: str, node: int, service: str, person: str) -> Tunnel:
+async def open_to_service(context: ServerContext, job: str, node: int, service: str, user: str) -> Tunnel:
     """Connects to a service on a node. Raises what `ask_node` does."""
-    tunnel, _ = await _open(context, job, node, "service", {"service": service}, person)
+    tunnel, _ = await _open(context, job, node, "service", {"service": service}, user)
     return tunnel
 
 
@@ -59,10 +59,10 @@ def node_of(context: ServerContext, job: str, asked: SessionRequest) -> int:
 
 
 async def _open(
-    context: ServerContext, job: str, node: int, kind: str, fields: dict[str, str], person: str
+    context: ServerContext, job: str, node: int, kind: str, fields: dict[str, str], user: str
 ) -> tuple[Tunnel, Answer]:
     attempt = await away(lambda: context.control.loop.record(job).job.attempt)
-    tunnel = context.tunnels.add(NodeKey(job, attempt, node), person)
+    tunnel = context.tunnels.add(NodeKey(job, attempt, node), user)
     try:
         answer = await ask_node(context, job, node, kind, {**fields, "tunnel": tunnel.id})
     except BaseException:
@@ -94,8 +94,8 @@ async def _end_with(context: ServerContext, job: str) -> None:
 async def _end_of_removed(context: ServerContext, job: str) -> None:
     """Ends the tunnels of persons whose token was removed, or is a reader's now."""
     for tunnel in context.tunnels.of_job(job):
-        person = await context.callers.of_digest(tunnel.digest) if context.callers else None
-        if person is None or person.role is Role.READER:
+        user = await context.callers.of_digest(tunnel.digest) if context.callers else None
+        if user is None or user.role is Role.READER:
             await context.tunnels.remove(tunnel)
 
 

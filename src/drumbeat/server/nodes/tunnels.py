@@ -83,7 +83,7 @@ class Tunnel:
     """A tunnel to one node."""
 
     key: NodeKey
-    person: str
+    user: str
     """Who opened it, and alone may use it."""
     id: str = field(default_factory=lambda: secrets.token_urlsafe(24))
     to_node: ByteStream = field(default_factory=ByteStream)
@@ -111,11 +111,11 @@ class Tunnels:
     def __len__(self) -> int:
         return len(self._tunnels)
 
-    def add(self, key: NodeKey, person: str) -> Tunnel:
+    def add(self, key: NodeKey, user: str) -> Tunnel:
         """Makes a tunnel; `remove` ends it. Raises ConflictError when the server has as many as it can."""
         if len(self._tunnels) >= MAX_TUNNELS:
             raise ConflictError(f"{MAX_TUNNELS} connections to nodes are open on this server already")
-        tunnel = Tunnel(key, person)
+        tunnel = Tunnel(key, user)
         self._tunnels[tunnel.id] = tunnel
         asyncio.get_running_loop().call_later(UNUSED_TIMEOUT_S, self._expire, tunnel)
         return tunnel
@@ -137,10 +137,10 @@ class Tunnels:
             raise NotFoundError("no person waits for this connection any more")
         return tunnel
 
-    def of_person(self, tunnel_id: str, job: str, person: str) -> Tunnel:
+    def of_user(self, tunnel_id: str, job: str, person: str) -> Tunnel:
         """The tunnel that this person has opened. Raises NotFoundError."""
         tunnel = self._tunnels.get(tunnel_id)
-        if tunnel is None or (tunnel.key.job, tunnel.person) != (job, person):
+        if tunnel is None or (tunnel.key.job, tunnel.user) != (job, person):
             raise NotFoundError("this session has ended", where=f"job {job}")
         return tunnel
 

@@ -32,4 +32,4 @@ def show_page_session(context: ContextOf, request: Request, principal: Principal
     given = valid_session(request.scope["headers"], sessions) if sessions else ""
     if sessions is None or not given:
         raise NotFoundError(NO_SESSION, fix="`drumbeat ui` opens the page.")
-    return PageSessionView(sessions.action_token(given), principal.person, principal.role)
+    return PageSessionView(sessions.action_token(given), principal.user, principal.role)

@@ -34,7 +34,7 @@ async def create_session(
         raise SpecError("a session needs a command, without null characters", where="argv")
     size = (_side(body.rows), _side(body.columns)) if body.is_tty else None
     asked = SessionRequest(tuple(body.argv), body.rank, body.node, size)
-    tunnel, answer = await open_session(context, job, asked, principal.person)
+    tunnel, answer = await open_session(context, job, asked, principal.user)
     tunnel.digest = digest_of_caller(context, request)
     return SessionView(tunnel.id, int(answer.get("rank", -1)), tunnel.key.node)
 
@@ -46,7 +46,7 @@ def _side(length: int) -> int:
 @router.get("/{job}/sessions/{session}/output", response_class=StreamingResponse)
 async def session_output(job: str, session: str, context: ContextOf, principal: PrincipalOf) -> StreamingResponse:
     """The session's frames to its end. Only the person who started it may read them."""
-    tunnel = context.tunnels.of_person(session, job, principal.person)
+    tunnel = context.tunnels.of_user(session, job, principal.user)
 
     tunnel.is_used = True
 
@@ -65,7 +65,7 @@ async def session_input(
     job: str, session: str, context: ContextOf, principal: PrincipalOf, request: Request
 ) -> dict[str, int]:
     """Frames for the session. The end of the body alone doesn't end the command's input; an empty frame `i` does."""
-    tunnel, size = context.tunnels.of_person(session, job, principal.person), 0
+    tunnel, size = context.tunnels.of_user(session, job, principal.user), 0
     try:
         async for piece in request.stream():
             await tunnel.to_node.put(piece)

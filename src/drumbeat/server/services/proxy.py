@@ -144,7 +144,7 @@ class BrowserConnection:
                 http.start_next_cycle()
                 return self._upstream
             await self._drop_upstream()
-        self._upstream = Upstream(await self._target.open_tunnel(entry.principal.person))
+        self._upstream = Upstream(await self._target.open_tunnel(entry.principal.user))
         self._upstream.tunnel.digest = entry.digest
         return self._upstream
 

@@ -45,8 +45,8 @@ async def create_service_link(
     token = jupyter_token(secret, service) if planned.type == JUPYTER_LAB else ""
     key, called = ServiceKey(job, service, node, attempt), values(request.scope["headers"], b"host")[0]
 
-    async def connect(key: ServiceKey, person: str) -> Tunnel:
-        return await open_to_service(context, key.job, key.node, key.service, person)
+    async def connect(key: ServiceKey, user: str) -> Tunnel:
+        return await open_to_service(context, key.job, key.node, key.service, user)
 
     link = await ports.link(key, called, digest_of_caller(context, request), (connect, context.tunnels.remove, token))
     _watch(context, ports, job)

@@ -76,7 +76,7 @@ class ServiceDoor:
         if principal is None:
             raise UnauthorizedError("this service is opened by a link", fix="Run: drumbeat open JOB SERVICE")
         if principal.role is Role.READER:
-            raise ForbiddenError(f"{principal.person} is a reader here, and readers can't use services")
+            raise ForbiddenError(f"{principal.user} is a reader here, and readers can't use services")
         if principal.role is not Role.OWNER:
             await to_thread.run_sync(self._require_own, principal, abandon_on_cancel=True)
         return Admission(principal, digest, owner is not None)

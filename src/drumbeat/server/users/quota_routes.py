@@ -9,7 +9,7 @@ from typing import Annotated
 from fastapi import Path, Response
 
 from drumbeat.core.scheduling.quotas import Quota, QuotaKind
-from drumbeat.model.api.people import HalfLife, QuotaLimits, QuotaView, UsesView, UseView
+from drumbeat.model.api.users import HalfLife, QuotaLimits, QuotaView, UsesView, UseView
 from drumbeat.server.context import ControlOf
 from drumbeat.server.routing import new_router
 from drumbeat.server.url_paths import rest

@@ -15,8 +15,8 @@ from drumbeat.model.errors import NotFoundError, RefusedError, SpecError
 from drumbeat.model.states import State
 from drumbeat.server.loop.loop import Loop
 from drumbeat.server.loop.waiting_jobs import half_life_of
-from drumbeat.server.users.person_token import HALF_LIFE_SETTING
-from drumbeat.server.users.tokens import require_person
+from drumbeat.server.users.tokens import require_user_name
+from drumbeat.server.users.user_token import HALF_LIFE_SETTING
 
 log = logging.getLogger(__name__)
 
@@ -48,8 +48,8 @@ class Quotas:
 
     def set(self, quota: Quota) -> None:
         """Sets a quota for all servers; jobs that run go on. Raises SpecError."""
-        if quota.kind is QuotaKind.PERSON and quota.name != EVERYONE:
-            require_person(quota.name)
+        if quota.kind is QuotaKind.USER and quota.name != EVERYONE:
+            require_user_name(quota.name)
         for what in ("slots", "gpus", "waiting"):
             limit = getattr(quota, what)
             if limit is not None and not 0 <= limit <= MAX_LIMIT:
@@ -86,14 +86,14 @@ class Quotas:
         slots: Counter[tuple[QuotaKind, str]] = Counter()
         gpus: Counter[tuple[QuotaKind, str]] = Counter()
         for one in held:
-            for key in ((QuotaKind.PERSON, one.person), (QuotaKind.EXPERIMENT, one.experiment)):
+            for key in ((QuotaKind.USER, one.user), (QuotaKind.EXPERIMENT, one.experiment)):
                 slots[key] += one.slots
                 gpus[key] += one.gpus
         waiting = Counter(key for job in self._waiting() for key in _keys(job))
-        keys = {*slots, *waiting, *((QuotaKind.PERSON, person) for person in recent)}
+        keys = {*slots, *waiting, *((QuotaKind.USER, user) for user in recent)}
         keys |= {(one.kind, one.name) for one in self.all() if one.name != EVERYONE}
-        of_persons = {(QuotaKind.PERSON, person): amount for person, amount in recent.items()}
-        return [CurrentUse(*key, slots[key], gpus[key], waiting[key], of_persons.get(key, 0.0)) for key in sorted(keys)]
+        of_users = {(QuotaKind.USER, person): amount for person, amount in recent.items()}
+        return [CurrentUse(*key, slots[key], gpus[key], waiting[key], of_users.get(key, 0.0)) for key in sorted(keys)]
 
     def require_room(self, job: Job) -> None:
         """Raises RefusedError unless quotas let a job wait that a person submits. Only on the loop's thread."""
@@ -102,7 +102,7 @@ class Quotas:
             return
         waiting = Counter(key for one in self._waiting() for key in _keys(one))
         counts = {kind: waiting[kind, name] for kind, name in _keys(job)}
-        if refusal := refused_waiting(quotas, Payer(job.person, job.plan.experiment), counts):
+        if refusal := refused_waiting(quotas, Payer(job.user, job.plan.experiment), counts):
             fix = "Wait until one of them has started, cancel one, or ask an owner of the server: drumbeat quota set."
             raise RefusedError(refusal, where=f"job {job.name}", fix=fix)
 
@@ -112,4 +112,4 @@ class Quotas:
 
 
 def _keys(job: Job) -> Iterable[tuple[QuotaKind, str]]:
-    return (QuotaKind.PERSON, job.person), (QuotaKind.EXPERIMENT, job.plan.experiment)
+    return (QuotaKind.USER, job.user), (QuotaKind.EXPERIMENT, job.plan.experiment)

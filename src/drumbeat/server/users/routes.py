@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fastapi import Response
 
-from drumbeat.model.api.people import NewToken, TokenRequest, TokenView
+from drumbeat.model.api.users import NewToken, TokenRequest, TokenView
 from drumbeat.server.context import ContextOf, ControlOf
 from drumbeat.server.routing import new_router
 
@@ -14,7 +14,7 @@ router = new_router("/api/v1/tokens", tags=["people"])
 @router.get("")
 def list_tokens(control: ControlOf) -> list[TokenView]:
     """The persons who have tokens, with their roles."""
-    return [TokenView(one.person, one.role, one.created_at) for one in control.tokens.all()]
+    return [TokenView(one.user, one.role, one.created_at) for one in control.tokens.all()]
 
 
 @router.post("", status_code=201)

@@ -8,43 +8,43 @@ from drumbeat.jobfile.reading.error_messages import nearest
 from drumbeat.model.errors import ConflictError, NotFoundError
 from drumbeat.model.principal import Role
 from drumbeat.server.database.schema import tokens
-from drumbeat.server.users.person_token import PersonToken
+from drumbeat.server.users.user_token import UserToken
 
 
-def all_tokens(connection: Connection) -> list[PersonToken]:
+def all_tokens(connection: Connection) -> list[UserToken]:
     """Every token, by person."""
     rows = connection.execute(select(tokens)).all()
-    kept = [PersonToken(row.person, Role(row.role), row.digest, row.created_at) for row in rows]
-    return sorted(kept, key=lambda one: one.person)
+    kept = [UserToken(row.person, Role(row.role), row.digest, row.created_at) for row in rows]
+    return sorted(kept, key=lambda one: one.user)
 
 
-def by_digest(connection: Connection, digest: str) -> PersonToken | None:
+def by_digest(connection: Connection, digest: str) -> UserToken | None:
     """The token with this digest."""
     row = connection.execute(select(tokens).where(tokens.c.digest == digest)).first()
-    return PersonToken(row.person, Role(row.role), row.digest, row.created_at) if row else None
+    return UserToken(row.person, Role(row.role), row.digest, row.created_at) if row else None
 
 
-def add(connection: Connection, token: PersonToken) -> None:
+def add(connection: Connection, token: UserToken) -> None:
     """Writes a token. Raises ConflictError."""
-    if connection.execute(select(tokens.c.person).where(tokens.c.person == token.person)).first() is not None:
-        raise has_token(token.person)
-    row = {"person": token.person, "role": token.role.value, "digest": token.digest, "created_at": token.created_at}
+    if connection.execute(select(tokens.c.person).where(tokens.c.person == token.user)).first() is not None:
+        raise has_token(token.user)
+    row = {"person": token.user, "role": token.role.value, "digest": token.digest, "created_at": token.created_at}
     connection.execute(insert(tokens).values(row))
 
 
-def remove(connection: Connection, person: str) -> None:
+def remove(connection: Connection, user: str) -> None:
     """Removes the token of a person. Raises NotFoundError."""
-    if connection.execute(delete(tokens).where(tokens.c.person == person)).rowcount == 0:
-        raise no_token(person, list(connection.execute(select(tokens.c.person)).scalars()))
+    if connection.execute(delete(tokens).where(tokens.c.person == user)).rowcount == 0:
+        raise no_token(user, list(connection.execute(select(tokens.c.person)).scalars()))
 
 
-def has_token(person: str) -> ConflictError:
+def has_token(user: str) -> ConflictError:
     """What is raised for a second token of a person."""
-    fix = f"Remove it first: drumbeat token remove {person}"
-    return ConflictError(f"{person} has a token already", where="person", fix=fix)
+    fix = f"Remove it first: drumbeat token remove {user}"
+    return ConflictError(f"{user} has a token already", where="person", fix=fix)
 
 
-def no_token(person: str, persons: list[str]) -> NotFoundError:
+def no_token(user: str, users: list[str]) -> NotFoundError:
     """What is raised for a person without a token."""
-    fix = nearest(person, persons) or "See those that have one: drumbeat token list"
-    return NotFoundError(f"{person} has no token", where="person", fix=fix)
+    fix = nearest(user, users) or "See those that have one: drumbeat token list"
+    return NotFoundError(f"{user} has no token", where="person", fix=fix)

@@ -7,10 +7,10 @@ import logging
 import secrets
 
 from drumbeat.model.errors import SpecError
-from drumbeat.model.principal import MAX_PERSON, PERSON, Principal, Role
+from drumbeat.model.principal import MAX_USER_NAME, USER_NAME, Principal, Role
 from drumbeat.ports.clock import Clock
 from drumbeat.server.database import SqlStore
-from drumbeat.server.users.person_token import PersonToken
+from drumbeat.server.users.user_token import UserToken
 
 log = logging.getLogger(__name__)
 
@@ -28,22 +28,22 @@ class Tokens:
     def __init__(self, store: SqlStore, clock: Clock) -> None:
         self._store, self._clock = store, clock
 
-    def all(self) -> list[PersonToken]:
+    def all(self) -> list[UserToken]:
         """Every token, by person."""
         return self._store.tokens()
 
-    def create(self, person: str, role: Role) -> str:
+    def create(self, user: str, role: Role) -> str:
         """Returns a new token, which is shown only now. Raises SpecError, and ConflictError when the person has one."""
-        require_person(person)
+        require_user_name(user)
         token = secrets.token_urlsafe(TOKEN_BYTES)
-        self._store.add_token(PersonToken(person, role, digest_of(token), self._clock.now()))
-        log.info("%s has a token, as %s", person, role)
+        self._store.add_token(UserToken(user, role, digest_of(token), self._clock.now()))
+        log.info("%s has a token, as %s", user, role)
         return token
 
-    def remove(self, person: str) -> None:
+    def remove(self, user: str) -> None:
         """Removes the token of a person; their jobs go on. Raises NotFoundError."""
-        self._store.remove_token(person)
-        log.info("the token of %s is removed", person)
+        self._store.remove_token(user)
+        log.info("the token of %s is removed", user)
 
     def principal(self, digest: str) -> Principal | None:
         """Returns whose token has this digest; None = no person has it."""
@@ -51,9 +51,9 @@ class Tokens:
         return token.principal if token else None
 
 
-def require_person(name: str) -> None:
+def require_user_name(name: str) -> None:
     """Raises SpecError unless this may be the name of a person."""
-    if not PERSON.fullmatch(name):
-        what = f"{name[: MAX_PERSON + 1]!r} can't be the name of a person"
-        fix = f"Use at most {MAX_PERSON} letters, digits and `_ . @ + -`, such as ada or ada@example.org."
+    if not USER_NAME.fullmatch(name):
+        what = f"{name[: MAX_USER_NAME + 1]!r} can't be the name of a person"
+        fix = f"Use at most {MAX_USER_NAME} letters, digits and `_ . @ + -`, such as ada or ada@example.org."
         raise SpecError(what, where="person", fix=fix)

@@ -24,7 +24,7 @@ from drumbeat.server.metrics.mlflow import artifacts
 from drumbeat.server.metrics.mlflow.errors import response
 from drumbeat.server.metrics.mlflow.request import Call
 from drumbeat.server.metrics.mlflow.routes import find
-from drumbeat.server.metrics.mlflow.write_scope import WriteScope, scope_of_person
+from drumbeat.server.metrics.mlflow.write_scope import WriteScope, scope_of_user
 from drumbeat.server.routing import new_router
 from drumbeat.server.url_paths import rest
 
@@ -65,7 +65,7 @@ class MlflowRequest:
 @router.api_route("/" + rest("path"), methods=METHODS)
 async def ask_mlflow(path: str, request: Request, context: ContextOf, principal: PrincipalOf) -> Response:
     """Answers one request of an MLflow client outside of jobs."""
-    scope = scope_of_person(context.control.loop, principal)
+    scope = scope_of_user(context.control.loop, principal)
     return await answer(MlflowRequest(request, context, path, scope=scope))
 
 

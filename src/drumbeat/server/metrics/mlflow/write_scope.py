@@ -81,14 +81,14 @@ def scope_of_job(loop: Loop, name: str) -> WriteScope:
     return WriteScope(f"Job {name}", owns_job, name, experiment_id(job.plan.experiment), root)
 
 
-def scope_of_person(loop: Loop, principal: Principal) -> WriteScope | None:
+def scope_of_user(loop: Loop, principal: Principal) -> WriteScope | None:
     """Returns what a person may change; None = everything."""
     if principal.role is Role.OWNER:
         return None
 
     def owns_job(name: str) -> bool:
         try:
-            return loop.record(name).job.person == principal.person
+            return loop.record(name).job.user == principal.user
         except NotFoundError:
             return False
 

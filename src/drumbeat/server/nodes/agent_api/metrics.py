@@ -50,11 +50,11 @@ async def ask_mlflow_from_node(
     await away(lambda: control.metrics.run_of(caller.job))
     scope = await away(lambda: scope_of_job(control.loop, caller.job))
     answered = await answer(MlflowRequest(request, caller.context, path, rank, scope))
-    if answered.status_code == HTTPStatus.FORBIDDEN or audit.is_noted(_as_persons(request, path)):
+    if answered.status_code == HTTPStatus.FORBIDDEN or audit.is_noted(_as_users(request, path)):
         audit.note_node(caller.job, caller.node, request.scope, answered.status_code)
     return answered
 
 
-def _as_persons(request: Request, path: str) -> Scope:
+def _as_users(request: Request, path: str) -> Scope:
     """The request as a person would send it: the audit log tells by its path whether it matters."""
     return {**request.scope, "path": f"/mlflow/{path}"}

@@ -20,9 +20,9 @@ def house(tmp_path: Path) -> Iterator[House]:
         yield there
 
 
-def as_person(house: House, person: str, role: str = "contributor") -> httpx.Client:
+def as_user(house: House, user: str, role: str = "contributor") -> httpx.Client:
     """Asks with a token of this person."""
-    answer = house.http.post("/api/v1/tokens", json={"person": person, "role": role})
+    answer = house.http.post("/api/v1/tokens", json={"person": user, "role": role})
     assert answer.status_code == 201, answer.text
     token = answer.json()["token"]
     headers = {"Authorization": f"Bearer {token}"}
@@ -39,7 +39,7 @@ def names(answer: httpx.Response) -> list[str]:
 
 @pytest.mark.feature("X3")
 def test_job_has_the_person_of_its_token(house: House) -> None:
-    with as_person(house, "ada") as ada:
+    with as_user(house, "ada") as ada:
         assert submit(ada, "adas").json()["person"] == "ada"
     assert submit(house.http, "own").json()["person"] == USER
     assert names(house.http.get("/api/v1/jobs", params={"person": "ada"})) == ["adas"]
@@ -50,7 +50,7 @@ def test_job_has_the_person_of_its_token(house: House) -> None:
 
 @pytest.mark.feature("X3")
 def test_cancel_is_told_in_the_story_with_the_person(house: House) -> None:
-    with as_person(house, "ada") as ada:
+    with as_user(house, "ada") as ada:
         assert submit(ada, "long").status_code == 201
         assert ada.post("/api/v1/jobs/long/cancel").status_code == 200
     story = house.http.get("/api/v1/jobs/long/story").json()
@@ -60,7 +60,7 @@ def test_cancel_is_told_in_the_story_with_the_person(house: House) -> None:
 @pytest.mark.feature("X3")
 def test_reader_sees_jobs_and_changes_nothing(house: House) -> None:
     house.submit("shown")
-    with as_person(house, "eve", "reader") as eve:
+    with as_user(house, "eve", "reader") as eve:
         assert names(eve.get("/api/v1/jobs")) == ["shown"]
         answer = submit(eve, "more")
         assert (answer.status_code, answer.json()["code"]) == (403, "forbidden")
@@ -75,7 +75,7 @@ def test_contributor_changes_own_jobs_only_and_owners_all(house: House) -> None:
         ("POST", "cancel"), ("POST", "archive"), ("POST", "restore"), ("POST", "sessions"),
         ("POST", "services/lab/links"), ("DELETE", ""),
     )  # fmt: skip
-    with as_person(house, "ada") as ada, as_person(house, "eve") as eve:
+    with as_user(house, "ada") as ada, as_user(house, "eve") as eve:
         submit(ada, "adas")
         house.submit_part("part", "adas")
         refused = [eve.request(method, f"/api/v1/jobs/adas/{what}".rstrip("/")) for method, what in asked]
@@ -96,7 +96,7 @@ def test_contributor_changes_own_jobs_only_and_owners_all(house: House) -> None:
 
 @pytest.mark.feature("X3")
 def test_contributor_renames_and_hides_experiments_without_jobs_of_others(house: House) -> None:
-    with as_person(house, "ada") as ada, as_person(house, "eve") as eve:
+    with as_user(house, "ada") as ada, as_user(house, "eve") as eve:
         for client, name, experiment in ((ada, "a1", "shared"), (eve, "e1", "shared"), (eve, "e2", "own")):
             document = {**DOCUMENT, "name": name, "experiment_name": experiment}
             assert client.post("/api/v1/jobs", json={"document": document}).status_code == 201
@@ -111,7 +111,7 @@ def test_contributor_renames_and_hides_experiments_without_jobs_of_others(house:
 @pytest.mark.feature("X3")
 def test_contributor_writes_by_mlflow_to_runs_of_own_jobs_only(house: House) -> None:
     tag = {"key": "k", "value": "v"}
-    with as_person(house, "ada") as ada, as_person(house, "eve") as eve:
+    with as_user(house, "ada") as ada, as_user(house, "eve") as eve:
         submit(ada, "adas-run")
         house.control.metrics.run_of("adas-run")
         set_tag = "/mlflow/api/2.0/mlflow/runs/set-tag"
@@ -122,7 +122,7 @@ def test_contributor_writes_by_mlflow_to_runs_of_own_jobs_only(house: House) -> 
 
 @pytest.mark.feature("X3")
 def test_contributor_gives_no_tokens_and_stops_no_server(house: House) -> None:
-    with as_person(house, "ada") as ada:
+    with as_user(house, "ada") as ada:
         assert ada.post("/api/v1/tokens", json={"person": "mallory", "role": "owner"}).status_code == 403
         assert ada.post("/api/v1/stop").status_code == 403
         assert [one["person"] for one in ada.get("/api/v1/tokens").json()] == ["ada"]
@@ -130,7 +130,7 @@ def test_contributor_gives_no_tokens_and_stops_no_server(house: House) -> None:
 
 @pytest.mark.feature("X3")
 def test_removed_token_opens_nothing_at_once(house: House) -> None:
-    with as_person(house, "ada") as ada:
+    with as_user(house, "ada") as ada:
         assert ada.get("/api/v1/jobs").status_code == 200
         assert house.http.delete("/api/v1/tokens/ada").status_code == 204
         assert ada.get("/api/v1/jobs").status_code == 401
@@ -146,7 +146,7 @@ def test_name_that_no_person_can_have_is_refused(house: House, person: str) -> N
 @pytest.mark.feature("X3")
 def test_page_of_a_reader_says_so_and_acts_on_nothing(house: House) -> None:
     house.submit("shown")
-    with as_person(house, "eve", "reader") as eve, httpx.Client(base_url=house.url, trust_env=False) as browser:
+    with as_user(house, "eve", "reader") as eve, httpx.Client(base_url=house.url, trust_env=False) as browser:
         browser.get(eve.post("/api/v1/page/links").json()["path"])
         session = browser.get("/api/v1/page/session").json()
         assert (session["person"], session["role"]) == ("eve", "reader")
@@ -168,7 +168,7 @@ def test_audit_log_has_what_changes_something_and_what_was_refused(
     house: House, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO", logger="drumbeat.audit")
-    with as_person(house, "ada") as ada:
+    with as_user(house, "ada") as ada:
         ada.get("/api/v1/jobs")
         ada.post("/api/v1/plan", json={"document": DOCUMENT})
         ada.put("/api/v1/aliases/compute/a%0Ab", json={"target": "local"})

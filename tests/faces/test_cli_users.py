@@ -10,7 +10,7 @@ from drumbeat.client import Client
 from tests.unit.cli.fake_server import Type, typing_in
 
 from .api_house import TOKEN, House, house_in
-from .test_api_persons import USER
+from .test_api_users import USER
 
 
 @pytest.fixture(scope="module")

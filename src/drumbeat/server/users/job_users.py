@@ -14,7 +14,7 @@ from drumbeat.server.loop.loop import Loop
 ASK = "Ask that person, or an owner of the server."
 
 
-class JobPersons:
+class JobUsers:
     """The persons of the jobs of all servers over one store. Thread-safe; its methods may ask the store.
 
     names_in_jobs: returns the names by which jobs call an experiment.
@@ -28,22 +28,22 @@ class JobPersons:
         if principal.role is Role.OWNER:
             return
         try:
-            person = self._loop.record(job).job.person
+            user = self._loop.record(job).job.user
         except NotFoundError:
             return
-        if person != principal.person:
-            whose = f"{person}'s" if person else "of no known person"
-            what = f"job {job} is {whose}, and {principal.person}, a {principal.role} here, changes only their own jobs"
-            raise ForbiddenError(what, where=f"job {job}", fix=ASK if person else "Ask an owner of the server.")
+        if user != principal.user:
+            whose = f"{user}'s" if user else "of no known person"
+            what = f"job {job} is {whose}, and {principal.user}, a {principal.role} here, changes only their own jobs"
+            raise ForbiddenError(what, where=f"job {job}", fix=ASK if user else "Ask an owner of the server.")
 
     def require_own_experiment(self, principal: Principal, name: str) -> None:
         """Raises ForbiddenError unless all jobs of an experiment are the principal's."""
         if principal.role is Role.OWNER:
             return
         every = JobFilter(experiments=self._names_in_jobs(name), is_archived=None)
-        others = self._count(every) - self._count(replace(every, person=principal.person))
+        others = self._count(every) - self._count(replace(every, user=principal.user))
         if others:
-            what = f"experiment {name} has {counted(others, 'job')} of other persons, and {principal.person} is a"
+            what = f"experiment {name} has {counted(others, 'job')} of other persons, and {principal.user} is a"
             fix = "Ask an owner of the server."
             raise ForbiddenError(f"{what} {principal.role} here", where=f"experiment {name}", fix=fix)
 

@@ -9,10 +9,10 @@ from drumbeat.model.principal import Principal, Role
 
 
 @dataclass(frozen=True)
-class PersonToken:
+class UserToken:
     """A person's token as it is kept."""
 
-    person: str
+    user: str
     role: Role
     digest: str
     """SHA-256 of the token, which itself is not kept."""
@@ -21,7 +21,7 @@ class PersonToken:
     @property
     def principal(self) -> Principal:
         """The person and the role."""
-        return Principal(self.person, self.role)
+        return Principal(self.user, self.role)
 
 
 HALF_LIFE_SETTING = "half_life_s"

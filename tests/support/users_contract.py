@@ -13,17 +13,17 @@ from drumbeat.model.errors import ConflictError, NotFoundError
 from drumbeat.model.principal import Role
 from drumbeat.server.database import SqlStore
 from drumbeat.server.database.records import JobFilter
-from drumbeat.server.users.person_token import HALF_LIFE_SETTING, PersonToken
+from drumbeat.server.users.user_token import HALF_LIFE_SETTING, UserToken
 from tests.support.lease_contract import Open
 from tests.support.sample_jobs import NOON, SLOTS, started, submission
 from tests.support.store_witness import listed
 
-PERSON, EXPERIMENT = QuotaKind
+USER, EXPERIMENT = QuotaKind
 
-ADA, BOB = PersonToken("ada", Role.READER, "a" * 64, NOON), PersonToken("bob", Role.OWNER, "b" * 64, NOON)
+ADA, BOB = UserToken("ada", Role.READER, "a" * 64, NOON), UserToken("bob", Role.OWNER, "b" * 64, NOON)
 
 
-class PeopleContract:
+class UsersContract:
     """Tokens, the person of a job, quotas, and the use of slots by person."""
 
     def test_a_token_is_read_by_every_server_by_its_digest(self, open_store: Open, store: SqlStore) -> None:
@@ -50,24 +50,24 @@ class PeopleContract:
     def test_jobs_are_listed_by_their_person(self, store: SqlStore) -> None:
         for name, person in (("a", "ada"), ("b", "bob"), ("c", "ada"), ("d", "")):
             sent = submission(name)
-            store.submit(replace(sent, job=replace(sent.job, person=person)))
-        assert store.load("a").job.person == "ada"
-        assert listed(store, JobFilter(person="ada")) == ["c", "a"]
-        assert listed(store, JobFilter(person="ada", after="c")) == ["a"]
-        assert listed(store, JobFilter(person="")) == ["d"]
-        assert listed(store, JobFilter(person="eve")) == []
+            store.submit(replace(sent, job=replace(sent.job, user=person)))
+        assert store.load("a").job.user == "ada"
+        assert listed(store, JobFilter(user="ada")) == ["c", "a"]
+        assert listed(store, JobFilter(user="ada", after="c")) == ["a"]
+        assert listed(store, JobFilter(user="")) == ["d"]
+        assert listed(store, JobFilter(user="eve")) == []
 
     # --- quotas ---
     def test_quotas_are_kept_by_kind_and_name(self, open_store: Open, store: SqlStore) -> None:
-        of_experiment, of_everyone = Quota(EXPERIMENT, "a/b \u2028", gpus=2), Quota(PERSON, "*", 4, None, 9)
-        for quota in (of_everyone, of_experiment, Quota(PERSON, "ada", slots=1), Quota(PERSON, "ada", gpus=0)):
+        of_experiment, of_everyone = Quota(EXPERIMENT, "a/b \u2028", gpus=2), Quota(USER, "*", 4, None, 9)
+        for quota in (of_everyone, of_experiment, Quota(USER, "ada", slots=1), Quota(USER, "ada", gpus=0)):
             store.set_quota(quota)
-        assert open_store().quotas() == [of_experiment, of_everyone, Quota(PERSON, "ada", gpus=0)]
+        assert open_store().quotas() == [of_experiment, of_everyone, Quota(USER, "ada", gpus=0)]
 
     def test_quota_without_limits_is_removed(self, store: SqlStore) -> None:
-        store.set_quota(Quota(PERSON, "ada", slots=1))
-        store.set_quota(Quota(PERSON, "ada"))
-        store.set_quota(Quota(PERSON, "bob"))
+        store.set_quota(Quota(USER, "ada", slots=1))
+        store.set_quota(Quota(USER, "ada"))
+        store.set_quota(Quota(USER, "bob"))
         assert store.quotas() == []
 
     # --- use ---
@@ -97,7 +97,7 @@ class PeopleContract:
         assert store.past_use()[0].amount == pytest.approx(past.amount)
         assert store.past_use()[0].at == past.at
 
-    def _start(self, store: SqlStore, name: str, person: str) -> None:
+    def _start(self, store: SqlStore, name: str, user: str) -> None:
         sent = submission(name)
-        record, _ = store.submit(replace(sent, job=replace(sent.job, person=person)))
+        record, _ = store.submit(replace(sent, job=replace(sent.job, user=user)))
         store.commit([replace(started(record), at=NOON)])

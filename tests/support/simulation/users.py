@@ -12,8 +12,8 @@ from drumbeat.model.states import JobKind, Reason, State
 from tests.support.simulation.backing import Sight
 from tests.support.simulation.violation import require
 
-PERSONS = ("ada", "bob", "eve")
-NAMES = ("*", *PERSONS)
+USERS = ("ada", "bob", "eve")
+NAMES = ("*", *USERS)
 LIMITS = (None, 1, 2, 4, 6)
 
 Key = tuple[QuotaKind, str]
@@ -21,7 +21,7 @@ Key = tuple[QuotaKind, str]
 
 def some_quota(a: int, b: int) -> Quota:
     """A quota of a person or of an experiment; every number means one."""
-    kind = QuotaKind.EXPERIMENT if a % 7 == 6 else QuotaKind.PERSON
+    kind = QuotaKind.EXPERIMENT if a % 7 == 6 else QuotaKind.USER
     name = ("*", "default")[b % 2] if kind is QuotaKind.EXPERIMENT else NAMES[b % 4]
     return Quota(kind, name, LIMITS[a % 5], None, LIMITS[b % 5] if a % 3 == 0 else None)
 
@@ -69,7 +69,7 @@ class QuotaWitness:
 
 
 def _keys(job: Job) -> tuple[Key, Key]:
-    return (QuotaKind.PERSON, job.person), (QuotaKind.EXPERIMENT, job.plan.experiment)
+    return (QuotaKind.USER, job.user), (QuotaKind.EXPERIMENT, job.plan.experiment)
 
 
 def _limit(quotas: list[Quota], key: Key) -> Quota:

@@ -6,10 +6,10 @@ from datetime import timedelta
 
 from drumbeat.client.connection import Connection, part
 from drumbeat.client.responses import view, views
-from drumbeat.model.api.people import NewToken, QuotaView, TokenView, UsesView
+from drumbeat.model.api.users import NewToken, QuotaView, TokenView, UsesView
 
 
-class PeopleCalls:
+class UserCalls:
     """A part of `Client`."""
 
     connection: Connection

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any, ClassVar
 
 from drumbeat.model.api.constraints import NO_OTHER_KEYS, limited
-from drumbeat.model.principal import MAX_PERSON, Role
+from drumbeat.model.principal import MAX_USER_NAME, Role
 
 
 @dataclass(frozen=True)
@@ -92,5 +92,5 @@ class TokenRequest:
 
     __pydantic_config__: ClassVar[dict[str, Any]] = NO_OTHER_KEYS
 
-    person: str = field(metadata=limited(max_length=MAX_PERSON))
+    person: str = field(metadata=limited(max_length=MAX_USER_NAME))
     role: Role = Role.CONTRIBUTOR
