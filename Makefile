@@ -37,10 +37,11 @@ check: setup ## The fast loop: lint, unit tests, and contract tests that need no
 	$(PYTEST) -q -m "not (servers or real or thorough)" $(FAST) || status=$$?; \
 	wait $$lint || status=$$?; cat $$said; rm -f $$said; exit $$status
 
-# The tests run even when lint has failed; its failure still counts. What they need of package registries comes beside it.
+# The tests run even when lint has failed; its failure still counts. What they need of package registries comes beside it,
+# and one process compiles all tests: else each worker would compile them for itself.
 test: setup ## Lint and every test that isn't marked thorough; pytest's closing line comes last
-	@status=0; $(PYTHON) -m tools.kept_programs & fetching=$$!; \
-	$(MAKE) --no-print-directory lint || status=$$?; wait $$fetching; \
+	@status=0; { $(PYTHON) -m tools.kept_programs; $(PYTHON) -m pytest -q --collect-only >/dev/null; } & preparing=$$!; \
+	$(MAKE) --no-print-directory lint || status=$$?; wait $$preparing; \
 	$(PYTEST) $(OPTIONS) || status=$$?; \
 	exit $$status
 

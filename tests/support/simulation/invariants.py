@@ -14,7 +14,7 @@ from drumbeat.model import wire
 from drumbeat.model.agent import RankExit
 from drumbeat.model.states import JobKind, Reason, State
 from drumbeat.server.database.records import Record
-from tests.support.simulation import elastic, people, pipelines, sweeps, waits
+from tests.support.simulation import elastic, pipelines, sweeps, users, waits
 from tests.support.simulation.action import Action
 from tests.support.simulation.backing import Sight
 from tests.support.simulation.engine import CPUS, UNKNOWN
@@ -41,7 +41,7 @@ class Checker:
     seen: dict[str, Job] = field(default_factory=dict[str, Job])
     told: dict[str, int] = field(default_factory=dict[str, int])
     keys: dict[str, str] = field(default_factory=dict[str, str])
-    quotas: people.QuotaWitness = field(default_factory=people.QuotaWitness)
+    quotas: users.QuotaWitness = field(default_factory=users.QuotaWitness)
 
     def check(self) -> None:
         """All of it."""
@@ -244,7 +244,7 @@ def mend(world: World) -> None:
     sight = world.look()
     for quota in list(sight.quotas):
         jobs = [record.job for record in sight.records.values() if not record.job.state.is_terminal]
-        world.ask("quota", people.enough(quota, jobs, CPUS))
+        world.ask("quota", users.enough(quota, jobs, CPUS))
 
 
 def has_one_active(world: World) -> bool:

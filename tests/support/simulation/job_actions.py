@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 from zlib import crc32
 
-from tests.support.simulation import elastic, people
+from tests.support.simulation import elastic, users
 from tests.support.simulation.action import Action, on_hang, pick, ranks_of
 from tests.support.simulation.world import World
 
@@ -76,13 +76,13 @@ def submit_as(world: World, action: Action) -> None:
         "queue_settings": {"priority": ["medium", "medium", "high"][action.a % 3]},
         "drumbeat": {"grace_s": 5, "lost_after_s": 60, "max_retries": action.a % 3},
     }
-    person = people.USERS[action.a // 6 % len(people.USERS)]
-    world.ask("submit_as", key, document, person, at=action.b // 12)
+    user = users.USERS[action.a // 6 % len(users.USERS)]
+    world.ask("submit_as", key, document, user, at=action.b // 12)
 
 
 def set_quota(world: World, action: Action) -> None:
     """An owner sets a quota, or removes it."""
-    world.ask("quota", people.some_quota(action.a, action.b), at=action.b)
+    world.ask("quota", users.some_quota(action.a, action.b), at=action.b)
 
 
 SWEEP_SPACES: tuple[dict[str, Any], ...] = (

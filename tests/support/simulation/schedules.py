@@ -33,7 +33,7 @@ OF_SWEEPS: dict[str, tuple[Callable[[World, Action], None], float]] = {
 OF_USERS: dict[str, tuple[Callable[[World, Action], None], float]] = {
     "submit_as": (job.submit_as, 12), "set_quota": (job.set_quota, 4),
 }  # fmt: skip
-"""What happens beside that in the schedules of `WITH_PERSONS`."""
+"""What happens beside that in the schedules of `WITH_USERS`."""
 
 OF_ELASTIC: dict[str, tuple[Callable[[World, Action], None], float]] = {
     "submit_elastic": (job.submit_elastic, 14), "checkpoint": (job.checkpoint, 8), "node_dies": (node.node_dies, 6),
