@@ -36,8 +36,8 @@ class PlainAnswer:
     body: bytes | bytearray = b""
 
     def header(self, name: str) -> str:
-        """A header's value, "" = it has none. name: in small letters."""
-        return _value(self.head, self.head.lower(), name.encode())
+        """A header's value, "" = it has none."""
+        return _value(self.head, self.head.lower(), name.lower().encode())
 
 
 class UnusualAnswerError(Exception):
@@ -181,7 +181,7 @@ class _Connection:
     def _body(self, first: bytes, length: int) -> bytes | bytearray:
         if len(first) == length:
             return first
-        if len(first) > length:  # More than it said: where the next answer begins can't be told.
+        if len(first) > length:  # More than it value: where the next answer begins can't be told.
             raise UnusualAnswerError
         body, at = bytearray(length), len(first)
         body[:at] = first
@@ -196,11 +196,11 @@ class _Connection:
 
 def _length(head: bytes, lowered: bytes) -> int:
     """The length of a plain answer. Raises UnusualAnswerError."""
-    said = _value(head, lowered, b"content-length")
+    value = _value(head, lowered, b"content-length")
     is_plain = head.startswith(b"HTTP/1.1 200") and b"\r\ntransfer-encoding:" not in lowered
-    if not is_plain or not said.isdecimal() or lowered.count(b"\r\ncontent-length:") != 1:
+    if not is_plain or not value.isdecimal() or lowered.count(b"\r\ncontent-length:") != 1:
         raise UnusualAnswerError
-    return int(said)
+    return int(value)
 
 
 def _value(head: bytes, lowered: bytes, name: bytes) -> str:

@@ -75,8 +75,8 @@ class Reserve:
     def _note(self, holding: Holding) -> None:
         for slot in holding.slots:
             if slot.gpus:
-                known = self._given_back.get(slot.machine, math.inf)
-                self._given_back[slot.machine] = min(known, _cpus_per_gpu(slot))
+                before = self._given_back.get(slot.machine, math.inf)
+                self._given_back[slot.machine] = min(before, _cpus_per_gpu(slot))
 
     def _kept_now(self, machine: str) -> Slot:
         """What is kept of what is free of a machine.

@@ -353,16 +353,16 @@ class _Pass:
     def _wait_behind(self, asked: Waiting, blocked: Waiting, *, has_slots: bool) -> str:
         """Behind whom it waits, and why."""
         key = (asked.payer.user, asked.priority, has_slots)
-        known = self._waits_behind.get(key)
-        if known is None:
-            known = (
+        sentence = self._waits_behind.get(key)
+        if sentence is None:
+            sentence = (
                 f"{blocked.job} is next, and the slots are held by {self._holders.describe()}"
                 f"{_describe_use(self._balances, asked, blocked)}"
             )
             if has_slots:
-                known += self._describe_wait_behind(blocked)
-            self._waits_behind[key] = known
-        return known
+                sentence += self._describe_wait_behind(blocked)
+            self._waits_behind[key] = sentence
+        return sentence
 
     def _describe_wait_behind(self, first: Waiting) -> str:
         """Why a job that would fit waits behind the next one, and when that one starts as far as it is known."""

@@ -47,7 +47,7 @@ class Pins:
             file.write(os.fsencode(path) + b"\0")
         pin = {**content, "root": root, "way": _way(root), "host": socket.gethostname(), "boot": boot()}
         with open(path + _PART, "w", encoding="utf-8") as file:
-            file.write(json.dumps(pin))  # `json.dump` takes five times as long.
+            file.write(json.dumps(pin))  # At once: a file written piece by piece takes five times as long.
         os.replace(path + _PART, path)  # It needn't outlive this start of the machine: who uses it doesn't.
 
     def read(self, now: float) -> list[dict[str, Any]]:

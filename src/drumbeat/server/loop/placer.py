@@ -20,7 +20,7 @@ from drumbeat.model.api.computes import Machine
 from drumbeat.model.states import Reason
 from drumbeat.server.database.records import Record
 from drumbeat.server.loop.steps import Report
-from drumbeat.server.loop.waiting_jobs import Known, Queue, queue_of
+from drumbeat.server.loop.waiting_jobs import Queue, WaitingByJob, queue_of
 from drumbeat.server.loop.work_queue import MAX_BATCH
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ class Placer:
 
     def __init__(self, loop: Loop) -> None:
         self._loop = loop
-        self._known: Known = {}
+        self._memory: WaitingByJob = {}
         self._held: dict[str, tuple[int, dict[tuple[str, int], Holding]]] = {}
         """What is held of each compute, and the version of the store's slots that it was read at."""
         self._next_told: dict[str, int] = {}
@@ -87,8 +87,8 @@ class Placer:
         queued: dict[str, list[Job]] = {}
         for job in self._loop.jobs_queued(unfinished):
             queued.setdefault(job.plan.compute, []).append(job)
-        if len(self._known) > 2 * len(unfinished) + MAX_FORGOTTEN:
-            self._known.clear()
+        if len(self._memory) > 2 * len(unfinished) + MAX_FORGOTTEN:
+            self._memory.clear()
         self.has_untold = False
         for compute, jobs in sorted(queued.items()):
             self._place(compute, self._queue_of(jobs), unfinished)
@@ -99,7 +99,7 @@ class Placer:
         return self._queue_of([*jobs, *more])
 
     def _queue_of(self, jobs: list[Job]) -> Queue:
-        return queue_of(jobs, self._loop.store, self._loop.clock.now(), self._known)
+        return queue_of(jobs, self._loop.store, self._loop.clock.now(), self._memory)
 
     def _place(self, compute: str, queue: Queue, unfinished: dict[str, Record]) -> None:
         supply = self._loop.supply
@@ -159,13 +159,13 @@ class Placer:
     def holdings(self, compute: str, unfinished: dict[str, Record]) -> list[Holding]:
         """Who holds the slots of a compute, and until when at the latest."""
         holdings = self._held_slots(compute)
-        for (name, attempt), known in holdings.items():
+        for (name, attempt), holding in holdings.items():
             if record := unfinished.get(name):
                 until, waits_for = record.job.deadline, record.job.waits_for
-                if known.until != until or known.waits_for != waits_for:
-                    holdings[name, attempt] = replace(known, until=until, waits_for=waits_for)
-            elif known.until or known.waits_for:
-                holdings[name, attempt] = Holding(name, known.slots)
+                if holding.until != until or holding.waits_for != waits_for:
+                    holdings[name, attempt] = replace(holding, until=until, waits_for=waits_for)
+            elif holding.until or holding.waits_for:
+                holdings[name, attempt] = Holding(name, holding.slots)
         return [*holdings.values()]
 
     def _held_slots(self, compute: str) -> dict[tuple[str, int], Holding]:
@@ -210,8 +210,9 @@ class Placer:
             reason, sentence = Reason.WAITING_FOR_SLOTS, f"{sentence} now"
         elif placed.is_unsure and job.reason is Reason.ACCEPTED:
             reason = Reason.ACCEPTED
-        is_known = reason is None or (job.reason is reason and job.sentence == sentence)
-        return None if is_known else PlacementDeferred(reason, sentence)
+        if reason is None or (job.reason is reason and job.sentence == sentence):
+            return None
+        return PlacementDeferred(reason, sentence)
 
     def _next(
         self, compute: str, waits: Sequence[tuple[int, str, PlacementDeferred]]

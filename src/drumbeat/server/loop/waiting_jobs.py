@@ -23,16 +23,16 @@ class Queue:
     balances: Balances = NO_BALANCES
 
 
-Known = dict[str, tuple[Job, Waiting]]
+WaitingByJob = dict[str, tuple[Job, Waiting]]
 """What was made of jobs before, by name."""
 
 
-def queue_of(jobs: Sequence[Job], store: SqlStore, now: datetime, known: Known | None = None) -> Queue:
+def queue_of(jobs: Sequence[Job], store: SqlStore, now: datetime, memory: WaitingByJob | None = None) -> Queue:
     """The queue of these jobs. Without quotas, and with the jobs of one person, nothing is read.
 
-    known: is filled with what is made of each job, for the next time.
+    memory: is filled with what is made of each job, for the next time.
     """
-    balances, memory = _balances(jobs, store, now), Known() if known is None else known
+    balances, jobs_before = _balances(jobs, store, now), WaitingByJob() if memory is None else memory
     use = {user: round(amount, 2) for user, amount in balances.use.items()}
     patient_since = now - PATIENCE
 
@@ -40,7 +40,7 @@ def queue_of(jobs: Sequence[Job], store: SqlStore, now: datetime, known: Known |
         counts = waiting.submitted_at > patient_since
         return waiting.rank(use.get(waiting.payer.user, 0.0) if counts else 0.0)
 
-    return Queue(sorted((_waiting(job, memory) for job in jobs), key=rank), balances)
+    return Queue(sorted((_waiting(job, jobs_before) for job in jobs), key=rank), balances)
 
 
 def half_life_of(store: SqlStore) -> timedelta:
@@ -59,12 +59,12 @@ def _balances(jobs: Sequence[Job], store: SqlStore, now: datetime) -> Balances:
     return Balances(Allowances(tuple(quotas), tuple(held)), use, half_life)
 
 
-def _waiting(job: Job, known: Known) -> Waiting:
-    before = known.get(job.name)
+def _waiting(job: Job, memory: WaitingByJob) -> Waiting:
+    before = memory.get(job.name)
     if before and before[0] is job:
         return before[1]
-    known[job.name] = job, _made(job)
-    return known[job.name][1]
+    memory[job.name] = job, _made(job)
+    return memory[job.name][1]
 
 
 def _made(job: Job) -> Waiting:

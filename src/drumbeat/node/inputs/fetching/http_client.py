@@ -219,12 +219,12 @@ def is_same(header: Callable[[str], str], tag: str) -> bool:
     server heeds such conditions.
     """
     if tag.startswith(_ETAG):
-        said = header("etag")
+        value = header("ETag")
     elif tag.endswith(" GMT"):
-        said = header("last-modified")
+        value = header("Last-Modified")
     else:
         return True
-    return not said or said.removeprefix("W/") == tag.removeprefix("W/")
+    return not value or value.removeprefix("W/") == tag.removeprefix("W/")
 
 
 def require_length(answer: http.client.HTTPResponse, file: ListedFile) -> None:

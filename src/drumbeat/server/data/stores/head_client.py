@@ -79,5 +79,5 @@ class HeadClient:
                 yield place, b""
 
 
-def _entry(found: StoreEntry | Future[StoreEntry]) -> StoreEntry:
-    return found.result() if isinstance(found, Future) else found
+def _entry(entry: StoreEntry | Future[StoreEntry]) -> StoreEntry:
+    return entry.result() if isinstance(entry, Future) else entry

@@ -272,8 +272,8 @@ def _found(place: str, headers: Mapping[str, str]) -> StoreEntry | None:
 
 def _told(place: str, answer: PlainAnswer) -> StoreEntry | None:
     """The same of a plain answer to a HEAD."""
-    tag = answer.header("etag") or answer.header("last-modified")
-    return StoreEntry(place, answer.length, tag) if tag and not answer.header("content-encoding") else None
+    tag = answer.header("ETag") or answer.header("Last-Modified")
+    return StoreEntry(place, answer.length, tag) if tag and not answer.header("Content-Encoding") else None
 
 
 def _may_be_folder(answer: httpx.Response) -> bool:

@@ -19,12 +19,12 @@ class LinkSigner:
         parts = urlsplit(url)
         path, suffix = parts.path, quote(key, safe="/~")
         query, marker, signature = parts.query.rpartition("&X-Amz-Signature=")
-        said = dict(parse_qsl(query))
-        if not marker or not path.endswith(suffix) or said.get("X-Amz-SignedHeaders") != "host":
+        fields = dict(parse_qsl(query))
+        if not marker or not path.endswith(suffix) or fields.get("X-Amz-SignedHeaders") != "host":
             raise ValueError("this link isn't signed as expected")
         self._base, self._path, self._query = f"{parts.scheme}://{parts.netloc}", path.removesuffix(suffix), query
-        scope = said["X-Amz-Credential"].partition("/")[2]
-        self._head = f"{said['X-Amz-Algorithm']}\n{said['X-Amz-Date']}\n{scope}\n"
+        scope = fields["X-Amz-Credential"].partition("/")[2]
+        self._head = f"{fields['X-Amz-Algorithm']}\n{fields['X-Amz-Date']}\n{scope}\n"
         self._tail = f"\n{'&'.join(sorted(query.split('&')))}\nhost:{parts.netloc}\n\nhost\nUNSIGNED-PAYLOAD"
         self._signing_key = f"AWS4{secret}".encode()
         for word in scope.split("/"):
