@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from drumbeat.engines.contract import PATIENCE_S, EngineContract, a_gang
+from drumbeat.engines.contract import TIMEOUT_S, EngineContract, a_gang
 from drumbeat.engines.local import LocalEngine
 from drumbeat.node.host.gangs import living_agent, members
 from drumbeat.node.host.processes import command_lines
@@ -84,7 +84,7 @@ class TestLocal(EngineContract):
         engine.start(gang)
         assert (engine.folder / gang.name / "0" / "enrolment.json").stat().st_mode & 0o077 == 0
         told: dict[int, str] = {}
-        deadline = time.monotonic() + PATIENCE_S
+        deadline = time.monotonic() + TIMEOUT_S
         while living_agent(engine.folder / gang.name / "0") not in told:  # /proc shows it a moment after its start.
             assert time.monotonic() < deadline
             told = {pid: " ".join(words) for pid, words in command_lines()}

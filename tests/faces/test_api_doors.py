@@ -229,9 +229,9 @@ def test_an_agent_believes_its_own_authority_only(there: Doors, tmp_path: Path) 
     right = there.enrolment(job)
     with linked(dataclasses.replace(right, ca=other)) as wrong:
         for _ in range(2):
-            with pytest.raises(UnreachableError, match="shows another certificate than this job's server would"):
+            with pytest.raises(UnreachableError, match="certificate isn't that of this job's server"):
                 wrong.put("logs/1.1/0/0.log", 0, b"x")
-    with pytest.raises(UnreachableError, match="no certificate to check an https server with"):
+    with pytest.raises(UnreachableError, match="no certificate to verify an https server"):
         there.sync(dataclasses.replace(right, ca=""))
     assert there.sync(right)["order"] == "prepare"
 
@@ -243,7 +243,7 @@ def test_an_agent_believes_its_own_authority_only(there: Doors, tmp_path: Path) 
 def test_an_agent_says_its_secret_to_no_other_machine_in_the_open(there: Doors, server: str) -> None:
     job = there.house.submit(f"open-{len(there.engine.gangs)}")
     right = there.enrolment(job)
-    with pytest.raises(UnreachableError, match="plain http would show this job's secret"):
+    with pytest.raises(UnreachableError, match="plain http would reveal this job's secret"):
         there.sync(dataclasses.replace(right, servers=(server,)))
     assert there.sync(dataclasses.replace(right, servers=(server, *right.servers)))["order"] == "prepare"
 

@@ -119,11 +119,11 @@ def special(name: str, kind: bytes) -> tarfile.TarInfo:
 @pytest.mark.parametrize(
     ("data", "says"),
     [
-        (tar_of({"../evil": "x"}), "its name leads elsewhere"),
-        (tar_of({"/evil": "x"}), "its name leads elsewhere"),
+        (tar_of({"../evil": "x"}), "its name leads out of the folder"),
+        (tar_of({"/evil": "x"}), "its name leads out of the folder"),
         (tar_of({}, symlink("l", "/etc")), "its target is outside"),
         (tar_of({}, symlink("a/l", "../../etc")), "its target is outside"),
-        (tar_of({}, symlink("l", "d"), tarfile.TarInfo("l/x")), "it lies behind a link"),
+        (tar_of({}, symlink("l", "d"), tarfile.TarInfo("l/x")), "it is below a link"),
         (tar_of({}, special("dev", tarfile.CHRTYPE)), "neither file nor folder nor symbolic link"),
         (tar_of({"x": ""}, special("hard", tarfile.LNKTYPE)), "neither file nor folder nor symbolic link"),
         (b"no tar at all" * 100, "can't be unpacked"),
@@ -187,7 +187,7 @@ def test_a_supervisor_that_can_not_come_up_is_an_error_and_the_round_can_be_stop
         (gang.root() / "keeper" / "keeper.sock" / "in the way").mkdir(parents=True)
         gang.start()
         gang.order(Order.PREPARE)
-        gang.server.wait_for(lambda: gang.server.said and "the supervisor doesn't come up" in gang.status().error)
+        gang.server.wait_for(lambda: gang.server.said and "the supervisor doesn't start" in gang.status().error)
         gang.order(Order.RUN)
         gang.reach(Phase.RUNNING)
         gang.order(Order.STOP)

@@ -47,7 +47,7 @@ def test_ranks_are_measured_by_jobs_and_an_interrupted_benchmark_goes_on(house: 
     assert again["measurements"][0] == first["measurements"][0]
     refused = house.run("bench", *SMALL, "--to", tmp_path / "found", "--repeats", "2")
     assert refused.returncode != 0
-    assert "has the results of another benchmark: repeats 1 (now 2)" in " ".join(refused.stderr.split())
+    assert "contains results of another benchmark: repeats 1 (now 2)" in " ".join(refused.stderr.split())
 
 
 @pytest.mark.thorough

@@ -94,16 +94,16 @@ class Pair:
 BAD_CALLS: list[tuple[dict[str, object], str]] = [
     (
         {"tokens": 1.0, "step": 2**63},
-        "'tokens' at step 9223372036854775808 is not kept: a step is a whole number of 64",
+        "'tokens' at step 9223372036854775808 is not kept: a step must be an integer of 64",
     ),
-    ({"tokens": 1.0, "step": float("nan")}, "'tokens' at step nan is not kept: a step is a whole number"),
-    ({"words": 1.0, "step": "one"}, "'words' at step 'one' is not kept: a step is a whole number"),
-    ({"n" * 251: 1.0}, "is not kept: a name has 1 to 250 characters, this one 251"),
-    ({"": 1.0}, "'' is not kept: a name has 1 to 250 characters, this one 0"),
+    ({"tokens": 1.0, "step": float("nan")}, "'tokens' at step nan is not kept: a step must be an integer"),
+    ({"words": 1.0, "step": "one"}, "'words' at step 'one' is not kept: a step must be an integer"),
+    ({"n" * 251: 1.0}, "is not kept: a name must have 1 to 250 characters, and this one has 251"),
+    ({"": 1.0}, "'' is not kept: a name must have 1 to 250 characters, and this one has 0"),
     ({"loss": "much"}, "'loss' is not kept: a value is a number, and this is 'much'"),
     ({"none": None}, "'none' is not kept: a value is a number, and this is None"),
     ({"huge": 10**400}, "'huge' is not kept: a value is a number, and this is 10000"),
-    ({"loss": Pair()}, "'loss' is not kept: a value is one number, and this is an array of shape [2]"),
+    ({"loss": Pair()}, "'loss' is not kept: a value must be one number, and this is an array of shape [2]"),
 ]
 
 
@@ -311,4 +311,4 @@ def test_a_name_that_is_refused_is_printed_once_and_the_script_goes_on(node: Nod
     script = "import drumbeat; drumbeat.log(**{'x' * 300: 1}); print('done')"
     ended = run(script, **variables(PLAN, node.address, 0))
     assert ended.stdout == "done\n"
-    assert ended.stderr.count("a name has 1 to 250 characters, this one 300") == 1
+    assert ended.stderr.count("a name must have 1 to 250 characters, and this one has 300") == 1

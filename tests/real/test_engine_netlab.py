@@ -280,7 +280,7 @@ def test_a_lab_that_somebody_else_holds_isn_t_made_a_second_time(tmp_path: Path,
     lab = Lab(tmp_path / "lab", "held", 1)
     with (lab.folder / "holder.lock").open("w") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
-        with pytest.raises(EngineError, match="process of before holds it and doesn't end"):
+        with pytest.raises(EngineError, match="process of before holds the lab and doesn't end"):
             lab.up()
     lab.close()
 
@@ -302,5 +302,5 @@ def test_what_is_no_bandwidth_is_refused(tmp_path: Path, rate: str):
 
 
 def test_a_subnet_too_small_for_the_nodes_is_refused(tmp_path: Path):
-    with pytest.raises(EngineError, match=r"10\.9\.0\.0/29 has no room for 6 nodes"):
+    with pytest.raises(EngineError, match=r"10\.9\.0\.0/29 is too small for 6 nodes"):
         Lab(tmp_path / "lab", "full", 6, subnet="10.9.0.0/29")

@@ -131,7 +131,7 @@ def test_worker_that_is_killed_leaves_its_agent_alone_and_the_gang_can_be_ended(
         until(lambda: "RUNNING" not in job_states(engine), "the job that starts it has ended")
         actor = next(one for one in lab.listed("actors") if one["state"] == "ALIVE" and one["name"].endswith("/1"))
         lab.on(machine_of(lab, 1), "kill", "-9", str(actor["pid"]))
-        sighting = seen(engine, gang, lambda sighting: "its agent may go on" in sighting.word)
+        sighting = seen(engine, gang, lambda sighting: "its agent may continue" in sighting.word)
         assert sighting.gone == {}
         assert len(agents(lab)) == 2
     finally:
@@ -187,7 +187,7 @@ def test_machine_that_is_drained_is_told_early_and_then_counts_as_preempted(make
         machine = machine_of(lab, 1)
         lab.drain(machine, 30)
         sighting = seen(engine, gang, lambda sighting: sighting.leaving)
-        assert list(sighting.leaving.values()) == [f"Ray drains machine {machine}"]
+        assert list(sighting.leaving.values()) == [f"Ray is draining machine {machine}"]
         assert sighting.gone == {}
         lab.lab.switch_off(machine)
         sighting = seen(engine, gang, lambda sighting: sighting.gone)

@@ -221,7 +221,7 @@ def test_node_whose_task_has_ended_is_told_while_the_others_run(lab: SlurmLab):
         machines_of(engine)
         gang = a_gang(nodes=3)
         engine.start(gang)
-        said = "ended with exit code 7; the last it said: no room"
+        said = "ended with exit code 7; its last output: no room"
         try:
             until(lambda: engine.observe(gang).gone.get(1, "").endswith(said), "it is noticed", 60)
             sighting = engine.observe(gang)

@@ -233,8 +233,8 @@ def test_a_host_that_was_started_again_has_a_new_agent(engine: SshEngine, hosts:
 @pytest.mark.parametrize(
     ("changed", "what", "fix"),
     [
-        ({"known": "/dev/null"}, "its host key isn't known here", "Log in once by hand"),
-        ({"identity": "other_key"}, "it doesn't let this user in", "logs in without asking"),
+        ({"known": "/dev/null"}, "its host key is unknown to this machine", "Log in once by hand"),
+        ({"identity": "other_key"}, "it refuses this user's login", "logs in without asking"),
     ],
 )
 def test_a_login_that_fails_is_told_with_what_to_do(hosts: SshLab, changed: dict[str, str], what: str, fix: str):
@@ -258,7 +258,7 @@ def test_a_host_that_isn_t_there_is_told(hosts: SshLab, login: Login, what: str)
 
 
 def test_a_host_without_that_python_is_told_what_to_install(hosts: SshLab):
-    with pytest.raises(EngineError, match=r"has no program `python9\.9`") as caught:
+    with pytest.raises(EngineError, match=r"has no executable program `python9\.9`") as caught:
         SshReach(hosts.login("far-1"), "python9.9", "~/.drumbeat/node").ask("about", {})
     assert "Install Python 3.11" in caught.value.fix
 

@@ -114,7 +114,7 @@ def all_but_one_wait(there: AgentGang) -> None:
     for node in range(there.nodes):
         there.start(node)
     there.order(Order.PREPARE)
-    heard, waits = there.server.said, "environment mine: another job on this machine is making it"
+    heard, waits = there.server.said, "environment mine: another job on this machine is building it"
 
     def wait() -> int:
         return sum(any(one.detail == waits for one in said) for said in heard.values())
@@ -188,7 +188,7 @@ def test_what_a_job_installs_is_its_own_and_leaves_the_environment_as_it_was(tmp
     with gang(tmp_path / "g3", f"{TELLS}; command -v says || echo none", python=made) as there:
         to_end(there)
         assert there.server.log(0) == b"1.0 True\nnone\n"
-        assert "isn't as it was made" not in own_log(there)
+        assert "has changed since it was built" not in own_log(there)
 
 
 @pytest.mark.feature("E1")
@@ -216,7 +216,7 @@ def test_agents_that_ask_at_once_have_it_made_once(tmp_path: Path, wheels: Path,
         said = ready(there)
         assert [one.error for one in said] == [""] * 10
         logs = [own_log(there, node) for node in range(10)]
-        assert sum("making environment mine" in log for log in logs) == 1
+        assert sum("building environment mine" in log for log in logs) == 1
         assert len({one.member.environment for one in said}) == 1
         assert len(list((tmp_path / "cache" / "environments").glob("*.pins/*"))) == 10
     assert len(list((tmp_path / "cache" / "environments").glob("*/made"))) == 1
@@ -236,10 +236,10 @@ def test_those_who_waited_for_one_that_failed_fail_with_it(
         all_but_one_wait(there)
         may_come.set()
         errors = {one.error.split(". ")[0] for one in ready(there)}
-        assert errors == {"environment mine: pip found no version of tiny==9; there is 1.0, 2.0 (env.yml, line 7)"}
+        assert errors == {"environment mine: pip found no version of tiny==9; available: 1.0, 2.0 (env.yml, line 7)"}
         logs = [own_log(there, node) for node in range(3)]
         assert all("ERROR: No matching distribution found for tiny==9" in log for log in logs)
-        assert sum("making environment mine" in log and "another job" not in log for log in logs) == 1
+        assert sum("building environment mine" in log and "another job" not in log for log in logs) == 1
 
 
 @pytest.mark.timeout(900)
@@ -313,7 +313,7 @@ def test_a_python_that_is_not_there_is_refused_with_those_that_are(tmp_path: Pat
     with gang(tmp_path / "g", python=wanted) as there:
         own = ".".join(map(str, sys.version_info[:3]))
         said = trouble(there)
-        assert said.startswith("environment mine wants Python 3.99, and this node has ")
+        assert said.startswith("environment mine requires Python 3.99, and this node has ")
         assert own in said
 
 
@@ -323,7 +323,7 @@ def test_packages_of_condas_are_refused_where_there_is_none(
 ):
     monkeypatch.setenv("PATH", "/usr/bin:/bin")
     with gang(tmp_path / "g", python=mine(wheels, "tiny", conda=("ffmpeg=6",))) as there:
-        assert "packages of conda's (ffmpeg=6), and this node has no micromamba, mamba or conda" in trouble(there)
+        assert "conda packages (ffmpeg=6), and this node has no micromamba, mamba or conda" in trouble(there)
 
 
 @pytest.mark.feature("E1")
@@ -515,7 +515,7 @@ def test_a_job_whose_environment_cannot_be_made_says_why_and_keeps_the_log(wheel
     done = own_house.run("run", path)
     assert done.returncode == 1
     said = " ".join((done.stdout + done.stderr).split())
-    assert "pip found no version of tiny==7; there is 1.0, 2.0 (requirements.txt, line 4)" in said
+    assert "pip found no version of tiny==7; available: 1.0, 2.0 (requirements.txt, line 4)" in said
     job = only_job(own_house)
     assert (job.reason, len(job.failures)) == ("staging_failed", 1)
     assert "No matching distribution found for tiny==7" in own_house.run("logs", job.name).stdout

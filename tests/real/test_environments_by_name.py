@@ -65,14 +65,14 @@ def test_ten_jobs_at_once_have_a_new_environment_made_once_and_the_next_one_find
     assert [one.state if one else None for one in ended.values()] == ["completed"] * 10
     logs = [node_log(house, f"job-{n}") for n in range(10)]
     assert sum("Successfully installed tiny-1.0" in text or "+ tiny==1.0" in text for text in logs) == 1
-    assert sum("making environment mine:1" in text for text in logs) == 1
+    assert sum("building environment mine:1" in text for text in logs) == 1
     assert len({house.logs(f"job-{n}")[0] for n in range(10)}) == 1, "all ran in one folder"
     assert "tiny 1.0" in house.logs("job-0")[0]
     shown = house.run("environment", "show", "mine").stdout
     assert "used by" in shown
     assert len(house.client.environment("mine").jobs) == 10
     run_one(10)
-    assert "making environment" not in node_log(house, "job-10")
+    assert "building environment" not in node_log(house, "job-10")
 
 
 @pytest.mark.feature("E1", "E4")
@@ -89,8 +89,8 @@ def test_the_same_content_under_another_name_and_spelling_is_not_made_again(hous
     built = house.run("environment", "build", "other")
     assert built.returncode == 0, built.stdout + built.stderr
     assert "Python 3" in built.stdout
-    assert "making environment" in node_log(house, job.name)
-    assert "making environment" not in node_log(house, built.stdout.splitlines()[0])
+    assert "building environment" in node_log(house, job.name)
+    assert "building environment" not in node_log(house, built.stdout.splitlines()[0])
 
 
 @pytest.mark.feature("E4")

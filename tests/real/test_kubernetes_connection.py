@@ -177,7 +177,7 @@ def test_kubeconfig_that_cant_be_used_says_so(tmp_path: Path, server: str):
     [
         ("echo 'Your session has expired' >&2; exit 7", UnreachableError, "ended with exit code 7: Your session has"),
         ("echo '{}'", EngineError, "gave no token"),
-        ("exec sleep 60", UnreachableError, "gave no answer in 0.2 s"),
+        ("exec sleep 60", UnreachableError, "didn't answer within 0.2 s"),
     ],
 )
 def test_plugin_that_fails_is_said(tmp_path: Path, script: str, error: type[Exception], says: str):

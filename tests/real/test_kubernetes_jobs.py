@@ -112,7 +112,7 @@ def test_job_on_a_machine_that_is_drained_goes_on_from_its_checkpoint_elsewhere(
     until(lambda: house.logs(job.name)[0].count("from step") == 2, MANY_S, "the ranks run again")
     assert machine not in [one["spec"]["nodeName"] for one in pods(lab, f"{job.name}.2").values()]
     ended = complete_preempted_job(house, job.name, go, MANY_S)
-    assert "was deleted while its machine leaves: it is cordoned" in ended.failures[0].verdict.sentence
+    assert "was deleted while its machine was leaving: it is cordoned" in ended.failures[0].verdict.sentence
     lab.call("PATCH", f"/api/v1/nodes/{machine}", {"spec": {"unschedulable": False}}, kind=MERGE)
 
 

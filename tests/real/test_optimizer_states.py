@@ -224,7 +224,7 @@ def test_states_without_their_options_are_refused(tmp_path: Path):
     training.step(1)
     save_as_earlier_versions(training, 1, tmp_path, slice(1))
     saves = checkpoints(InGroups(), tmp_path)
-    with pytest.raises(RefusedError, match=r"has a state of 1.weight, and no options of its optimizer"):
+    with pytest.raises(RefusedError, match=r"has a state of 1.weight, but no options of its optimizer"):
         saves.resume()
     saves.close()
 

@@ -43,7 +43,7 @@ def test_save_that_is_cut_off_costs_no_more_than_itself(tmp_path: Path, how: str
         assert [again[step] for step in "789"] == [losses[step] for step in "789"]
         story = " ".join(entry.sentence for entry in house.client.story(job.name))
         assert re.search(
-            r"checkpoints: last.pt \(2\S* MiB\) is the beginning of a save that was cut off; it was put back as of "
+            r"checkpoints: last.pt \(2\S* MiB\) is the start of an interrupted save; it was restored as of "
             r"2\d\d\d-\d\d-\d\d \d\d:\d\d:\d\d UTC \(4.0\d\d MiB\)",
             story,
         )

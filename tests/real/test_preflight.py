@@ -96,7 +96,7 @@ def test_node_that_answers_no_call_is_isolated_and_an_earlier_result_is_kept(tmp
 def test_node_whose_disk_takes_nothing_is_unusable(tmp_path: Path):
     preflight = Nodes(tmp_path, 2).preflight(1)
     (tmp_path / "1" / "preflight.part").mkdir()
-    with pytest.raises(DrumbeatError, match="the disk takes no file: Is a directory"):
+    with pytest.raises(DrumbeatError, match="the disk accepts no file: Is a directory"):
         preflight.around(lambda: None)
 
 

@@ -251,7 +251,7 @@ def test_a_node_without_ray_and_a_port_that_is_taken_are_refused_before_anything
         port = taken.getsockname()[1]
         job = submit(house, ray, STAYS, 1, distribution={"type": "ray", "port": port})
         found = ended(house, job)
-        assert f"port {port} can't be had on node 0" in found.sentence
+        assert f"port {port} isn't available on node 0" in found.sentence
     assert not house.logs(job)
 
 
@@ -292,7 +292,7 @@ def test_the_node_that_is_missing_is_named(tmp_path: Path, head: str):
     done = join(tmp_path, head, "node0=node 0 (h, 10.0.0.1)", "node1=node 1 (i, 10.0.0.2)", within_s=5)
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == (
-        "drumbeat: the Ray cluster isn't whole: node 1 (i, 10.0.0.2) hasn't joined, see its log (waited 5 s)\n"
+        "drumbeat: the Ray cluster isn't complete: node 1 (i, 10.0.0.2) hasn't joined, see its log (waited 5 s)\n"
     )
 
 

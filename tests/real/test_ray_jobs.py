@@ -61,7 +61,7 @@ def test_job_leaves_a_machine_that_is_drained_and_goes_on_from_its_last_step(
         assert machine in lab.alive(), "it is told before the machine is gone"
         until(lambda: house.client.get(job).state == "running", MANY_S, "it runs again")
         seen = house.client.get(job)
-        assert seen.failures[0].verdict.sentence == f"node 1 is taken away: Ray drains machine {machine}"
+        assert seen.failures[0].verdict.sentence == f"node 1 is taken away: Ray is draining machine {machine}"
         assert machine not in [node.host for node in seen.nodes]
         checked = [line.sentence for line in seen.story if line.sentence.startswith("pre-flight of 2 nodes: ")]
         assert len(checked) == 2, "the nodes of each attempt check each other"
@@ -96,7 +96,7 @@ def test_machines_come_for_a_job_and_go_after_it(house: House, tmp_path: Path, p
         go = tmp_path / "go"
         job = submit_saving_job(house, go, tmp_path / "step", 2)
         until(lambda: house.client.get(job).state == "running", MANY_S, "the job runs")
-        assert any("Ray's autoscaler starts machines" in line.sentence for line in house.client.get(job).story)
+        assert any("Ray's autoscaler is starting machines" in line.sentence for line in house.client.get(job).story)
         until(lambda: states(house) == ["running", "running"], MANY_S, "both are in use")
         usual = house.client.compute("rack").scale
         assert usual is not None

@@ -33,10 +33,10 @@ def test_node_is_started_once_outlives_its_parent_and_is_ended_whole(tmp_path: P
     text = enrolment(a_gang(), 0, root="", checkpoints="/kept")
     with guarded(tmp_path):
         request = {"enrolment": text, "gpus": [], "address": "10.1.1.1"}
-        folder = Path(gang_program.answer_of(command, request)["folder"])
+        folder = Path(gang_program.ask_agent_module(command, request)["folder"])
         agent = living_agent(folder)
         assert agent is not None
-        assert gang_program.answer_of(command, request) == {"folder": str(folder)}
+        assert gang_program.ask_agent_module(command, request) == {"folder": str(folder)}
         assert living_agent(folder) == agent, "another actor that finds it takes it over"
         assert b"RAY_ADDRESS" not in Path(f"/proc/{agent}/environ").read_bytes()
         assert '"address":"10.1.1.1"' in (folder / "enrolment.json").read_text().replace(" ", "")
@@ -54,10 +54,12 @@ def test_machine_that_cant_start_a_node_says_why(tmp_path: Path, monkeypatch: py
     own.mkdir(0o755)
     command = [sys.executable, "-I", str(file), "drumbeat.node.host.ray_node", "g.1", "0"]
     request = {"enrolment": enrolment(a_gang(), 0, root="", checkpoints="/kept"), "gpus": [], "address": ""}
-    assert gang_program.answer_of(command, request) == {
-        "error": f"it isn't private: remove it, or `chmod 700` it if it's yours: {own}"
+    assert gang_program.ask_agent_module(command, request) == {
+        "error": f"the folder isn't private: remove it, or `chmod 700` it if it's yours: {own}"
     }
-    assert gang_program.answer_of(["/no/python"], {}) == {"error": "[Errno 2] No such file or directory: '/no/python'"}
+    assert gang_program.ask_agent_module(["/no/python"], {}) == {
+        "error": "[Errno 2] No such file or directory: '/no/python'"
+    }
 
 
 class OneMachine(ModuleType):

@@ -174,7 +174,7 @@ def test_ranks_that_nobody_tells_of_each_other_are_told_of(house: House, horovod
     variables = {"OMPI_MCA_btl": "self"}
     wanted = job(horovod, tmp_path / "code", script, "pytorch", environment_variables=variables, resources={})
     name = house.client.submit(wanted).name
-    told = "the ranks use Horovod, and nothing tells them of each other: each of the 2 trains for itself"
+    told = "the ranks use Horovod without knowing each other: each of the 2 trains by itself"
     until(lambda: any(told in line.sentence for line in house.client.story(name)), 280, "it is told while they run")
     go.touch()
     ended = house.client.wait(name, 60)

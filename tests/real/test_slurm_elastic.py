@@ -105,7 +105,7 @@ def test_a_machine_that_never_comes_is_said_so(house: House, lab: ElasticLab):
     try:
         until(lambda: "unusable" in states(house), "Slurm gives it up", MANY_S)
         bad = house.client.compute("cloud").machines[0]
-        assert bad.why.startswith(f"Slurm switched it on, and it didn't come within {RESUME_TIMEOUT_S} s")
+        assert bad.why.startswith(f"Slurm switched it on, and it didn't start within {RESUME_TIMEOUT_S} s")
         said = "PENDING: el-2 didn't start in time (Slurm's ResumeTimeout)"
         until(lambda: said in house.client.get(job).sentence, "the job says why it waits", MANY_S)
     finally:

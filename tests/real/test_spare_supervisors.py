@@ -192,8 +192,8 @@ def test_interpreters_of_several_jobs_in_a_row_are_apart_from_their_ranks(kept: 
 @pytest.mark.parametrize(
     ("more", "shadow", "why"),
     [
-        ({"OMP_NUM_THREADS": "7"}, "", "OMP_NUM_THREADS has another value than in the round before"),
-        ({}, "code/torch.py", "torch.py stands in for a module that is imported beforehand"),
+        ({"OMP_NUM_THREADS": "7"}, "", "OMP_NUM_THREADS differs from the previous round"),
+        ({}, "code/torch.py", "torch.py replaces a module that is imported in advance"),
         ({}, INSTALLED, "a job has installed tiny.py into its layer"),
     ],
 )

@@ -43,7 +43,7 @@ class Kept:
                 self.line = listener.connect(str(self.folder))
                 break
             except OSError:
-                assert time.monotonic() < deadline, "the supervisor doesn't come up"
+                assert time.monotonic() < deadline, "the supervisor doesn't start"
                 time.sleep(0.005)
         self.line.settimeout(120)
         self.words = self.line.makefile("rb")

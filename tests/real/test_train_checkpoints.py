@@ -191,7 +191,7 @@ def test_a_training_that_begins_anew_keeps_all_later_steps_and_hears_of_them(tmp
 def test_a_number_of_checkpoints_that_is_none_is_refused_in_words(tmp_path: Path):
     done = begin_anew(tmp_path, 5, DRUMBEAT_CHECKPOINT_KEEP="all")
     assert done.returncode == 1
-    assert "DRUMBEAT_CHECKPOINT_KEEP is 'all', which is no number" in done.stderr
+    assert "DRUMBEAT_CHECKPOINT_KEEP is 'all', which isn't a number" in done.stderr
 
 
 NEVER_VOTES = """

@@ -136,15 +136,15 @@ def test_an_interpreter_that_was_killed_leaves_its_rank_to_a_cold_start(kept):
         ({"cold": "the job says so"}, {}, "the job says so"),
         ({"command": "echo a; exec sleep 600"}, {}, "the ranks haven't imported torch"),
         ({"command": "PATH=../wrapper:$PATH python train.py"}, {}, "a program around Python changes PYTHONPATH"),
-        ({"fixed": ["DRUMBEAT_ROUND"]}, {}, "the command uses $DRUMBEAT_ROUND, which is another one in each round"),
+        ({"fixed": ["DRUMBEAT_ROUND"]}, {}, "the command uses $DRUMBEAT_ROUND, which changes with each round"),
         pytest.param(
             {"per_round": []},
             {},
-            "DRUMBEAT_ROUND has another value than in the round before",
+            "DRUMBEAT_ROUND differs from the previous round",
             marks=pytest.mark.thorough,
         ),
         pytest.param(
-            {}, {"command": "python train.py b"}, "the command of the ranks is another one", marks=pytest.mark.thorough
+            {}, {"command": "python train.py b"}, "the command of the ranks has changed", marks=pytest.mark.thorough
         ),
     ],
     ids=["switched off", "without torch", "wrapper", "variable of the shell", "variable of the key", "other command"],

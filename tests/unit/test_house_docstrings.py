@@ -12,7 +12,7 @@ SOURCE = ROOT / "src" / "drumbeat"
 DOCS = [ROOT / "CONTRIBUTING.md", *ROOT.glob("docs/*.md")]
 PATHS = re.compile(r"(?<![\w./{}-])((?:[a-z]\w*/)+[a-z][\w-]*\.(?:py|tsx?))\b")
 MODULES = re.compile(r"`([a-z][a-z_]*)`")
-OTHERS = frozenset({"decide", "init", "mpirun", "plan", "protocol", "rank", "run"})
+OTHERS = frozenset({"decide", "init", "model", "mpirun", "plan", "rank", "run"})
 """Words in backticks of a package's docstring that are no module beside it."""
 
 

@@ -11,7 +11,7 @@ from typing import Any, Self
 import pytest
 
 from drumbeat.client.snapshot import Subject, entries_of
-from drumbeat.node.environments.garbage_collection import size_of
+from drumbeat.node.environments.garbage_collection import folder_size
 from drumbeat.node.inputs.cache_usage import LocalCaches
 from drumbeat.node.metrics.artifacts import NodeArtifacts
 from drumbeat.server.home_folder.artifacts import FolderArtifacts
@@ -77,7 +77,7 @@ def test_size_of_a_folder_leaves_out_a_file_that_has_just_gone(tmp_path: Path, r
     put(tmp_path / "env/lib/kept.so")
     put(tmp_path / "env/lib/pip.tmp")
     removes_listed("pip.tmp")
-    assert len(BLOCKS) <= size_of(str(tmp_path / "env")) < 2 * len(BLOCKS)
+    assert len(BLOCKS) <= folder_size(str(tmp_path / "env")) < 2 * len(BLOCKS)
 
 
 def test_usage_of_caches_leaves_out_a_wheel_that_has_just_gone(

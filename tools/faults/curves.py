@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from drumbeat.rehearsal.fault_costs import Strike, cost_of
+from drumbeat.rehearsal.fault_costs import Strike, compute_cost
 from drumbeat.rehearsal.file_comparison import compare_files
 from drumbeat.rehearsal.job_record import CHECKPOINTS, JobRecord, collect
 from drumbeat.rehearsal.metric_comparison import compare_series, find_lost_points, last_values, main_series
@@ -112,7 +112,7 @@ def _compare(engine: str, ground: Ground, file: Path, hit: Hit, unbroken: _Unbro
     differences = unbroken.differences(struck)
     step = resumed = None
     if restarted_at := struck.restarted_at((1, 1)):
-        cost = cost_of(struck.logged[unbroken.key], Strike(restarted_at, restarted_at, ""), restarted_at, 0.0)
+        cost = compute_cost(struck.logged[unbroken.key], Strike(restarted_at, restarted_at, ""), restarted_at, 0.0)
         step, resumed = cost.step, cost.resumed
     return Curve(
         hit.name, engine, not differences, "; ".join(differences[:3]), step, resumed, struck.restarts,

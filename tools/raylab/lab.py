@@ -104,7 +104,7 @@ class RayLab:
         """Starts nodes again that Ray has given up."""
         for name in [name for name, process in self._started.items() if process.poll() is not None]:
             said = (self.folder / f"{name}.log").read_text(errors="replace").strip().splitlines() or ["nothing"]
-            assert self._starts[name] < TRIES, f"{name} doesn't come up; the last it said: {said[-1]}"
+            assert self._starts[name] < TRIES, f"{name} doesn't come up; its last output: {said[-1]}"
             self.start(name)
         return True
 

@@ -1,5 +1,5 @@
-"""What `drumbeat bench` measures: its cases as jobs, their measurements, and the report of them.
+"""What `drumbeat bench` measures: its cases as jobs, their measurements, and the report.
 
-Pure but for `results` (a file), `machine_load` (/proc) and `scaling_chart` (a plotting library). The command
-submits the jobs.
+All modules are pure except `results` (a file), `machine_load` (/proc) and `scaling_chart` (a plotting library). The
+command line submits the jobs.
 """

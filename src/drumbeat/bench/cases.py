@@ -37,13 +37,13 @@ class Benchmark:
     """`synthetic`, or the path of a folder of class folders."""
     compute: str = "local"
     networks: tuple[str, ...] = ()
-    """Bandwidths of netlabs that are made for it, or `unshaped`; none = on `compute`."""
+    """Bandwidths of the netlabs that the benchmark creates, or `unshaped`; empty = run on `compute`."""
     batch_size: int = 64
     image_size: int = 224
     steps: int = 10
     repeats: int = 3
     threads: int = 1
-    """Of each rank's computation on the CPU."""
+    """Threads of each rank's computation on the CPU."""
     workers: int = 1
     """Processes of each rank that read images."""
     precision: str = "fp32"
@@ -60,13 +60,13 @@ class Case:
     ranks: int
 
     def __str__(self) -> str:
-        """Returns the words for it in a log."""
+        """Returns the case as a log line names it."""
         ranks = "1 rank" if self.ranks == 1 else f"{self.ranks} ranks"
         return f"{ranks} at {self.network}" if self.network else ranks
 
 
 def check(benchmark: Benchmark) -> None:
-    """Raises SpecError for everything that is wrong with it."""
+    """Raises SpecError with every problem of the benchmark."""
     problems = [*_wrong_choices(benchmark), *_wrong_numbers(benchmark)]
     if problems:
         raise SpecError("the benchmark is invalid", fields=tuple(problems))
@@ -86,7 +86,9 @@ def _wrong_choices(benchmark: Benchmark) -> list[Problem]:
         benchmark.precision != "fp32" or benchmark.channels_last or benchmark.compile
     ):
         fix = "Leave --precision, --channels-last and --compile out, or choose --framework pytorch."
-        problems.append(Problem(f"{benchmark.framework} is measured as it is by default", "--framework", fix))
+        problems.append(
+            Problem(f"{benchmark.framework} can only be measured with its default settings", "--framework", fix)
+        )
     return problems
 
 
@@ -94,11 +96,11 @@ def _wrong_numbers(benchmark: Benchmark) -> list[Problem]:
     problems: list[Problem] = []
     if not benchmark.ranks or list(benchmark.ranks) != sorted(set(benchmark.ranks)) or benchmark.ranks[0] < 1:
         fix = "Give numbers from 1 up, each larger than the one before: --ranks 1,2,4."
-        problems.append(Problem(f"{','.join(map(str, benchmark.ranks))} are no numbers of ranks", "--ranks", fix))
+        problems.append(Problem(f"{','.join(map(str, benchmark.ranks))} aren't valid numbers of ranks", "--ranks", fix))
     each = benchmark.ranks_per_node
     uneven = [ranks for ranks in benchmark.ranks if each > 0 and ranks > each and ranks % each]
     if each < 1 or uneven:
-        what = f"{uneven[0]} ranks don't fill nodes of {each}" if uneven else f"{each} is no number of ranks"
+        what = f"{uneven[0]} ranks don't fill nodes of {each}" if uneven else f"{each} isn't a valid number of ranks"
         problems.append(Problem(what, "--ranks-per-node", "Choose a number that divides all of --ranks."))
     for name in ("batch_size", "image_size", "steps", "repeats", "threads"):
         value = getattr(benchmark, name)
@@ -108,11 +110,11 @@ def _wrong_numbers(benchmark: Benchmark) -> list[Problem]:
 
 
 def _unknown(option: str, value: str, choices: tuple[str, ...]) -> Problem:
-    return Problem(f"{value!r} isn't known", option, f"Choose one of {', '.join(choices)}.")
+    return Problem(f"{value!r} is unknown", option, f"Choose one of {', '.join(choices)}.")
 
 
 def cases(benchmark: Benchmark) -> list[Case]:
-    """Returns every case: each repeat takes all of them, so that a change in the machine's load meets all."""
+    """Returns every case. Each repeat runs all of them, so that a change in the machine's load affects all alike."""
     networks = benchmark.networks or ("",)
     return [
         Case(repeat, network, ranks)
@@ -123,7 +125,7 @@ def cases(benchmark: Benchmark) -> list[Case]:
 
 
 def nodes(benchmark: Benchmark, ranks: int) -> int:
-    """Returns the number of nodes for so many ranks."""
+    """Returns the number of nodes that `ranks` ranks need."""
     return max(1, ranks // benchmark.ranks_per_node)
 
 
@@ -135,15 +137,15 @@ def lab_name(network: str) -> str:
 def lab(benchmark: Benchmark, network: str) -> dict[str, object]:
     """Returns the compute with this bandwidth."""
     count = nodes(benchmark, max(benchmark.ranks))
-    made: dict[str, object] = {"name": lab_name(network), "type": "netlab", "nodes": count}
-    return made if network == UNSHAPED else {**made, "bandwidth": network}
+    spec: dict[str, object] = {"name": lab_name(network), "type": "netlab", "nodes": count}
+    return spec if network == UNSHAPED else {**spec, "bandwidth": network}
 
 
 def job(benchmark: Benchmark, case: Case, code: Path) -> dict[str, object]:
     """Returns the job that measures a case. code: the folder of the recipe."""
     count = nodes(benchmark, case.ranks)
     is_torch_group = benchmark.backend == "ddp"
-    made: dict[str, object] = {
+    spec: dict[str, object] = {
         "experiment_name": "bench",
         "display_name": f"bench {benchmark.model}, {benchmark.framework} by {benchmark.backend}: {case}",
         "code": str(code),
@@ -159,10 +161,10 @@ def job(benchmark: Benchmark, case: Case, code: Path) -> dict[str, object]:
         "drumbeat": {"max_retries": 0},
     }
     if benchmark.data != SYNTHETIC:
-        made["inputs"] = {"images": {"type": "uri_folder", "path": benchmark.data}}
+        spec["inputs"] = {"images": {"type": "uri_folder", "path": benchmark.data}}
     if environment := ENVIRONMENTS.get((benchmark.framework, benchmark.backend)):
-        made["environment"] = environment[0]
-    return made
+        spec["environment"] = environment[0]
+    return spec
 
 
 def _command(benchmark: Benchmark, case: Case) -> list[str]:

@@ -1,4 +1,4 @@
-"""How busy this machine is, and what it is."""
+"""The load and the description of this machine."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SAMPLE_S = 0.5
 
 
 def busy_share(seconds: float = SAMPLE_S) -> float:
-    """Returns the share of the processors that is used, over some time; 0 where Linux doesn't say it."""
+    """Returns the share of the processors in use over `seconds`; 0 where the system doesn't report it."""
     before = _ticks()
     time.sleep(seconds)
     after = _ticks()
@@ -32,7 +32,7 @@ def _ticks() -> tuple[int, int] | None:
 
 
 def describe_machine() -> str:
-    """Returns processor, cores, memory and versions; nothing that names the machine."""
+    """Returns processor, cores, memory and versions, but no name of the machine."""
     gib = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     system = f"Linux {platform.release().split('-')[0]}, Python {platform.python_version()}"
     return f"{_processor()}, {cores()} cores, {gib:.0f} GiB; {system}"

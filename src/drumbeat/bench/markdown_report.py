@@ -9,7 +9,7 @@ from drumbeat.bench.results import Results
 from drumbeat.bench.summary import ScalingRow, Spread
 
 _EXPLAINED = """\
-*Efficiency* is images per second against as many times those of one rank, on the same network in the same repeat.
+*Efficiency* is images per second divided by those of one rank times the number of ranks (same network and repeat).
 *Data* is the wait for images, *compute* a step without other ranks while all of them compute, *sync* what averaging
 the gradients adds to it: the part that isn't hidden behind the computation. Each job measures three blocks of {steps}
 steps; the table has the median of the jobs ({repeats} of each case), and in brackets the lowest and the highest.
@@ -17,7 +17,7 @@ steps; the table has the median of the jobs ({repeats} of each case), and in bra
 
 
 def render_page(results: Results, rows: Sequence[ScalingRow], warnings: Sequence[str], *, picture: str = "") -> str:
-    """Returns the page. picture: the name of the file beside it, "" = there is none."""
+    """Returns the page. picture: the name of the chart's file beside it, "" = no chart."""
     benchmark = results.benchmark
     parts = [
         f"# Scaling of {benchmark.model}\n",
@@ -32,7 +32,7 @@ def render_page(results: Results, rows: Sequence[ScalingRow], warnings: Sequence
 
 
 def describe(results: Results) -> str:
-    """Returns the sentence that says what was measured."""
+    """Returns a sentence that describes what was measured."""
     benchmark, measured = results.benchmark, results.measurements
     count = f", {measured[0].parameters:,} parameters" if measured else ""
     images = "synthetic images" if benchmark.data == SYNTHETIC else "JPEG files"
@@ -50,7 +50,7 @@ def describe(results: Results) -> str:
 
 
 def command_line(results: Results) -> str:
-    """Returns the command that measures the same."""
+    """Returns the command that repeats the measurement."""
     benchmark = results.benchmark
     words = ["drumbeat bench", "--model", benchmark.model, "--framework", benchmark.framework]
     words += ["--ranks", ",".join(map(str, benchmark.ranks))]

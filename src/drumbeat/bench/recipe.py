@@ -1,4 +1,4 @@
-"""The folder with the scripts that `drumbeat bench` runs: those of the recipe `imagenet`, which the package carries."""
+"""The folder of the scripts that `drumbeat bench` runs: the recipe `imagenet`, which the package contains."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _IN_CLONE = Path(__file__).parents[3] / "recipes" / "imagenet"
 
 
 def recipe_folder() -> Path:
-    """Returns it. Raises RefusedError if this installation has none."""
+    """Returns the folder. Raises RefusedError if this installation has none."""
     for folder in (_PACKAGED, _IN_CLONE):
         if (folder / "measure.py").is_file():
             return folder

@@ -1,4 +1,4 @@
-"""The file of a benchmark's measurements: written after each case, and read by a run that goes on."""
+"""The file of a benchmark's measurements: written after each case, and read by a run that resumes."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ class Block:
     images_per_s: float
     step_ms: float
     data_ms: float
-    """The wait for images."""
+    """Waiting for images."""
     compute_ms: float
-    """The step without other ranks."""
+    """The step without the other ranks."""
     sync_ms: float
-    """What averaging the gradients adds to the step."""
+    """The time that averaging the gradients adds to the step."""
 
 
 @dataclass(frozen=True)
 class Measurement:
-    """What one job has measured."""
+    """The measurements of one job."""
 
     case: Case
     job: str
@@ -37,7 +37,7 @@ class Measurement:
     parameters: int
     device: str
     busy: float
-    """The share of this machine's processors that others used just before."""
+    """The share of this machine's processors that other programs used just before the job."""
 
 
 @dataclass
@@ -46,11 +46,11 @@ class Results:
 
     benchmark: Benchmark
     machine: str
-    """Processor, cores, memory and versions; nothing that names the machine."""
+    """Processor, cores, memory and versions, but no name of the machine."""
     measurements: list[Measurement] = field(default_factory=list[Measurement])
 
     def done(self) -> set[Case]:
-        """Returns the cases that are measured."""
+        """Returns the cases that have been measured."""
         return {measurement.case for measurement in self.measurements}
 
     def as_json(self) -> dict[str, Any]:
@@ -63,7 +63,7 @@ class Results:
         }
 
     def save(self, file: Path) -> None:
-        """Writes the file, whole or not at all."""
+        """Writes the file atomically."""
         file.parent.mkdir(parents=True, exist_ok=True)
         part = file.with_name(f".{file.name}.part")
         part.write_text(json.dumps(self.as_json(), indent=1), encoding="utf-8")
@@ -71,25 +71,25 @@ class Results:
 
 
 def load(file: Path) -> Results | None:
-    """Returns the results in a file, None if it doesn't exist. Raises SpecError if it is no such file."""
+    """Returns the results in a file, None if it doesn't exist. Raises SpecError if the file holds something else."""
     if not file.exists():
         return None
     try:
         return _results(json.loads(file.read_text(encoding="utf-8")))
     except (OSError, ValueError, KeyError, TypeError) as error:
-        what = f"{file} holds no results of a benchmark ({type(error).__name__}: {error})"
+        what = f"{file} doesn't contain results of a benchmark ({type(error).__name__}: {error})"
         raise SpecError(what, where="--to", fix="Name another folder, or remove the file.") from None
 
 
 def load_or_begin(file: Path, benchmark: Benchmark, machine: str) -> Results:
-    """Returns the results to go on with. Raises ConflictError if they are of another benchmark."""
+    """Returns the results to resume. Raises ConflictError if they belong to another benchmark."""
     results = load(file)
     if results is None:
         return Results(benchmark, machine)
     mine, theirs = asdict(benchmark), asdict(results.benchmark)
     differs = [f"{name} {theirs[name]} (now {value})" for name, value in mine.items() if value != theirs[name]]
     if differs:
-        what = f"{file} has the results of another benchmark: {', '.join(differs)}"
+        what = f"{file} contains results of another benchmark: {', '.join(differs)}"
         raise ConflictError(what, where="--to", fix="Name another folder, or repeat the options of that benchmark.")
     return results
 
@@ -104,10 +104,10 @@ def _results(read: dict[str, Any]) -> Results:
 
 
 def _measurement(read: dict[str, Any]) -> Measurement:
-    return measurement_of(Case(**read["case"]), read["job"], read, read["busy"])
+    return read_measurement(Case(**read["case"]), read["job"], read, read["busy"])
 
 
-def measurement_of(case: Case, job: str, measured: dict[str, Any], busy: float) -> Measurement:
+def read_measurement(case: Case, job: str, measured: dict[str, Any], busy: float) -> Measurement:
     """Returns what a job wrote (`recipes/imagenet/measure.py`) as a measurement."""
     blocks = tuple(Block(**block) for block in measured["blocks"])
     return Measurement(case, job, blocks, int(measured["parameters"]), str(measured["device"]), busy)

@@ -1,6 +1,6 @@
-"""The scaling chart: images per second by ranks beside the ideal line, the efficiency, and what a step is made of.
+"""The scaling chart: images per second by ranks beside the ideal line, the efficiency, and the parts of a step.
 
-matplotlib comes with `pip install 'drumbeat[bench]'`; without it there is no picture.
+matplotlib comes with `pip install 'drumbeat[bench]'`; without it no chart is drawn.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ PARTS = (("data", "#9a9a9a"), ("compute", "#3b6fb6"), ("sync", "#d1662f"))
 
 
 def draw(rows: Sequence[ScalingRow], title: str, file: Path) -> bool:
-    """Writes the chart as the suffix says, PNG or SVG; False where matplotlib isn't installed."""
+    """Writes the chart as PNG or SVG, by the file's suffix; returns False where matplotlib isn't installed."""
     try:
         matplotlib: Any = importlib.import_module("matplotlib")
         matplotlib.use("Agg")
         figures: Any = importlib.import_module("matplotlib.figure")
     except ImportError:
         return False
-    # The same figures give the same file.
+    # Makes the file reproducible: equal figures give equal bytes.
     matplotlib.rcParams["svg.hashsalt"] = "drumbeat"
     figure: Any = figures.Figure(figsize=(15, 4.5), layout="constrained")
     speed, efficiency, step = figure.subplots(1, 3)

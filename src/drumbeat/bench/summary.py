@@ -11,12 +11,12 @@ from drumbeat.bench.results import Block, Measurement, Results
 MAX_BUSY = 0.1
 """The share of the processors that others may use before a warning."""
 MAX_SPREAD = 0.1
-"""The part of the median by which the middle half of the values may spread before a warning."""
+"""The share of the median by which the middle half of the values may spread before a warning."""
 
 
 @dataclass(frozen=True)
 class Spread:
-    """The median of some values, and their ends."""
+    """The median, the lowest and the highest of some values."""
 
     median: float
     lowest: float
@@ -24,7 +24,7 @@ class Spread:
 
     @property
     def width(self) -> float:
-        """The distance of the ends, as a part of the median."""
+        """The range of the values as a share of the median."""
         return (self.highest - self.lowest) / self.median if self.median else 0.0
 
 
@@ -37,7 +37,9 @@ class ScalingRow:
     repeats: int
     images_per_s: Spread
     efficiency: Spread | None
-    """Images per second against as many times those of one rank in the same repeat; None without a run of one rank."""
+    """Images per second divided by those of one rank, times the number of ranks, in the same repeat; None if one rank
+    wasn't run.
+    """
     step_ms: float
     data_ms: float
     compute_ms: float
@@ -94,24 +96,24 @@ def ranks_in_words(ranks: int) -> str:
 
 
 def warnings(results: Results, rows: Sequence[ScalingRow], cores: int, *, is_here: bool) -> list[str]:
-    """Returns a sentence for each thing that makes the figures doubtful. is_here: the ranks ran on this machine."""
-    sentences: list[str] = []
+    """Returns a sentence for each reason to doubt the figures. is_here: the ranks ran on this machine."""
+    messages: list[str] = []
     busy = statistics.median(one.busy for one in results.measurements) if results.measurements else 0.0
     if is_here and busy > MAX_BUSY:
         share = f"other programs used {busy:.0%} of its processors before the runs"
-        sentences.append(f"the machine was busy: {share}. More ranks take more from them, so efficiency looks too high")
+        messages.append(f"the machine was busy: {share}. More ranks take a larger share, so efficiency looks too high")
     needed = results.benchmark.ranks[-1] * results.benchmark.threads
     if is_here and needed > cores and any(one.device == "cpu" for one in results.measurements):
         ranks = f"{results.benchmark.ranks[-1]} ranks of {results.benchmark.threads} thread"
-        sentences.append(f"{ranks} share {cores} cores: their efficiency is the machine's limit, not the network's")
+        messages.append(f"{ranks} share {cores} cores: their efficiency is the machine's limit, not the network's")
     wide = [row for row in rows if row.images_per_s.width > MAX_SPREAD]
     if rows and min(row.repeats for row in rows) == 1:
-        sentences.append("some cases have been measured once only, so their spread isn't known: see --repeats")
+        messages.append("some cases were measured only once, so their spread is unknown: see --repeats")
     if wide:
         worst = max(wide, key=lambda row: row.images_per_s.width)
         where = f" at {worst.network}" if worst.network else ""
         share = f"{worst.images_per_s.width:.0%}"
-        sentences.append(
+        messages.append(
             f"the repeats spread widely, by up to {share} of the median ({ranks_in_words(worst.ranks)}{where})"
         )
-    return sentences
+    return messages

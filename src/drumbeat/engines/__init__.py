@@ -1,6 +1,6 @@
-"""Engines: each starts N agents, says what became of them, stops them and tells about machines.
+"""Engines: each starts N agents, reports their state, stops them and describes the machines.
 
-An engine is a package; `local` is a file. `remote_engine` has what the engines share that reach machines by a command,
-`remote_host` one such machine; `poller` says how often a cluster is asked, `own_address` at which address its machines
-call the server.
+An engine is a package; `local` is a file. `remote_engine` has what engines share that reach each machine by a command,
+`remote_host` is one such machine; `poller` polls a cluster, `own_address` finds the address at which a cluster's
+machines call the server.
 """

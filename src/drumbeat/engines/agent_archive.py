@@ -1,4 +1,4 @@
-"""The agent as one file: a zip application of the rooms that need nothing but Python, named by its own hash."""
+"""The agent as one file: a zip application of the packages that need only the standard library, named by its hash."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 import drumbeat
 
 ROOMS = ("model", "launchers", "node", "rank", "train")
-"""The agent's own, and what it hands to the ranks."""
+"""The packages of the agent itself, and those that it gives to the ranks."""
 _START = """\
 import runpy
 import sys
@@ -22,12 +22,12 @@ if sys.version_info < (3, 11):
 runpy.run_module(sys.argv.pop(1), run_name="__main__", alter_sys=True)
 """
 _LONG_AGO = (1980, 1, 1, 0, 0, 0)
-"""The same sources make the same bytes."""
+"""A fixed time of all entries, so that equal sources make equal bytes."""
 
 
 @dataclass(frozen=True)
 class AgentArchive:
-    """`python -I FILE MODULE …` runs one of its modules."""
+    """The archive's content. `python -I FILE MODULE …` runs one of its modules."""
 
     content: bytes
     sha256: str
@@ -40,7 +40,7 @@ class AgentArchive:
 
 @cache
 def agent_archive() -> AgentArchive:
-    """The agent of this very drumbeat."""
+    """The agent of the drumbeat that is running."""
     package = Path(drumbeat.__file__).parent
     sources = [package / "__init__.py", package / "_version.py"]
     sources += [file for room in ROOMS for file in sorted((package / room).rglob("*.py"))]

@@ -10,9 +10,8 @@ from drumbeat.ports.engines import Gang
 def enrolment(  # noqa: PLR0913 (keywords, most with a default)
     gang: Gang, node: int, *, root: str, checkpoints: str, address: str = "", keeps_spares: bool = False
 ) -> str:
-    """Its text. root: the attempt's folder on the node. address: "" = the node finds out how the others reach it.
-
-    keeps_spares: whether warm workers may outlive the job there.
+    """The file's content. root: the attempt's folder on the node. address: "" = the node detects the address at which
+    the other nodes reach it. keeps_spares: whether warm workers may outlive the job there.
     """
     return wire.dumps(
         Enrolment(

@@ -1,4 +1,4 @@
-"""The word of a cluster for a whole gang."""
+"""The engine's status of a whole gang."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 
 def gang_word(words: Iterable[str]) -> str:
-    """Returns what the nodes of a gang have in common, or how many say what: `2 Running, 1 Pending`."""
+    """Returns the status that all nodes share, or the count of each: `2 Running, 1 Pending`."""
     counts = Counter(words)
     if len(counts) == 1:
         return next(iter(counts))

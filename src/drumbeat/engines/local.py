@@ -1,4 +1,4 @@
-"""The engine that is always there: nodes are folders and processes of this machine, apart from the server's life."""
+"""The engine that every server has: nodes are folders and processes of this machine, and outlive the server."""
 
 from __future__ import annotations
 
@@ -20,34 +20,34 @@ from drumbeat.ports.engines import Gang, Sighting
 
 @dataclass
 class LocalEngine:
-    """Nodes on this machine under `folder`; checkpoints outlive attempts and lie under `kept`."""
+    """Nodes on this machine under `folder`; checkpoints outlive attempts, under `kept`."""
 
     folder: Path
     kept: Path
     name: str = "local"
     has_queue: bool = False
     leave_s: float = 2.0
-    """How long agents that were told to leave are waited for."""
+    """How long the engine waits for agents that are leaving."""
     inherited: Callable[[], Mapping[str, str]] = os.environ.copy
-    """What agents, and so ranks, have of this process's environment."""
+    """The part of this process's environment that agents, and so ranks, inherit."""
     _gangs: Gangs = field(init=False)
     _ended: set[str] = field(default_factory=set[str])
-    """Gangs that were stopped: a look at one that was under way says nothing of its nodes."""
+    """Gangs that were stopped: an observation of one that had already begun says nothing about its nodes."""
 
     def __post_init__(self) -> None:
         self._gangs = Gangs(self.folder, leave_s=self.leave_s, inherited=self.inherited)
 
     def machines(self) -> list[Machine]:
-        """One machine, the one we are on: the cores that it may use, its GPUs."""
+        """The machine of the server: the cores that it may use, and its GPUs."""
         return [Machine("this machine", len(os.sched_getaffinity(0)), gpus(os.environ), memory_mib())]
 
     def server_addresses(self) -> list[str]:
-        """Loopback will do."""
+        """The loopback address."""
         return []
 
     def start(self, gang: Gang) -> str:
-        """Starts an agent for every node that has none; all or none."""
-        self._ended.discard(gang.name)  # What is started again is looked after like any other gang.
+        """Starts an agent for every node without one; all or none."""
+        self._ended.discard(gang.name)  # A gang that is started again is observed like any other.
         try:
             with _reachable():
                 self._gangs.start(gang.name, {slot.node: self._enrolment(gang, slot.node) for slot in gang.slots})
@@ -56,38 +56,38 @@ class LocalEngine:
         return "started"
 
     def rendered(self, gang: Gang) -> str:
-        """Nothing is handed over."""
+        """Empty: nothing is submitted to a cluster."""
         del gang
         return ""
 
     def observe(self, gang: Gang) -> Sighting:
-        """Starts agents again that are gone; a node whose agent won't stay is gone."""
+        """Restarts agents that have ended; a node whose agent keeps ending is gone."""
         nodes = [slot.node for slot in gang.slots]
         try:
             gone = self._gangs.look(gang.name, nodes, lambda node: self._enrolment(gang, node))
-        except OSError as error:  # A full disk: agents that are silent for too long are given up all the same.
-            return Sighting(f"its agents can't be looked after: {error}")
+        except OSError as error:  # A full disk. Silent agents are given up regardless.
+            return Sighting(f"its agents can't be observed: {error}")
         if gang.name in self._ended:
             return Sighting("stopped")
         word = "running" if not gone else f"{len(gone)} of {len(gang.slots)} nodes gone"
         return Sighting(word, gone)
 
     def stop(self, name: str) -> None:
-        """Waits a moment for agents that leave by themselves, kills whatever is left, and removes the folder.
+        """Waits a moment for agents that leave, kills the remaining processes, and removes the folder.
 
-        Raises UnreachableError while something can't be killed.
+        Raises UnreachableError while a process can't be killed.
         """
         self._ended.add(name)
         with _reachable():
             self._gangs.stop(name)
 
     def sweep(self, wanted: Callable[[], set[str]]) -> list[str]:
-        """Ends what is here of other gangs than the wanted ones: an earlier server, or the machine, went down."""
+        """Ends all gangs but the wanted ones: remains of an earlier server or of a reboot."""
         with _reachable():
             return self._gangs.sweep(wanted)
 
     def close(self) -> None:
-        """It made nothing but its gangs."""
+        """Does nothing: the engine has nothing but its gangs."""
 
     def _enrolment(self, gang: Gang, node: int) -> str:
         root = self.folder / gang.name / str(node) / "root"
@@ -99,7 +99,7 @@ class LocalEngine:
 
 @contextlib.contextmanager
 def _reachable() -> Generator[None]:
-    """What the kernel holds on to is asked for again."""
+    """Turns an OSError into UnreachableError: the call is repeated while the kernel holds a process or file."""
     try:
         yield
     except StuckError as error:

@@ -15,15 +15,15 @@ MAX_DOUBLINGS = 10
 
 
 class Poller:
-    """Calls an engine's `look` at intervals, at once when nudged, and less and less often while it fails.
+    """Calls an engine's `look` at intervals, at once when nudged, and ever less often while it fails.
 
-    look: raises DrumbeatError when the cluster doesn't answer. is_busy: whether gangs are there to be looked after.
+    look: raises DrumbeatError when the cluster doesn't answer. is_busy: whether there are gangs to observe.
     """
 
     def __init__(self, cluster: str, look: Callable[[], None], is_busy: Callable[[], bool], *, busy_s: float) -> None:
         self._cluster, self._look, self._is_busy = cluster, look, is_busy
         self.busy_s, self.idle_s, self.max_s = busy_s, IDLE_S, MAX_S
-        """Seconds between looks while the engine is busy, while it isn't, and at most while they fail."""
+        """Seconds between looks while there are gangs, while there are none, and at most while looks fail."""
         self.first_look_s = FIRST_LOOK_S
         """How long `begin` waits for the first look."""
         self.problem: Problem | None = None
@@ -35,13 +35,13 @@ class Poller:
 
     @property
     def trouble(self) -> str:
-        """Why the last look failed, with the advice; empty when it succeeded."""
+        """Why the last look failed, with advice; "" when it succeeded."""
         return str(self.problem or "")
 
     def begin(self) -> None:
         """Starts the thread unless it runs, and waits a moment for its first look.
 
-        Raises RuntimeError when the system has no thread left; the next call tries again.
+        Raises RuntimeError when the system can start no more threads; the next call tries again.
         """
         with self._lock:
             if not self.has_begun:
@@ -51,7 +51,7 @@ class Poller:
         self._has_looked.wait(self.first_look_s)
 
     def nudge(self) -> None:
-        """Has the next look made at once."""
+        """Makes the next look begin at once."""
         self._nudged.set()
 
     @property
@@ -60,7 +60,7 @@ class Poller:
         return self._nudged.is_set()
 
     def wait(self, seconds: float) -> None:
-        """Waits, but not past the close."""
+        """Waits for some time, or until the poller is closed."""
         self._closing.wait(seconds)
 
     def close(self) -> None:
@@ -78,14 +78,14 @@ class Poller:
             self._has_looked.set()
             self._nudged.wait(self._pause_s(failures))
             self._nudged.clear()
-            self.wait(min(GATHER_S, self.busy_s))  # Many starts at once are one question.
+            self.wait(min(GATHER_S, self.busy_s))  # Gathers many starts into one request.
 
     def _attempt(self) -> Problem | None:
         try:
             self._look()
         except DrumbeatError as error:
             return Problem(error.what, fix=error.fix)
-        except Exception as error:  # No other thread would look again.
+        except Exception as error:  # This is the only thread that polls.
             log.exception("%s can't be asked", self._cluster)
             return Problem(f"{self._cluster} can't be asked from here: {error}")
         return None

@@ -1,4 +1,6 @@
-"""A host that is reached by a command, and what is known of it: its last answer, what it still has to end, its end."""
+"""A host that is reached by a command, and its status: its last answer, the gangs that it still has to end, its
+departure.
+"""
 
 from __future__ import annotations
 
@@ -12,26 +14,25 @@ from typing import Any, Protocol
 from drumbeat.model.api.computes import Machine, NodeState
 
 LEAVE_NOTICE_S = 300.0
-"""So long before a machine's end the ranks on it are told to save and stop."""
+"""How long before a machine's end its ranks are told to save and stop."""
 LEFT_AFTER_S = 10.0
-"""After so long a silence a machine that said that it leaves is gone."""
+"""After this time of silence a machine that announced its departure is gone."""
 
 Answer = dict[str, Any]
 
 
 class Reach(Protocol):
-    """The way to one machine."""
+    """Runs the host program on one machine."""
 
     def ask(self, verb: str, request: Mapping[str, object]) -> Answer:
-        """What `drumbeat.node.host` answers there. Raises UnreachableError, and EngineError with its refusal."""
+        """The answer of `drumbeat.node.host` there. Raises UnreachableError, and EngineError with its refusal."""
         ...
 
 
 @dataclass(frozen=True)
 class Host:
-    """A machine as its compute file describes it. cpus, gpus: None = what is found there. folder: may begin with `~`.
-
-    checkpoints: a folder for what outlives attempts. address: as the other nodes reach it; "" = it finds out.
+    """A machine as its compute file describes it. cpus, gpus: None = as detected there. folder: may begin with `~`.
+    checkpoints: a folder for what outlives attempts. address: at which the other nodes reach it; "" = it detects it.
     """
 
     name: str
@@ -42,21 +43,22 @@ class Host:
     gpus: tuple[str, ...] | None = None
     address: str = ""
     leaving: str | None = None
-    """The file or command by which it says that it leaves, "" = the system's own only; None = it isn't asked."""
+    """The file or command that announces its departure, "" = only the system's own; None = it isn't asked."""
 
 
 @dataclass
-class KnownHost:
-    """What is known of a machine. told: its last word on itself. gone: by gang and node, as of `seen_at`.
+class HostStatus:
+    """The status of a machine. answer: its last answer. gone: by gang and node, as of `seen_at`.
 
-    to_end: gangs that were stopped while it didn't answer, or couldn't be ended, for which `stuck` says why.
-    must_sweep: what no job wants is to be ended. swept: which gangs that were, those too that `to_end` has still, since
-    that was last reported. is_followed: has its thread.
-    judged_at, strange: when it was last asked what is wanted of what is there, and what wasn't.
+    to_end: gangs that were stopped while it didn't answer, or couldn't be ended; `stuck` says why. must_sweep: unwanted
+    gangs must be ended. swept: gangs that were swept since the last report, even those still in `to_end`. is_followed:
+    it has its thread.
+
+    judged_at, strange: when the store was last asked which of its gangs are wanted, and which weren't.
     """
 
     host: Host
-    told: Answer = field(default_factory=Answer)
+    answer: Answer = field(default_factory=Answer)
     gone: dict[str, dict[int, str]] = field(default_factory=dict[str, dict[int, str]])
     seen_at: float = 0.0
     trouble: str = "it has not answered yet"
@@ -73,48 +75,50 @@ class KnownHost:
 
     @property
     def _notice(self) -> Answer:
-        notice: Answer | None = self.told.get("leaving")
+        notice: Answer | None = self.answer.get("leaving")
         return notice or {}
 
     @property
     def leaves(self) -> str:
-        """Why it will soon be gone, by its last word; "" = it stays."""
+        """Why it will soon be gone, by its last answer; "" = it stays."""
         return str(self._notice.get("why", ""))
 
     @property
     def leaves_now(self) -> bool:
-        """Whether what runs there must end now to end well."""
+        """Whether its ranks must stop now to end cleanly."""
         in_s = self._notice.get("in_s")
         return bool(self.leaves) and (in_s is None or in_s <= LEAVE_NOTICE_S)
 
     @property
     def has_left(self) -> bool:
-        """Whether it said that it leaves, and has been silent since."""
+        """Whether it announced its departure and has been silent since."""
         return bool(self.leaves and self.trouble) and time.monotonic() - self.seen_at > LEFT_AFTER_S
 
     def swept_since(self) -> set[str]:
-        """What has been swept since this was last asked."""
+        """The gangs that were swept since the last call."""
         with self.sweeping:
-            told, self.swept = self.swept, set[str]()
-        return told
+            swept, self.swept = self.swept, set[str]()
+        return swept
 
 
-def machine_of(known: KnownHost) -> Machine:
+def describe_machine(status: HostStatus) -> Machine:
     """The machine as the host last described it."""
-    host, told = known.host, known.told
-    state = NodeState.PREEMPTED if known.has_left else NodeState.LEAVING if known.leaves else NodeState.IDLE
-    left = f"it has left: {known.leaves}" if known.has_left else f"it leaves: {known.leaves}" if known.leaves else ""
+    host, answer = status.host, status.answer
+    state = NodeState.PREEMPTED if status.has_left else NodeState.LEAVING if status.leaves else NodeState.IDLE
+    left = (
+        f"it has left: {status.leaves}" if status.has_left else f"it leaves: {status.leaves}" if status.leaves else ""
+    )
     return Machine(
         host.name,
-        told.get("cpus", 0) if host.cpus is None else host.cpus,
-        tuple(told.get("gpus", ())) if host.gpus is None else host.gpus,
-        told.get("memory_mib", 0),
-        word="answers" if not known.trouble else "silent",
+        answer.get("cpus", 0) if host.cpus is None else host.cpus,
+        tuple(answer.get("gpus", ())) if host.gpus is None else host.gpus,
+        answer.get("memory_mib", 0),
+        word="answers" if not status.trouble else "silent",
         unusable=left
-        or known.trouble
-        or known.stuck
-        or told.get("unusable", "")
-        or ("it still ends what ran there" if known.to_end or known.must_sweep else ""),
-        is_awaited=not known.has_looked.is_set(),
+        or status.trouble
+        or status.stuck
+        or answer.get("unusable", "")
+        or ("it is still ending earlier gangs" if status.to_end or status.must_sweep else ""),
+        is_awaited=not status.has_looked.is_set(),
         state=state,
     )

@@ -7,15 +7,15 @@ from collections.abc import Callable
 from drumbeat.model.errors import StorageError
 
 Wanted = Callable[[], set[str]]
-"""The gangs that jobs want: each from before its start until it has ended. Raises StorageError."""
+"""Returns the gangs that jobs want: each from before its start until it has ended. Raises StorageError."""
 
 
-def unwanted(known: set[str], wanted: Wanted | None) -> set[str]:
-    """Those of the known gangs that no job wants any more; none while nobody can tell. wanted: None = not told yet.
+def unwanted(gangs: set[str], wanted: Wanted | None) -> set[str]:
+    """Those of `gangs` that no job wants; empty without an answer of the store. wanted: None = not set yet.
 
-    What is known must have been listed before this: what is started meanwhile is nobody's leftover.
+    `gangs` must be a list from before this call: what is started meanwhile isn't a leftover.
     """
     try:
-        return known - wanted() if known and wanted else set()
+        return gangs - wanted() if gangs and wanted else set()
     except StorageError:
         return set()

@@ -1,7 +1,7 @@
 """A rank in a container: the same process, with the image's files around it.
 
-One container per rank, all of them in the node's own network, PID and IPC namespaces: ranks find each other, their
-shared memory and their port as they do without; only the files are the image's. What is mounted lies where it lay.
+Each rank has its own container. All of them share the node's network, PID and IPC namespaces, so ranks find each other,
+their shared memory and their ports as usual; only the files are the image's. Mounts keep their paths.
 """
 
 from __future__ import annotations
@@ -16,25 +16,27 @@ from drumbeat.model.process import ProcessSpec
 from drumbeat.model.roster import Member
 
 CONTAINER_ENGINES = ("podman", "docker")
-"""The programs that run containers; the first one that works is taken."""
+"""The programs that run containers, in order of preference."""
 
 LABEL = "drumbeat.root"
-"""Names the attempt's folder that a container belongs to."""
+"""The label with the folder of a container's attempt."""
 
 RANK_LABEL = "drumbeat.rank"
-"""The number of the rank that runs in a container; those of services and of the preparation have no such label."""
+"""The label with the number of the rank in a container; containers of services and of the preparation don't have it."""
 
 GIVEN = "--env=@mpi"
 """Placeholder in the command line of a rank that joins mpirun: mpirun's variables are known only when it starts."""
 
 MAX_PROCESSES = 32768
-"""A container is given its starter's limit of processes, but no more: the kernel refuses some that are higher."""
+"""The maximum of a container's process limit, which is otherwise its starter's: the kernel
+refuses some higher values.
+"""
 
 
 _VISIBLE = "CUDA_VISIBLE_DEVICES"
 _MORE_GPUS = re.compile(r"--privileged(?:=true)?$|--gpus\b|.*(?:nvidia\.com/gpu|/dev/nvidia)")
 _OF_MPI = ("OMPI_", "OPAL_", "ORTE_", "PMIX_", "PMI_", "PRTE_", "UCX_", "FI_", "HCOLL_")
-"""How the variables begin by which mpirun speaks to its ranks; the rest is the node's own."""
+"""Prefixes of the variables by which mpirun talks to its ranks; other variables are the node's own."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +44,7 @@ class ContainerEngine:
     """A program that runs containers on a node."""
 
     program: str
-    """Its path."""
+    """The program's path."""
     kind: str
     """`podman` or `docker`."""
     user: str
@@ -58,7 +60,7 @@ class ContainerEngine:
 def contained(
     spec: ProcessSpec, plan: Plan, member: Member, engine: ContainerEngine, shown: Sequence[str] = ()
 ) -> ProcessSpec:
-    """The process that runs `spec` in the plan's container. shown: folders that it may read beside the job's own."""
+    """The process that runs `spec` in the plan's container. shown: further folders that it may read."""
     if plan.container is None:
         return spec
     words = [engine.program, "run", "--rm", "--label", f"{LABEL}={member.root}"]
@@ -80,13 +82,13 @@ def contained(
 
 
 def _with_modules(folders: Sequence[str]) -> list[str]:
-    """Words that run a command with more at the end of the PYTHONPATH, which may be the image's own."""
+    """The command prefix that appends to PYTHONPATH, which may be the image's own."""
     script = 'PYTHONPATH="${PYTHONPATH:+$PYTHONPATH:}$0" exec "$@"'
     return ["/bin/bash", "-c", script, ":".join(folders)] if folders else []
 
 
 def with_given(argv: Sequence[str], names: Iterable[str]) -> list[str]:
-    """The command line of a rank, with the variables that mpirun has given it."""
+    """The command line of a rank, completed with mpirun's variables."""
     ours = sorted(name for name in names if name.startswith(_OF_MPI))
     passed = [word for name in ours for word in ("--env", name)]
     line = list(argv)
@@ -97,7 +99,7 @@ def with_given(argv: Sequence[str], names: Iterable[str]) -> list[str]:
 
 
 def run_once(engine: ContainerEngine, image: str, argv: Sequence[str]) -> list[str]:
-    """The engine's words that run a command in a container of its own, with nothing of the node but its network."""
+    """The command line that runs a command in a new container, which gets only the node's network."""
     limits = [f"nofile={engine.files}:{engine.files}", f"nproc={engine.processes}:{engine.processes}"]
     words = ["run", "--rm", "--network", "host", "--entrypoint", "", "--workdir", "/"]
     return [*words, *(word for limit in limits for word in ("--ulimit", limit)), image, *argv]
@@ -105,17 +107,17 @@ def run_once(engine: ContainerEngine, image: str, argv: Sequence[str]) -> list[s
 
 @dataclass(frozen=True)
 class _Mount:
-    """A folder or file of the node in the container."""
+    """A mount of a node's folder or file in the container."""
 
     source: str
     target: str
     is_read_only: bool = False
 
     def words(self) -> list[str]:
-        """The engine's words for it. A path with a colon can't be said in `--volume`."""
+        """The engine's options for the mount. `--volume` can't express a path with a colon."""
         if ":" not in self.source + self.target:
             return ["--volume", f"{self.source}:{self.target}{':ro' if self.is_read_only else ''}"]
-        # A line of CSV.
+        # One line of CSV.
         fields = [f"source={self.source}", f"target={self.target}", *(["readonly"] if self.is_read_only else [])]
         return ["--mount", ",".join(["type=bind", *map(_quoted, fields)])]
 
@@ -125,9 +127,9 @@ def _quoted(field: str) -> str:
 
 
 def _mounts(plan: Plan, member: Member, shown: Sequence[str]) -> list[_Mount]:
-    """The shares of the job's compute, the job's own folders to write to, its inputs to read."""
+    """The mounts: shares of the job's compute, the job's own folders (writable), and its inputs (read-only)."""
     own = dict.fromkeys((member.root, member.checkpoints))
-    # An engine refuses a second mount at a path, so the job's own mounts come before a share.
+    # Engines refuse a second mount at a path, so the job's own mounts replace a share.
     taken = {*own, *(one.appears for one in (*plan.inputs, *plan.outputs))}
     args = plan.container.args if plan.container else ()
     shares = {
@@ -154,20 +156,20 @@ def _mounts(plan: Plan, member: Member, shown: Sequence[str]) -> list[_Mount]:
 
 
 def _is_mounted(path: str, args: Sequence[str]) -> bool:
-    """Whether the job's own words for the engine mount something at the path."""
+    """Whether the job's own engine options mount something at the path."""
     target = re.compile(rf"(?::|(?:target|destination|dst)=){re.escape(path)}/?(?:[:,]|$)")
     return any(target.search(word) for word in args)
 
 
 def _passed_on(spec: ProcessSpec) -> list[str]:
-    """The names of the variables to pass on; their values must not show in a list of processes."""
+    """The names of the variables to pass on; their values must not appear in a list of processes."""
     return sorted({*spec.defaulted, *spec.set, "DRUMBEAT_KEEPER"})
 
 
 def _visible(spec: ProcessSpec, plan: RankRuntime, member: Member) -> dict[str, str]:
-    """What CUDA calls the rank's GPUs in there: it counts those that the container was given. Names stay.
+    """The rank's GPUs by CUDA's numbers in the container, which count those that the container got. Names stay.
 
-    With words of the job's own that give it more of the node's, their numbers are the node's.
+    If the job's own options give it more of the node's GPUs, the numbers are the node's.
     """
     if plan.container and any(_MORE_GPUS.match(word) for word in plan.container.args):
         return {}
@@ -177,7 +179,7 @@ def _visible(spec: ProcessSpec, plan: RankRuntime, member: Member) -> dict[str, 
 
 
 def _devices(member: Member, engine: ContainerEngine) -> list[str]:
-    """The node's GPUs that are the job's, by the container device interface or Docker's own word."""
+    """The options that give the job's GPUs to the container: by the container device interface, or Docker's own."""
     if not member.gpus:
         return []
     if engine.kind == "docker":
@@ -185,11 +187,11 @@ def _devices(member: Member, engine: ContainerEngine) -> list[str]:
     return [word for gpu in member.gpus for word in ("--device", f"nvidia.com/gpu={gpu}")]
 
 
-# --- the command that builds an image from a job's `build:`; what its Dockerfile names is in dockerfile_reader.py ---
+# --- the command that builds an image for a job's `build:` (dockerfile_reader.py reads its Dockerfile) ---
 
 
 def build_line(engine: ContainerEngine, image: str, context: str, build: ImageBuild) -> list[str]:
-    """What builds an image of a folder that lies on the node. The images that it is made from are there already."""
+    """The command that builds an image from a folder on the node. Its base images are there already."""
     words = [engine.program, "build", "--tag", image, "--file", f"{context}/{build.dockerfile}", "--network", "host"]
     if engine.kind == "podman":
         words += ["--layers", "--pull=missing", "--ulimit", f"nofile={engine.files}:{engine.files}"]

@@ -1,4 +1,4 @@
-"""A Dockerfile, as far as drumbeat reads one: the images that it needs, and the line at which an instruction stands.
+"""The parts of a Dockerfile that drumbeat reads: the images that it needs, and the line of each instruction.
 
 The command that builds an image is in `container_command.py`.
 """
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 _INSTRUCTION = re.compile(r"\s*([A-Za-z]+)\s+(.*)", re.DOTALL)
 _FLAG = re.compile(r"--([a-z-]+)(?:=(\S+))?\s*")
 _HERE = re.compile(r"(?<!\S)\d*<<-?([\"']?)([A-Za-z_]\w*)\1(?!\S)")
-"""A here-document is a word of its own to BuildKit; `<<<"$x"` and `$((a<<b))` are none."""
+"""A here-document is a separate word for BuildKit; `<<<"$x"` and `$((a<<b))` aren't here-documents."""
 _VARIABLE = re.compile(r"\$(?:\{(\w+)(?::?-([^}]*))?\}|(\w+))")
 
 
@@ -47,7 +47,7 @@ def _logical(text: str) -> Iterator[tuple[int, str]]:
     held: list[str] = []
     first, ends = 1, list[str]()
     for number, raw in enumerate(text.removeprefix("\ufeff").splitlines(), 1):
-        if ends:  # In a here-document.
+        if ends:  # Inside a here-document.
             ends = ends[1:] if raw.strip() == ends[0] else ends
             continue
         if raw.lstrip().startswith("#") or not (held or raw.strip()):
@@ -102,7 +102,7 @@ def _defaults(rest: str) -> dict[str, str]:
     """`A=1 B="2"` gives {"A": "1", "B": "2"}."""
     try:
         words = shlex.split(rest)
-    except ValueError:  # A quote isn't closed.
+    except ValueError:  # An unclosed quote.
         words = rest.split()
     return {name: value for name, _, value in (word.partition("=") for word in words)}
 

@@ -1,4 +1,4 @@
-"""The variables of a rank that no launcher owns: set, defaulted, scrubbed."""
+"""The variables of a rank that don't depend on its launcher: set, defaulted, removed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from drumbeat.model.plan import Plan, Rank, RankRuntime
 from drumbeat.model.roster import Member, Roster
 
 SCRUBBED = (
-    # Schedulers and launchers that the agent may itself run under: Open MPI, Lightning and torch believe them.
+    # Schedulers and launchers under which the agent may itself run: Open MPI, Lightning and torch would trust them.
     "SLURM_*", "SLURMD_*", "SBATCH_*", "SRUN_*", "PBS_*", "LSB_*", "COBALT_*",
     "OMPI_*", "OPAL_*", "ORTE_*", "PRTE_*", "PMI_*", "PMI2_*", "PMIX_*", "MPI_LOCAL*", "HYDRA_*", "HYDI_*",
     "MV2_COMM_*",
@@ -23,21 +23,23 @@ SCRUBBED = (
     "OLDPWD", "PWD", "SHLVL", "_", "VIRTUAL_ENV_PROMPT", "PYTHONHOME", "PYTHONSTARTUP", "BASH_ENV", "ENV",
     "LINES", "COLUMNS",
 )  # fmt: skip
-"""Taken out of what a node would pass on. A trailing `*` stands for any ending."""
+"""Variables that ranks don't inherit from the node. A trailing `*` matches any ending."""
 
 OF_OTHER_PYTHONS = ("PYTHONPATH", "CONDA_PREFIX", "CONDA_DEFAULT_ENV", "CONDA_PROMPT_MODIFIER", "CONDA_SHLVL")
-"""Taken out too where the node has made a Python for the job: they lead to the packages of another one."""
+"""Variables that are removed, too, if the node has an environment for the job: they point to
+packages of other Pythons.
+"""
 
 
 def scrubbed(plan: RankRuntime) -> tuple[str, ...]:
-    """The variables to remove; for a job with its own Python, also those that lead to the packages of another one."""
+    """The variables to remove; for a job with its own Python, also those that point to packages of other Pythons."""
     return SCRUBBED if plan.python is None else (*SCRUBBED, *OF_OTHER_PYTHONS)
 
 
-def of_job(plan: Plan, roster: Roster, rank: Rank) -> dict[str, str]:
-    """What every rank is given: the job's own variables, drumbeat's, and the dialect's (Azure ML's job variables)."""
+def job_variables(plan: Plan, roster: Roster, rank: Rank) -> dict[str, str]:
+    """The variables of every rank: the job's own, drumbeat's, and Azure ML's job variables."""
     return {
-        **of_node(plan, roster.members[rank.node], roster.attempt),
+        **node_variables(plan, roster.members[rank.node], roster.attempt),
         "AZ_BATCH_HOST_LIST": ",".join(m.address for m in roster.members),
         "AZ_BATCHAI_JOB_MASTER_NODE_IP": roster.master.address,
         "DRUMBEAT_ROUND": str(roster.round),
@@ -47,7 +49,7 @@ def of_job(plan: Plan, roster: Roster, rank: Rank) -> dict[str, str]:
     }
 
 
-def of_node(plan: Plan, member: Member, attempt: int) -> dict[str, str]:
+def node_variables(plan: Plan, member: Member, attempt: int) -> dict[str, str]:
     """The variables that don't depend on the round: the same for every process on a node."""
     return {
         **plan.variables,
@@ -61,10 +63,10 @@ def of_node(plan: Plan, member: Member, attempt: int) -> dict[str, str]:
 
 
 def defaults(plan: Plan, roster: Roster, rank: Rank) -> dict[str, str]:
-    """What a rank is given where neither the job nor the node says otherwise.
+    """Defaults of a rank's variables, which the job and the node may override.
 
-    OMP_NUM_THREADS is 1 with several ranks on a node, as torchrun does: each rank would take every core otherwise.
-    CUDA_DEVICE_ORDER makes a GPU's number mean the same to every job, and to nvidia-smi: CUDA puts the fastest first.
+    OMP_NUM_THREADS is 1 with several ranks on a node, as with torchrun: otherwise each rank would use every core.
+    CUDA_DEVICE_ORDER makes a GPU's number mean the same to every job and to nvidia-smi: CUDA puts the fastest first.
     PYTHONUNBUFFERED makes a line visible when it is printed.
     """
     member = roster.members[rank.node]
@@ -73,13 +75,13 @@ def defaults(plan: Plan, roster: Roster, rank: Rank) -> dict[str, str]:
 
 
 def defaults_of_node(member: Member) -> dict[str, str]:
-    """The same of all that runs on a node."""
+    """Defaults of the variables of every process on a node."""
     order = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"} if member.gpus else {}
     return {**order, "PYTHONUNBUFFERED": "1"}
 
 
 def _dialect(plan: Plan, member: Member) -> dict[str, str]:
-    files = path_substitution.of_node(plan, member.root)
+    files = path_substitution.node_paths(plan, member.root)
     return {
         "AZUREML_RUN_ID": plan.job,
         "AZUREML_ARM_PROJECT_NAME": plan.experiment,
@@ -92,10 +94,12 @@ def _dialect(plan: Plan, member: Member) -> dict[str, str]:
 
 
 CHECKPOINT_KEEP = "DRUMBEAT_CHECKPOINT_KEEP"
-"""How many checkpoints `drumbeat.train.Checkpoints` keeps; a job may set it itself."""
+"""The variable that says how many checkpoints `drumbeat.train.Checkpoints` keeps; a job may set it."""
 
 UNIQUE_JOB = "DRUMBEAT_UNIQUE_JOB"
-"""The job's unique name, where a deleted job had its name; `drumbeat.train.Checkpoints` tells the two apart by it."""
+"""The variable with the job's unique name if a deleted job had its name; `drumbeat.train.Checkpoints` needs it to keep
+their checkpoints apart.
+"""
 
 RESERVED = (
     "AZUREML_RUN_ID", "AZUREML_NODE_COUNT", "AZUREML_CR_NODE_RANK", "AZ_BATCH_HOST_LIST",
@@ -103,4 +107,4 @@ RESERVED = (
     "DRUMBEAT_JOB", "DRUMBEAT_ATTEMPT", "DRUMBEAT_ROUND", "DRUMBEAT_OUTPUT_DIR", "DRUMBEAT_CHECKPOINT_DIR",
     UNIQUE_JOB, "DRUMBEAT_METRICS", mesh.VARIABLE, "AZUREML_EXPERIMENT_ID", "CUDA_VISIBLE_DEVICES",
 )  # fmt: skip
-"""Set by drumbeat whatever the launcher: a job that sets one itself is refused."""
+"""Variables that drumbeat sets under every launcher: a job that sets one is refused."""

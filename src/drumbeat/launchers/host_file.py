@@ -1,8 +1,8 @@
-"""The job's nodes as launchers of other makers name them: a host file, and programs that reach the other nodes.
+"""The job's nodes for other launchers: a host file, and programs that reach the other nodes.
 
-Where the job's command runs once on each node, it may be such a launcher, which starts processes on the other nodes by
-ssh or pdsh (`drumbeat.node.launchers.remote` stands in for both). Each node then runs a command server, and stays
-until the commands of all nodes have ended.
+If the job's command runs once on each node, it may itself be a launcher that starts processes on the other nodes by ssh
+or pdsh (`drumbeat.node.launchers.remote` replaces both). Each node then runs a command server, and stays until the
+commands of all nodes have ended.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from drumbeat.model.plan import Plan, RankTable
 from drumbeat.model.roster import Roster
 
 VARIABLE = "DLTS_HOSTFILE"
-"""Names the host file. The name is DeepSpeed's for the one that it reads when it is given none."""
+"""The variable with the path of the host file: the name that DeepSpeed reads by default."""
 
 
 def is_alone(plan: Plan) -> bool:
-    """Whether the job's command is the only one of the job's on its node, and sees the node's own programs."""
+    """Whether the node runs a single copy of the job's command, which sees the node's own programs."""
     return plan.launcher == "pytorch" and plan.processes_per_node == 1 and plan.container is None
 
 
 def is_visited(plan: Plan) -> bool:
-    """Whether nodes let in commands of each other."""
+    """Whether nodes accept commands from each other."""
     return is_alone(plan) and plan.nodes > 1
 
 
@@ -32,17 +32,17 @@ def file(root: str) -> str:
 
 
 def folder(root: str) -> str:
-    """Where what stands in for ssh and pdsh finds what it must know."""
+    """The folder of the replacements of ssh and pdsh and their settings."""
     return f"{root}/remote"
 
 
 def programs(root: str) -> str:
-    """What stands in for ssh and pdsh."""
+    """The folder of the programs that replace ssh and pdsh."""
     return f"{folder(root)}/bin"
 
 
 def names(roster: Roster) -> list[str]:
-    """What each node is called in the host file: its address, or `node-0`, … where several have the same."""
+    """Each node's name in the host file: its address, or `node-0`, … where several nodes share one."""
     addresses = [member.address for member in roster.members]
     is_shared = len(set(addresses)) < len(addresses)
     return [f"node-{member.node}" if is_shared else member.address for member in roster.members]
@@ -55,7 +55,7 @@ def text(plan: RankTable, roster: Roster) -> str:
 
 
 def known_as(roster: Roster) -> list[list[str]]:
-    """Every name that means one node and no other, node by node."""
+    """For each node, the names that identify it alone."""
     names_by_node = [
         dict.fromkeys((name, member.address, member.host, f"node-{member.node}"))
         for name, member in zip(names(roster), roster.members, strict=True)

@@ -1,7 +1,7 @@
-"""What sets one launcher apart from the others: a record, of which each file beside this one makes its own.
+"""The record that describes a launcher; each file beside this one defines one.
 
-A new launcher is a file here, one in `node/launchers/` if a node has anything to do for it, and its line in the tables
-of the two rooms.
+A new launcher is a file here, one in `node/launchers/` if nodes do something for it, and its line in the tables of both
+packages.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from drumbeat.model.roster import Roster
 
 @dataclass(frozen=True)
 class JobShape:
-    """The size of a job, as far as launchers deal ranks by it."""
+    """The size of a job, from which launchers assign ranks to nodes."""
 
     nodes: int
     processes_per_node: int = 1
@@ -24,29 +24,29 @@ class JobShape:
     servers: int = 0
     has_chief: bool = False
     address: str = ""
-    """Of a cluster that runs already and that the job joins, "" = it has one of its own."""
+    """The address of an existing cluster that the job joins, "" = the job has its own."""
 
 
 @dataclass(frozen=True)
 class Launcher:
-    """Pure functions from a plan and a roster to the processes of one node, and what else depends on the launcher."""
+    """One launcher: pure functions from a plan and a roster to the processes of a node, and other facts about it."""
 
     name: str
     ranks: Callable[[JobShape], tuple[Rank, ...]]
-    """Deals the ranks to the nodes."""
+    """Assigns the ranks to the nodes."""
     render: Callable[[Plan, Roster, int], list[ProcessSpec]]
     """The processes of a node's ranks, in order of their rank."""
     reserved: Callable[[JobShape], tuple[str, ...]]
-    """The variables that the launcher sets, so that a job can't."""
+    """The variables that the launcher sets and a job can't."""
     check_size: Callable[[int], None] = lambda _ranks: None
     """Raises RefusedError for more ranks than the launcher can name."""
     starter: Callable[[Plan, Roster, int], ProcessSpec | None] = lambda _plan, _roster, _node: None
-    """The process that a node runs beside its ranks so that they begin, None = it needs none."""
+    """The process that a node runs beside its ranks to start them, None = none."""
     more_ports: Callable[[Plan, int], int] = lambda _plan, _node: 0
-    """How many ports a node holds beside the one that every node holds."""
+    """How many ports a node reserves, beyond the one of every node."""
     preview: Callable[[Plan, Roster], tuple[str, ...]] = lambda _plan, _roster: ()
-    """The launcher's own line, as `drumbeat plan` shows it; () = it has none."""
+    """The launcher's own command line, as `drumbeat plan` shows it; () = none."""
     can_nest: Callable[[Plan], bool] = lambda _plan: False
-    """Whether the job's command may be a launcher itself, which starts ranks of its own."""
+    """Whether the job's command may itself be a launcher that starts its own ranks."""
     serves_gloo: bool = False
     """Whether it runs the job's command once per rank, all alike, which Horovod's Gloo controller requires."""

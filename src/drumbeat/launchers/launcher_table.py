@@ -11,7 +11,7 @@ from drumbeat.model.plan import RankTable
 LAUNCHERS: dict[str, Launcher] = {
     each.name: each for each in (pytorch.LAUNCHER, mpi.LAUNCHER, tensorflow.LAUNCHER, ray.LAUNCHER)
 }
-"""Every launcher, by the name that a job's `distribution.type` gives it."""
+"""Every launcher, by its name in a job's `distribution.type`."""
 
 
 def _refuse(*_arguments: object) -> NoReturn:
@@ -19,9 +19,9 @@ def _refuse(*_arguments: object) -> NoReturn:
 
 
 UNKNOWN = Launcher("unknown", ranks=_refuse, render=_refuse, reserved=lambda _shape: ())
-"""Stands for a launcher of another version of drumbeat: it needs nothing, and its ranks cannot be worked out."""
+"""The placeholder for a launcher of another version of drumbeat: it needs nothing, and its ranks are unknown."""
 
 
-def launcher_of(plan: RankTable) -> Launcher:
+def launcher_for(plan: RankTable) -> Launcher:
     """Returns the launcher of a plan, which may come from another version of drumbeat."""
     return LAUNCHERS.get(plan.launcher, UNKNOWN)

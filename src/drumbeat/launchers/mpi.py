@@ -1,7 +1,7 @@
-"""MPI: one `mpirun` on node 0 for the whole job, and a process for each rank that waits for its word to begin.
+"""MPI: one `mpirun` on node 0 for the whole job, and a process for each rank that waits for mpirun.
 
-The supervisors start the ranks, as under every launcher; what mpirun starts on each node only hands over what MPI gave
-to the rank (docs/decisions/0012-mpi.md). Nodes at the same address are one host to MPI.
+The supervisors start the ranks, as under every launcher; the processes that mpirun starts on each node only hand MPI's
+variables over to the ranks (docs/decisions/0012-mpi.md). Nodes with the same address are one host to MPI.
 """
 
 from __future__ import annotations
@@ -52,29 +52,29 @@ def starter(plan: Plan, roster: Roster, node: int) -> ProcessSpec | None:
     server = (place(roster), own.address, str(port(roster, node)), "--once")
     argv = tuple(line(plan, roster)) if is_first else server
     first = _process(plan, roster, next(rank for rank in plan.ranks if rank.node == node))
-    # Hydra puts the latter behind the program that stands in for ssh, which is a shell.
+    # Hydra appends the extra arguments to the program that replaces ssh, which is a shell.
     set_ = {**plan.variables, "TMPDIR": place(roster), "HYDRA_LAUNCHER_EXTRA_ARGS": f"{place(roster)}/shell"}
     return replace(first, rank=-1, local_rank=-1, role=role, argv=argv, set=set_, defaulted={}, joins="")
 
 
 def place(roster: Roster) -> str:
-    """Returns the folder of what MPI and its helpers share, which has the same path on every node of the round."""
+    """Returns the folder that MPI and its helpers share; its path is the same on every node of the round."""
     seed = f"{roster.master.address} {roster.master.root} {roster.attempt} {roster.round} {roster.port}"
     return f"/dev/shm/drumbeat-{hashlib.sha256(seed.encode()).hexdigest()[:12]}"  # noqa: S108 (owned and checked)
 
 
 def hosts(plan: RankTable, roster: Roster) -> list[MpiHost]:
-    """Returns the machines as MPI sees them, in the order of their ranks. Raises RefusedError if one comes twice."""
+    """Returns the machines as MPI sees them, in the order of their ranks. Raises RefusedError for a duplicate."""
     alike = [(address, list(group)) for address, group in groupby(roster.members, key=lambda one: one.address)]
     if len({address for address, _ in alike}) < len(alike):
-        what = f"the nodes of one machine don't follow each other: {', '.join(m.address for m in roster.members)}"
-        raise RefusedError(what, where="distribution", fix="Run it again, or with one node on each machine.")
+        what = f"the nodes of one machine aren't adjacent: {', '.join(m.address for m in roster.members)}"
+        raise RefusedError(what, where="distribution", fix="Submit the job again, or use one node on each machine.")
     return [MpiHost(address, group[0].node, len(group) * plan.processes_per_node) for address, group in alike]
 
 
-# --- the line ---------------------------------------------------------------------------------------------------
+# --- mpirun's command line ----------------------------------------------------------------------------------------
 def line(plan: Plan, roster: Roster) -> list[str]:
-    """Returns the whole `mpirun` line for the MPI that node 0 has."""
+    """Returns the whole `mpirun` command line for the MPI of node 0."""
     name, version = kind(roster.master)
     if name != OPEN_MPI:
         return _hydra(plan, roster)
@@ -82,13 +82,13 @@ def line(plan: Plan, roster: Roster) -> list[str]:
 
 
 def kind(member: Member) -> tuple[str, str]:
-    """Returns name and version of a node's MPI; in a preview, where it isn't known, those of Debian 12."""
+    """Returns name and version of a node's MPI; in a preview, where it is unknown, those of Debian 12."""
     name, _, version = (member.mpi or f"{OPEN_MPI} 4").rpartition(" ")
     return name, version
 
 
 def _open_mpi(plan: Plan, roster: Roster, *, is_new: bool) -> list[str]:
-    """Open MPI 4, or 5, whose runtime is PRRTE with parameters of its own."""
+    """Returns the command line of Open MPI 4, or of 5, whose runtime PRRTE has other parameters."""
     runtime, shell = ("--prtemca", "plm_ssh") if is_new else ("--mca", "plm_rsh")
     machines, folder, subnets = hosts(plan, roster), place(roster), _subnets(roster)
     shared = "btl_sm" if is_new else "btl_vader"
@@ -102,7 +102,8 @@ def _open_mpi(plan: Plan, roster: Roster, *, is_new: bool) -> list[str]:
     if plan.nodes > 1 and subnets:
         words += _mca("btl_tcp_if_include", subnets)
     if _is_shared(plan, roster):
-        # Nodes of one machine number their processes alike, and Open MPI takes another's memory for its own by that.
+        # Nodes of one machine number their processes alike, so Open MPI would mistake another node's memory for its
+        # own.
         words += [*_mca("pml", "ob1"), *_mca("btl", "self,tcp")]
     elif network_variables.is_tcp_only(plan.network):
         words += [*_mca("pml", "ob1"), *_mca("btl", "self,sm,tcp" if is_new else "self,vader,tcp")]
@@ -110,15 +111,15 @@ def _open_mpi(plan: Plan, roster: Roster, *, is_new: bool) -> list[str]:
 
 
 def _hydra(plan: Plan, roster: Roster) -> list[str]:
-    """MPICH and Intel MPI."""
+    """Returns the command line of MPICH and Intel MPI."""
     machines, folder = hosts(plan, roster), place(roster)
     words = ["mpirun", "-np", str(plan.world_size)]
     words += ["-hosts", ",".join(f"{host.address}:{host.ranks}" for host in machines), "-wdir", "/"]
     words += ["-localhost", roster.master.address, "-bind-to", "none"]
     if len(machines) > 1:
         words += ["-launcher", "ssh", "-launcher-exec", "/bin/sh"]
-    if _is_shared(plan, roster):  # As for Open MPI.
-        # UCX takes every interface but loopback, also those that come and go.
+    if _is_shared(plan, roster):  # As with Open MPI.
+        # UCX would use every interface but loopback, even ones that come and go.
         apart = {"MPIR_CVAR_CH4_CMA_ENABLE": "0", "MPIR_CVAR_CH4_NETMOD": "ofi", "I_MPI_FABRICS": "ofi"}
         apart |= {"FI_PROVIDER": "tcp", "FI_TCP_IFACE": roster.master.interface or "lo"}
         words += [word for name, value in apart.items() for word in ("-genv", name, value)]
@@ -126,7 +127,7 @@ def _hydra(plan: Plan, roster: Roster) -> list[str]:
 
 
 def _child(folder: str) -> tuple[str, ...]:
-    """Returns what mpirun starts for each rank: a shell, because /dev/shm is often mounted `noexec`."""
+    """Returns the command that mpirun starts for each rank: a shell, because /dev/shm is often mounted `noexec`."""
     return ("/bin/sh", f"{folder}/rank")
 
 
@@ -140,7 +141,7 @@ def _yields(plan: Plan, roster: Roster) -> str:
 
 
 def _subnets(roster: Roster) -> str:
-    """Returns the subnets between the nodes, whose interfaces may have different names; "" = not known."""
+    """Returns the subnets between the nodes, whose interfaces may have different names; "" = unknown."""
     subnets = list(dict.fromkeys(member.subnet for member in roster.members))
     return ",".join(subnets) if all(subnets) else ""
 
@@ -154,12 +155,12 @@ def _is_shared(plan: Plan, roster: Roster) -> bool:
 def _process(plan: Plan, roster: Roster, rank: Rank) -> ProcessSpec:
     member = roster.members[rank.node]
     interface = {"NCCL_SOCKET_IFNAME": member.interface or "lo"}
-    made = process(plan, roster, rank, _of_rank(plan, roster, rank))
+    made = process(plan, roster, rank, _rank_variables(plan, roster, rank))
     return replace(made, defaulted={**interface, **made.defaulted}, joins=f"{place(roster)}/{rank.rank}.sock")
 
 
-def _of_rank(plan: RankTable, roster: Roster, rank: Rank) -> dict[str, str]:
-    """Returns the names that Open MPI sets, whichever MPI runs, and those that adapters of Azure's MPI jobs read."""
+def _rank_variables(plan: RankTable, roster: Roster, rank: Rank) -> dict[str, str]:
+    """Returns the variables that Open MPI sets (under every MPI), and those that adapters of Azure's MPI jobs read."""
     return {
         "OMPI_COMM_WORLD_RANK": str(rank.rank),
         "OMPI_COMM_WORLD_SIZE": str(plan.world_size),
@@ -178,7 +179,7 @@ def port(roster: Roster, node: int) -> int:
 
 
 def _check_alike(roster: Roster) -> None:
-    """Raises RefusedError if the nodes don't have the same MPI: their ranks could not speak to each other."""
+    """Raises RefusedError if the nodes' MPIs differ: their ranks couldn't communicate."""
     kinds = {member.mpi: member for member in reversed(roster.members)}
     if len(kinds) > 1:
         listing = ", ".join(f"{one.mpi or 'none'} on node {one.node} ({one.host})" for one in reversed(kinds.values()))
@@ -187,7 +188,7 @@ def _check_alike(roster: Roster) -> None:
 
 
 def _preview(plan: Plan, roster: Roster) -> tuple[str, ...]:
-    """Returns node 0's `mpirun` line; a node's own MPI decides on its dialect."""
+    """Returns node 0's `mpirun` line; on a node, its own MPI decides on the options."""
     return tuple(word.replace(place(roster), "@shared") for word in line(plan, roster))
 
 
@@ -198,7 +199,7 @@ LAUNCHER = Launcher(
     reserved=lambda _: SET,
     starter=starter,
     preview=_preview,
-    # MPI's own ranks know of each other; one rank on a node may be a script that starts others.
+    # MPI's ranks know each other; a single rank on a node may be a script that starts others.
     can_nest=lambda plan: plan.processes_per_node == 1,
     serves_gloo=True,
 )

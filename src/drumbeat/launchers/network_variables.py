@@ -1,7 +1,6 @@
-"""Which network the ranks use, put into the variables that Gloo, NCCL, TensorPipe and UCX read.
+"""The variables by which Gloo, NCCL, TensorPipe and UCX choose their network.
 
-Which interface a node has is decided in `node/agent/roster_member.py`, which asks
-`node/platform/network_interfaces.py`.
+`node/agent/roster_member.py` chooses the interface of a node, with `node/platform/network_interfaces.py`.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ _TCP = "tcp"
 
 
 def is_tcp_only(wanted: str) -> bool:
-    """Whether a plan's `network` says that InfiniBand isn't used."""
+    """Whether a plan's `network` excludes InfiniBand."""
     return wanted == _TCP or wanted.startswith(f"{_TCP}:")
 
 
@@ -23,9 +22,9 @@ def place(wanted: str) -> str:
 
 
 def variables(plan: Plan, member: Member) -> dict[str, str]:
-    """What tells the ranks of a node their interface; a job on one node finds its way over loopback by itself.
+    """The variables with the interface of a node's ranks; none for a job on one node, which uses loopback.
 
-    InfiniBand is left to NCCL and UCX, which find its devices, so UCX isn't held to an interface where there are any.
+    NCCL and UCX find InfiniBand devices by themselves, so UCX isn't restricted to an interface where there are any.
     """
     names_set: dict[str, str] = {}
     if member.interface and (plan.nodes > 1 or place(plan.network)):

@@ -1,8 +1,8 @@
-"""A node's own paths, put where the job's command names its files: `${{inputs.x}}`, `${{outputs.x}}`.
+"""Fills a node's paths into the job's command: `${{inputs.x}}`, `${{outputs.x}}`.
 
-Values that are known before are filled in earlier: literal inputs and the job's name by `core/planning/plan.py`
-(`_resolved`), the values of a trial by `core/sweeps/trial_jobs.py`. The expressions are read by
-`jobfile/reading/expressions.py`.
+Values that are known earlier are filled in earlier: literal inputs and the job's name by `core/planning/plan.py`
+(`_resolved`), the values of a trial by `core/sweeps/trial_jobs.py`. `jobfile/reading/expressions.py` reads the
+expressions.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ _NEXT = {
     "'": re.compile("'"),
     '"': re.compile(r"\\.|\"", re.DOTALL),
 }
-"""What matters next in shell text, by the quote that is open (POSIX shell command language, 2.2, 2.3 and 2.7.4)."""
+"""The next token that matters in shell text, by the open quote (POSIX shell command language, 2.2, 2.3 and 2.7.4)."""
 
 
-def of_node(plan: StagedFiles, root: str) -> dict[str, dict[str, str]]:
+def node_paths(plan: StagedFiles, root: str) -> dict[str, dict[str, str]]:
     """Paths of the job's inputs and outputs on the node whose attempt folder is `root`."""
     return {
         "inputs": {i.name: folder_layout.input_seen(root, i) for i in plan.inputs},
@@ -38,17 +38,17 @@ def of_node(plan: StagedFiles, root: str) -> dict[str, dict[str, str]]:
 def fill(plan: Plan, root: str, text: str | None = None) -> str:
     """The command (or another text) with every `${{inputs.x}}` and `${{outputs.x}}` of a file replaced.
 
-    A path that a shell would take apart is quoted, in the way that fits the quotes it stands in. An output that the
-    ranks write themselves is its variable, so that the signature in it doesn't stand in a list of processes.
+    A path that a shell would split is quoted, as the surrounding quotes require. An output that the ranks write
+    directly is its variable, so that the signature in it doesn't appear in a list of processes.
     """
     direct = {one.name for one in plan.outputs if one.mode == "direct"}
-    paths = of_node(plan, root)
+    paths = node_paths(plan, root)
     command = plan.command if text is None else text
 
     def replaced(reference: re.Match[str]) -> str:
         inside = _open_quote(command[: reference.start()])
         if reference[2] not in paths[reference[1]]:
-            return reference[0]  # The set-up of a compute belongs to no job: its shell refuses the text.
+            return reference[0]  # A compute's setup command belongs to no job: its shell rejects the text.
         if reference[1] == "outputs" and reference[2] in direct:
             return _variable(f"AZURE_ML_OUTPUT_{reference[2]}", inside)
         return _quoted(paths[reference[1]][reference[2]], inside)
@@ -57,7 +57,7 @@ def fill(plan: Plan, root: str, text: str | None = None) -> str:
 
 
 def _variable(name: str, inside: str) -> str:
-    """Its value as one word."""
+    """The shell text that expands a variable to one word."""
     return {"": f'"${name}"', '"': f"${{{name}}}"}.get(inside, f"'\"${name}\"'")
 
 
@@ -72,7 +72,7 @@ def _quoted(path: str, inside: str) -> str:
 def _open_quote(text: str) -> str:
     """The quote character that is still open at the end of this shell text, or "".
 
-    Quotes in comments and here-documents are none. An unfinished here-document takes variables as a double quote does.
+    Quotes in comments and here-documents don't count. An unfinished here-document expands variables like double quotes.
     """
     inside, at = "", 0
     while mark := _NEXT[inside].search(text, at):

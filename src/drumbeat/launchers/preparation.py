@@ -1,4 +1,6 @@
-"""The job's preparation command: once per node before the ranks, in their folder, with what all of them are given."""
+"""The job's preparation command, which runs once per node before the ranks, in their folder and
+with their variables.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,9 @@ from drumbeat.model.roster import Member
 
 
 def preparation(plan: Plan, member: Member, attempt: int, round: int) -> ProcessSpec | None:
-    """Its process on a node; None = the job has none. There is no roster yet: it has the node's number and no rank."""
+    """The preparation's process on a node; None = the job has none. Without a roster, it has the node's number and no
+    rank.
+    """
     if not plan.prepare:
         return None
     return ProcessSpec(
@@ -21,7 +25,7 @@ def preparation(plan: Plan, member: Member, attempt: int, round: int) -> Process
         argv=("/bin/bash", "-c", path_substitution.fill(plan, member.root, plan.prepare)),
         cwd=folder_layout.code_folder(member.root),
         log=LogName(attempt, round, member.node, NODE_LOG).path,
-        set={**environment_variables.of_node(plan, member, attempt), "NODE_RANK": str(member.node)},
+        set={**environment_variables.node_variables(plan, member, attempt), "NODE_RANK": str(member.node)},
         defaulted=environment_variables.defaults_of_node(member),
         scrubbed=environment_variables.scrubbed(plan),
         path_first=plan.path_first,

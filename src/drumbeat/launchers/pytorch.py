@@ -1,8 +1,8 @@
 """PyTorch: the user's command once per rank, with the variables that `init_process_group("env://")` reads.
 
-Names as torchrun sets them (PyTorch's elastic run documentation), so that a script can't tell the difference. One
-process per node is also how the users' own launchers are run: they read NODE_RANK, MASTER_ADDR and MASTER_PORT, or a
-host file, and may start processes on the other nodes (`launchers.host_file`).
+Names as torchrun sets them (PyTorch's elastic run documentation), so a script sees no difference. One process per node
+is also the way to run the user's own launcher: it reads NODE_RANK, MASTER_ADDR and MASTER_PORT, or a host file, and may
+start processes on the other nodes (`launchers.host_file`).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ SET = (
 
 
 def ranks(nodes: int, processes_per_node: int) -> tuple[Rank, ...]:
-    """Deals ranks node by node: node 0 has 0 … p-1, node 1 has p … 2p-1."""
+    """Assigns ranks node by node: node 0 has 0 … p-1, node 1 has p … 2p-1."""
     return tuple(
         Rank(rank=node * processes_per_node + local, node=node, local_rank=local)
         for node in range(nodes)
@@ -38,7 +38,9 @@ def render(plan: Plan, roster: Roster, node: int) -> list[ProcessSpec]:
 
 
 def starter(plan: Plan, roster: Roster, node: int) -> ProcessSpec | None:
-    """Returns the node's command server, if it has one: commands get the variables and folder of its rank."""
+    """Returns the node's command server, if it has one: its commands get the variables and
+    folder of the node's rank.
+    """
     if not host_file.is_visited(plan):
         return None
     own = _process(plan, roster, plan.on(node)[0])
@@ -51,17 +53,17 @@ def starter(plan: Plan, roster: Roster, node: int) -> ProcessSpec | None:
 
 
 def more_ports(plan: Plan, node: int) -> int:
-    """Counts one for the command server of node 0, whose other port is the ranks'."""
+    """Returns 1 on node 0 for its command server, as its other port is the ranks'."""
     return int(host_file.is_visited(plan) and node == 0)
 
 
 def _process(plan: Plan, roster: Roster, rank: Rank) -> ProcessSpec:
-    made = process(plan, roster, rank, _of_rank(plan, roster, rank))
+    made = process(plan, roster, rank, _rank_variables(plan, roster, rank))
     first = (host_file.programs(roster.members[rank.node].root),) if host_file.is_alone(plan) else ()
     return replace(made, path_first=(*first, *made.path_first))
 
 
-def _of_rank(plan: RankTable, roster: Roster, rank: Rank) -> dict[str, str]:
+def _rank_variables(plan: RankTable, roster: Roster, rank: Rank) -> dict[str, str]:
     return {
         "RANK": str(rank.rank),
         "LOCAL_RANK": str(rank.local_rank),

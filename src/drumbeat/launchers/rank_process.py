@@ -1,4 +1,4 @@
-"""A rank's process, as far as it is the same under every launcher that runs the user's command once per rank."""
+"""The part of a rank's process that all launchers share that run the user's command once per rank."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def process(plan: Plan, roster: Roster, rank: Rank, own: Mapping[str, str]) -> P
         argv=("/bin/bash", "-c", path_substitution.fill(plan, root)),
         cwd=folder_layout.code_folder(root),
         log=LogName(roster.attempt, roster.round, rank.node, rank.rank).path,
-        set={**environment_variables.of_job(plan, roster, rank), **own},
+        set={**environment_variables.job_variables(plan, roster, rank), **own},
         defaulted=environment_variables.defaults(plan, roster, rank),
         scrubbed=environment_variables.scrubbed(plan),
         path_first=plan.path_first,

@@ -1,7 +1,7 @@
-"""Ray: a cluster of the job's own, head and nodes as ranks that serve, and the user's command once, beside the head.
+"""Ray: a cluster for the job alone, with head and nodes as serving ranks, and the user's command once, beside the head.
 
-Nothing of it is shared with another Ray: its ports, its token, its temporary folder and its addresses are the job's.
-With an address the command joins a cluster that runs already, and nothing is started beside it.
+It shares nothing with other Rays: its ports, token, temporary folder and addresses are the job's. With an `address` the
+command joins an existing cluster, and nothing is started beside it.
 """
 
 from __future__ import annotations
@@ -21,17 +21,16 @@ DRIVER, HEAD, NODE = "driver", "head", "node"
 
 ADDRESS = "RAY_ADDRESS"
 SET = (ADDRESS, "RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH", "RAY_TMPDIR")
-"""The variables that belong to this launcher: a job can't set them itself, but one that joins a cluster says
-how it gets in."""
+"""The variables that belong to this launcher: a job can't set them, except the token of a cluster that it joins."""
 _STORE_SHARE = 0.3
-"""Of a machine's memory, for objects: Ray's default, which several nodes on one machine must share."""
+"""The share of a machine's memory for Ray's objects: Ray's default, which several nodes on one machine must divide."""
 _FIRST_LOOPBACK = ipaddress.IPv4Address("127.0.0.2")
 
 
 def ranks(nodes: int, *, joins: bool) -> tuple[Rank, ...]:
-    """Returns the driver, the head beside it, and a node of Ray's on every other one.
+    """Returns the driver and the head on node 0, and a Ray node on every other node.
 
-    joins: whether the job joins a cluster that runs already, so that there is only the driver.
+    joins: whether the job joins an existing cluster, so that there is only the driver.
     """
     driver = Rank(0, 0, 0, DRIVER)
     if joins:
@@ -41,13 +40,13 @@ def ranks(nodes: int, *, joins: bool) -> tuple[Rank, ...]:
 
 
 def more_ports(plan: Plan, node: int) -> int:
-    """Counts one for the dashboard, if it has no port of its own."""
+    """Returns 1 for the dashboard, unless its port is configured."""
     ray = _cluster(plan)
     return int(node == 0 and ray.dashboard and not ray.dashboard_port)
 
 
 def render(plan: Plan, roster: Roster, node: int) -> list[ProcessSpec]:
-    """Returns the driver and the head on node 0, one node of Ray's on any other."""
+    """Returns the driver and the head on node 0, and a Ray node on any other."""
     return [_process(plan, roster, rank) for rank in plan.on(node)]
 
 
@@ -60,8 +59,8 @@ def head_address(plan: Plan, roster: Roster) -> str:
 def address(roster: Roster, node: int) -> str:
     """Returns the address that a node gives to Ray.
 
-    Ray replaces 127.0.0.1 by the machine's address towards others. Nodes that see each other on loopback stay there,
-    each at an address of its own.
+    Ray replaces 127.0.0.1 with the machine's external address. Nodes that see each other on loopback stay there, each
+    at its own address.
     """
     if all(member.address.startswith("127.") for member in roster.members):
         return str(_FIRST_LOOPBACK + node)
@@ -74,8 +73,8 @@ def name(node: int) -> str:
 
 
 def place(member: Member) -> str:
-    """Returns the node's private folder for its Ray: short, because the paths of sockets can't be long."""
-    if not member.root.startswith("/"):  # A preview's stand-in.
+    """Returns the node's private folder for Ray; short, because socket paths are limited."""
+    if not member.root.startswith("/"):  # The placeholder of a preview.
         return f"{member.root}/ray"
     return f"/tmp/drumbeat-ray-{hashlib.sha256(member.root.encode()).hexdigest()[:12]}"  # noqa: S108 (owned and checked)
 
@@ -96,7 +95,7 @@ def _process(plan: Plan, roster: Roster, rank: Rank) -> ProcessSpec:
     if rank.role == DRIVER:
         spec.set[ADDRESS] = head_address(plan, roster)
         return spec
-    # A node of Ray's is stopped when the driver has ended: no work comes any more.
+    # A Ray node is stopped when the driver has ended: no more work arrives.
     spec.defaulted["RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S"] = "0"
     sharing = sum(other.address == member.address for other in roster.members)
     if sharing > 1:
@@ -137,7 +136,7 @@ def _port(plan: Plan, roster: Roster) -> str:
 
 
 def _first(ports: tuple[int, ...]) -> str:
-    """Returns the first port that is held; in a preview no node holds any."""
+    """Returns the first held port; in a preview no port is held."""
     return next((str(port) for port in ports if port), "@free-port")
 
 
@@ -149,7 +148,7 @@ LAUNCHER = Launcher(
     "ray",
     ranks=lambda shape: ranks(shape.nodes, joins=bool(shape.address)),
     render=render,
-    # A job that joins a cluster says itself how it gets in.
+    # A job that joins a cluster sets its token itself.
     reserved=lambda shape: (ADDRESS,) if shape.address else SET,
     more_ports=more_ports,
 )

@@ -1,7 +1,7 @@
-"""The services of a job on one node as processes: from the plan to command lines, variables and log files.
+"""Renders the services of a job on one node as processes: command lines, variables and log files.
 
-A service that serves other users of the machine as well is told a secret (JupyterLab) or listens at a Unix socket in a
-folder of the job's user (VS Code). TensorBoard can do neither.
+A service that could be reached by other users of the machine has a secret (JupyterLab) or listens at a Unix socket in a
+folder of the job's user (VS Code). TensorBoard supports neither.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from drumbeat.model.plan import Plan, ServicePlan
 from drumbeat.model.process import SIDECAR, ProcessSpec
 
 NOT_INHERITED = (ENDPOINT,)
-"""What a sidecar doesn't get of its rank's variables: what it logged and used would count as the rank's."""
+"""Variables of its rank that a sidecar doesn't get: its metrics and usage would count as the rank's."""
 PORT, SOCKET = "DRUMBEAT_SERVICE_PORT", "DRUMBEAT_SERVICE_SOCKET"
 TENSOR_BOARD, JUPYTER_LAB, VS_CODE, SSH = "tensor_board", "jupyter_lab", "vs_code", "ssh"
 
@@ -37,12 +37,12 @@ exit 127"""
 
 @dataclass(frozen=True)
 class ServicePlace:
-    """Where a service of a node listens."""
+    """The port or socket at which a service of a node listens."""
 
     port: int = 0
-    """On the loopback interface."""
+    """A port on the loopback interface."""
     socket: str = ""
-    """The path of a Unix socket, which goes before the port."""
+    """The path of a Unix socket, which takes precedence over the port."""
 
 
 @dataclass(frozen=True)
@@ -52,26 +52,26 @@ class ServiceNode:
     first: ProcessSpec
     root: str
     secret: str
-    """Of the attempt."""
+    """The attempt's secret."""
 
 
 def services_on(plan: Plan, node: int) -> tuple[ServicePlan, ...]:
-    """The services of a node, those without a process among them."""
+    """The services of a node, including those without a process."""
     return tuple(one for one in plan.services if node == 0 or one.is_everywhere)
 
 
 def has_process(service: ServicePlan) -> bool:
-    """Whether the agent starts a process for it."""
+    """Whether the agent starts a process for the service."""
     return service.type in (TENSOR_BOARD, JUPYTER_LAB, VS_CODE) or bool(service.command)
 
 
 def is_web(service: ServicePlan) -> bool:
-    """Whether it is opened in a browser."""
+    """Whether the service is opened in a browser."""
     return service.type != SSH
 
 
 def jupyter_token(secret: str, name: str) -> str:
-    """The token of a JupyterLab, which keeps the machine's other users out. secret: of the attempt."""
+    """The token of a JupyterLab, which keeps other users of the machine out. secret: the attempt's."""
     return hmac.new(secret.encode(), f"service {name}".encode(), hashlib.sha256).hexdigest()
 
 

@@ -1,8 +1,8 @@
 """TensorFlow: the user's command once per task, with the cluster and the task's place in it in `TF_CONFIG`.
 
-Each task listens at a port of its own, which its node holds for it. What TF_CONFIG means is TensorFlow's: a `chief`
-coordinates parameter servers, and without a chief worker 0 leads the others. An empty list of tasks is left out, for
-TensorFlow takes it for tasks that never come.
+Each task listens at its own port, which its node reserves. TF_CONFIG has TensorFlow's meaning: a `chief` coordinates
+parameter servers, and without a chief worker 0 leads the others. An empty list of tasks is omitted, because TensorFlow
+would wait for its tasks.
 """
 
 from __future__ import annotations
@@ -19,19 +19,20 @@ from drumbeat.model.process import ProcessSpec
 from drumbeat.model.roster import Roster
 
 SET = ("TF_CONFIG", "TASK_INDEX", "WORKER_HOSTS", "PS_HOSTS")
-"""The variables that belong to this launcher: a job can't set them itself. All but the first are Batch AI's."""
+"""The variables that belong to this launcher, which a job can't set. All but the first are Batch AI's."""
 
 CHIEF, WORKER, SERVER = "chief", "worker", "ps"
 """TensorFlow's names of the kinds of tasks, in the order of their ranks."""
 
 MAX_TASKS = 1_000
-"""How many tasks a job may have: TF_CONFIG names each of them, and a variable can hold 128 KiB."""
+"""The maximum number of tasks of a job: TF_CONFIG names each of them, and a variable can hold 128 KiB."""
 
 
 def ranks(nodes: int, workers: int, servers: int, *, has_chief: bool) -> tuple[Rank, ...]:
-    """Deals chief, workers and parameter servers to the nodes in turn: each gets as many of a kind, or one less.
+    """Assigns chief, workers and parameter servers to the nodes in turn, so that their counts of each kind differ by
+    one at most.
 
-    With a chief, workers only do what it sends them: they serve, as parameter servers do.
+    With a chief, workers only execute its instructions: they serve, like parameter servers.
     """
     roles = chain(repeat(CHIEF, has_chief), repeat(WORKER, workers), repeat(SERVER, servers))
     return tuple(
@@ -48,7 +49,7 @@ def ranks(nodes: int, workers: int, servers: int, *, has_chief: bool) -> tuple[R
 
 
 def more_ports(plan: RankTable, node: int) -> int:
-    """Counts one for each task but the first, which has the port that every node holds."""
+    """Returns one port for each task of the node but the first, which uses the port of every node."""
     return len(plan.on(node)) - 1
 
 
@@ -56,16 +57,16 @@ def render(plan: Plan, roster: Roster, node: int) -> list[ProcessSpec]:
     """Returns one process per task of the node."""
     cluster, indices, devices = _cluster(plan, roster), plan.indices, _devices(plan, roster, node)
     processes = [
-        process(plan, roster, rank, {**_of_task(cluster, rank.role, indices[rank.rank]), **devices[rank.rank]})
+        process(plan, roster, rank, {**_task_variables(cluster, rank.role, indices[rank.rank]), **devices[rank.rank]})
         for rank in plan.on(node)
     ]
-    # gRPC would ask a node's web proxy (http_proxy) for the other tasks, and wait for ever.
+    # gRPC would ask a node's web proxy (http_proxy) for the other tasks, and wait forever.
     direct = {"no_grpc_proxy": ",".join(dict.fromkeys(member.address for member in roster.members))}
     return [replace(one, defaulted={**direct, **one.defaulted}) for one in processes]
 
 
 def _cluster(plan: RankTable, roster: Roster) -> dict[str, list[str]]:
-    """Returns where each task listens, by kind; a kind without tasks is left out."""
+    """Returns the address of each task by kind; a kind without tasks is omitted."""
     cluster: dict[str, list[str]] = {}
     for rank in plan.ranks:
         port = roster.held(rank.node)[rank.local_rank]
@@ -73,7 +74,7 @@ def _cluster(plan: RankTable, roster: Roster) -> dict[str, list[str]]:
     return cluster
 
 
-def _of_task(cluster: dict[str, list[str]], kind: str, index: int) -> dict[str, str]:
+def _task_variables(cluster: dict[str, list[str]], kind: str, index: int) -> dict[str, str]:
     config = {"cluster": cluster, "task": {"type": kind, "index": index}, "environment": "cloud"}
     hosts = {"WORKER_HOSTS": cluster.get(WORKER, []), "PS_HOSTS": cluster.get(SERVER, [])}
     lists = {name: ",".join(where) for name, where in hosts.items() if where}
@@ -81,7 +82,7 @@ def _of_task(cluster: dict[str, list[str]], kind: str, index: int) -> dict[str, 
 
 
 def _devices(plan: RankTable, roster: Roster, node: int) -> dict[int, dict[str, str]]:
-    """Returns the GPUs of each task: a worker takes all that it sees, so its node's are divided among the workers."""
+    """Returns the GPUs of each task: a worker uses all GPUs that it sees, so a node's are divided among its workers."""
     gpus = roster.members[node].gpus
     those = [rank for rank in plan.on(node) if rank.computes]
     ends = [len(gpus) * at // len(those) for at in range(len(those) + 1)] if those else []

@@ -1,7 +1,7 @@
-"""The variables by which ranks find where metrics go: MLflow's, Azure ML's and drumbeat's own.
+"""The variables with the address for metrics: MLflow's, Azure ML's and drumbeat's own.
 
-The address is that of the node's own endpoint, with the rank in it. Processes that a rank starts inherit the address,
-so what they write counts as that rank's.
+It is the address of the node's own endpoint, including the rank. Processes that a rank starts inherit it, so their
+metrics count as that rank's.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from drumbeat.model.process import COMMAND_SERVER, ProcessSpec
 
 URI = "MLFLOW_TRACKING_URI"
 ENDPOINT = "DRUMBEAT_METRICS"
-"""The address for `drumbeat.log`, which a job that names an MLflow server of its own keeps."""
+"""The variable with the address for `drumbeat.log`; it stays for jobs with their own MLflow server."""
 LOOPBACK = "127.0.0.1"
 _PROXIES = ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY")
 _EXPERIMENT = ("MLFLOW_EXPERIMENT_ID", "MLFLOW_EXPERIMENT_NAME")
 
 
 def tracked(spec: ProcessSpec, plan: Plan, address: str, first: int) -> ProcessSpec:
-    """Returns the process with the variables of its rank. What the job sets itself stays.
+    """Returns the process with the tracking variables of its rank. Variables that the job sets stay.
 
-    address: of the node's endpoint without the rank, "" = it has none. first: the node's first rank, as which commands
-    of the node's command server write; other processes beside the ranks write nothing.
+    address: of the node's endpoint without the rank, "" = none. first: the node's first rank, under which commands of
+    the node's command server report; other processes beside the ranks report nothing.
     """
     if not address or (spec.rank < 0 and spec.role != COMMAND_SERVER):
         return spec
@@ -34,7 +34,7 @@ def tracked(spec: ProcessSpec, plan: Plan, address: str, first: int) -> ProcessS
 
 
 def direct(spec: ProcessSpec, node: Mapping[str, str]) -> ProcessSpec:
-    """Returns the process with a `no_proxy` for the node's endpoint, if it has a proxy. node: the node's variables."""
+    """Returns the process with a `no_proxy` for the node's endpoint if it has a proxy. node: the node's variables."""
     seen = {**node, **spec.set}
     if ENDPOINT not in spec.set or not any(seen.get(name) for name in _PROXIES):
         return spec
@@ -53,14 +53,15 @@ def variables(plan: Plan, address: str, rank: int) -> dict[str, str]:
         URI: own[ENDPOINT],
         "MLFLOW_TRACKING_TOKEN": urlsplit(address).path.strip("/"),
         "MLFLOW_RUN_ID": run_id(plan.job),
-        # At a run's end MLflow's clients print a link made of the address: to no page, and with the token in it.
+        # At the end of a run MLflow's clients print a link from the address, which leads nowhere and contains the
+        # token.
         "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
         **_experiment(plan, plan.variables),
     }
 
 
 def _experiment(plan: RankTable, given: Mapping[str, str]) -> dict[str, str]:
-    """Returns both variables, or none of them: MLflow refuses a name and an id that don't belong together."""
+    """Returns both variables or neither: MLflow refuses a name and an id that don't match."""
     if any(name in given for name in _EXPERIMENT):
         return {}
     return dict(zip(_EXPERIMENT, (experiment_id(plan.experiment), plan.experiment), strict=True))

@@ -1,10 +1,9 @@
-"""Whether the ranks of a plan can start in warm workers, by the plan and the text of its command. Pure.
+"""Decides whether the ranks of a plan can start in warm workers, by the plan and the text of its command. Pure.
 
-A warm worker runs the job's own command, shell included, until Python has started: so the command must do
-nothing before that which another round could see.
-
-What it imports beforehand is `MODULES` in `node/supervisor/warm_worker_hook.py`.
-The job's key `warm_start`, with a default in `jobfile/job/extensions.py`, turns it off.
+A warm worker runs the job's own command, shell included, until Python has started: before that, the command must do
+nothing that another round could notice. The modules that it imports in advance are `MODULES` in
+`node/supervisor/warm_worker_hook.py`. The job's key `warm_start`, with a default in `jobfile/job/extensions.py`, turns
+it off.
 """
 
 from __future__ import annotations
@@ -20,10 +19,10 @@ PER_ROUND = (
     "DRUMBEAT_*", "AZ_BATCH*", "AZUREML_*", "AZURE_ML_*", "MLFLOW_*", "MASTER_ADDR", "MASTER_PORT", "DLTS_HOSTFILE",
     "HOROVOD_GLOO_RENDEZVOUS_*",
 )  # fmt: skip
-"""Variables whose values may differ between rounds: nothing reads them while modules are imported. `*` = any ending."""
+"""Variables whose values may differ between rounds, as no import reads them. `*` = any ending."""
 
 _LAUNCHERS = ("torch.distributed.", "accelerate", "deepspeed", "horovod", "ray.", "composer", "colossalai")
-"""Modules that start ranks of their own; the ranks would start cold all the same."""
+"""Modules that start their own ranks, which would start cold anyway."""
 _PYTHON = re.compile(r"(.*/)?python(\d+(\.\d+)?)?")
 _NAME = r"[A-Za-z_][A-Za-z0-9_]*"
 _VARIABLE = re.compile(rf"\$({_NAME})|\$\{{({_NAME})\}}")
@@ -45,7 +44,7 @@ _TOKEN = re.compile(
 _REFUSED = {
     "programs": "the command is more than one program",
     "files": "the shell opens files before the program begins",
-    "worked": "the shell works something out before the program begins",
+    "worked": "the shell evaluates something before the program begins",
 }
 _ASSIGNMENT = re.compile(rf"({_NAME})=")
 _WITHOUT_HOOK = {"I": "-I", "E": "-E", "S": "-S"}
@@ -53,21 +52,21 @@ _WITHOUT_HOOK = {"I": "-I", "E": "-E", "S": "-S"}
 
 
 class _ColdError(Exception):
-    """The command can't be prepared, for this reason."""
+    """The reason why a command can't start warm."""
 
 
 @dataclass(frozen=True)
 class _Word:
     text: str
     names: tuple[str, ...] = ()
-    """Variables that the shell puts in."""
+    """Variables that the shell expands in it."""
 
 
 def why_cold(plan: Plan) -> str:
-    """Returns why no interpreters are prepared for the ranks of a plan; "" = they are."""
+    """Returns why the ranks of a plan get no warm workers; "" = they do."""
     if not plan.warm_start:
         return "drumbeat: {warm_start: false}"
-    if plan.clean_rounds:  # An interpreter that waits in the folder of an earlier round would run there.
+    if plan.clean_rounds:  # A warm worker of an earlier round would run in that round's folder.
         return "drumbeat: {clean_rounds: true}"
     if plan.launcher != "pytorch":
         return f"ranks of launcher {plan.launcher} start cold"
@@ -77,7 +76,7 @@ def why_cold(plan: Plan) -> str:
 
 
 def order(plan: Plan, ranks: Sequence[ProcessStart]) -> WarmPoolOrder:
-    """Returns what a supervisor prepares for the round after that of these ranks."""
+    """Returns the warm workers that a supervisor prepares for the round after that of these ranks."""
     if cold := why_cold(plan):
         return WarmPoolOrder(cold=cold)
     fixed = dict[str, None]()
@@ -85,7 +84,7 @@ def order(plan: Plan, ranks: Sequence[ProcessStart]) -> WarmPoolOrder:
         for rank in ranks:
             shell, option, command = rank.argv if len(rank.argv) == 3 else ("", "", "")
             if not shell.endswith("/bash") or option != "-c":
-                return WarmPoolOrder(cold="the ranks run below a program of drumbeat")
+                return WarmPoolOrder(cold="the ranks are children of a program of drumbeat")
             fixed |= dict.fromkeys(shell_variables(command))
     except ValueError as error:
         return WarmPoolOrder(cold=str(error))
@@ -93,7 +92,7 @@ def order(plan: Plan, ranks: Sequence[ProcessStart]) -> WarmPoolOrder:
 
 
 def describe_start(number: int, ranks: int, warm: int, cold: str) -> str:
-    """Says how the ranks of a node started in a round. cold: why those that aren't warm didn't start so."""
+    """Returns the message on how the ranks of a node started. cold: why some ranks started cold."""
     if warm == ranks:
         return f"round {number} started warm"
     if not warm:
@@ -104,7 +103,7 @@ def describe_start(number: int, ranks: int, warm: int, cold: str) -> str:
 def shell_variables(command: str) -> tuple[str, ...]:
     """Returns the variables that the shell reads or sets before the Python program of a command begins.
 
-    Raises ValueError with the reason if the command isn't one Python program, or if its interpreter can't be prepared.
+    Raises ValueError with the reason if the command isn't one Python program, or can't start warm.
     """
     try:
         words = _without_folders(list(_words(command.strip())))
@@ -121,7 +120,7 @@ def shell_variables(command: str) -> tuple[str, ...]:
 
 
 def check_interpreter(words: Sequence[str]) -> None:
-    """Raises ValueError with the reason if an interpreter with this command line can't be prepared."""
+    """Raises ValueError with the reason if an interpreter with this command line can't start warm."""
     try:
         _check_program([_Word(word) for word in words])
     except _ColdError as error:
@@ -129,7 +128,7 @@ def check_interpreter(words: Sequence[str]) -> None:
 
 
 def _without_folders(words: list[_Word]) -> list[_Word]:
-    """Leaves out `cd FOLDER &&` and `exec` at the beginning."""
+    """Drops `cd FOLDER &&` and `exec` at the beginning."""
     while len(words) > 2 and words[0].text == "cd" and words[2].text == "&&":
         words = words[3:]
     if any(word.text == "&&" for word in words):
@@ -144,7 +143,7 @@ def _check_program(words: list[_Word]) -> None:
     while rest and rest[0].text.startswith("-"):
         option = rest.pop(0)
         if option.names or option.text in ("-", "--"):
-            raise _ColdError("Python's options can't be read")
+            raise _ColdError("Python's options can't be parsed")
         if option.text.startswith("--"):
             rest = rest[1:] if option.text == "--check-hash-based-pycs" else rest
         elif _names_program(option.text, rest):
@@ -154,7 +153,7 @@ def _check_program(words: list[_Word]) -> None:
 
 
 def _names_program(option: str, rest: list[_Word]) -> bool:
-    """Whether Python's options end here, with `-c` or `-m`. Takes an option's argument out of the rest."""
+    """Whether Python's options end here, with `-c` or `-m`. Removes an option's argument from `rest`."""
     for place, letter in enumerate(option[1:], start=2):
         if letter in _WITHOUT_HOOK:
             raise _ColdError(f"Python is started with {_WITHOUT_HOOK[letter]}")

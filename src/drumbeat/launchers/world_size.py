@@ -1,8 +1,8 @@
-"""Checks that a launcher in the job's own command has started the processes that it was asked for, on all nodes. Pure.
+"""Checks that a launcher in the job's own command has started the requested processes, on all nodes. Pure.
 
 Some launchers silently start a single process where they find no GPU; others form a separate world on each node. The
-world is compared only with what the command line asks for and with the plan's nodes: a command that starts one process
-on purpose says so, or asks for nothing.
+world is compared only with the command line's request and the plan's nodes: a command that starts one process on
+purpose says so, or requests nothing.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from drumbeat.launchers import horovod
 from drumbeat.model.plan import Plan, RankTable
 
 ABOUT = "world"
-"""The subject of the remarks made here."""
+"""The subject of these messages."""
 
 _HOROVODS = ("HOROVOD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE")
 """The variables from which Horovod reads the number of ranks: horovodrun's or MPI's."""
@@ -47,13 +47,13 @@ class Process:
     words: tuple[str, ...]
     """Its command line."""
     variables: dict[str, str] = field(default_factory=dict[str, str])
-    """Those of `VARIABLES` that it has."""
+    """Its values of `VARIABLES`."""
     is_horovods: bool = False
     """Whether it has Horovod loaded."""
 
     @property
     def launcher(self) -> str:
-        """The name of the launcher that it is, "" = none."""
+        """The name of the launcher, "" = the process isn't one."""
         return self._launcher[0]
 
     @property
@@ -63,12 +63,12 @@ class Process:
 
     @property
     def is_python(self) -> bool:
-        """Whether an interpreter runs it."""
+        """Whether it is a Python process."""
         return bool(self.words) and _name(self.words[0]).startswith("python")
 
     @property
     def world(self) -> int:
-        """The number of processes in its world; 1 where no variable says it."""
+        """The number of processes in its world; 1 without a variable."""
         size = self.variables.get("WORLD_SIZE", "")
         return int(size) if size.isdecimal() else 1
 
@@ -85,7 +85,7 @@ class Process:
 
 
 def verdict(plan: Plan, node: int, seen: Sequence[Process]) -> str | None:
-    """What is wrong with the world that has formed on a node, "" = nothing, None = there is none yet."""
+    """The problem of the world that has formed on a node, "" = none, None = no world yet."""
     if any(each.is_horovods and not each.variables.keys() & {*_HOROVODS} for each in seen):
         return _each_alone(plan)
     if plan.processes_per_node > 1:
@@ -105,7 +105,7 @@ def verdict(plan: Plan, node: int, seen: Sequence[Process]) -> str | None:
 
 
 def _above(process: Process, by_pid: dict[int, Process]) -> Process | None:
-    """The outermost launcher above a process."""
+    """The outermost launcher among a process's ancestors."""
     launcher, above = None, by_pid.get(process.parent)
     while above:
         launcher = above if above.launcher else launcher
@@ -114,7 +114,7 @@ def _above(process: Process, by_pid: dict[int, Process]) -> Process | None:
 
 
 def _waits(plan: RankTable, launcher: Process) -> str:
-    """The sentence about a launcher that waits for more nodes than the job has. torchrun's `2:4` means at least two."""
+    """The message about a launcher that waits for more nodes than the job has. torchrun's `2:4` means at least two."""
     option = {"torchrun": "--nnodes", "accelerate": "--num_machines"}.get(launcher.launcher)
     if option is None:
         return ""
@@ -123,46 +123,46 @@ def _waits(plan: RankTable, launcher: Process) -> str:
         return ""
     have = f"{plan.nodes} nodes" if plan.nodes > 1 else "1 node"
     return (
-        f"{launcher.launcher} was asked for {asked} nodes, and the job has {have}: it waits for nodes that don't come. "
+        f"{launcher.launcher} was asked for {asked} nodes, and the job has {have}: it waits for nodes that never come. "
         f"Give it {option} {plan.nodes}, or the job {asked} nodes: resources: {{instance_count: {asked}}}"
     )
 
 
 def _each_alone(plan: Plan) -> str:
-    """The sentence about Horovod ranks that don't know of each other."""
+    """The message about Horovod ranks that don't know each other."""
     if plan.world_size == 1 or horovod.is_served(plan):
         return ""
     return (
-        f"the ranks use Horovod, and nothing tells them of each other: each of the {plan.world_size} trains for "
-        "itself. Say distribution: {type: mpi}, or, for a Horovod with Gloo, environment_variables: "
+        f"the ranks use Horovod without knowing each other: each of the {plan.world_size} trains by "
+        "itself. Set distribution: {type: mpi}, or, for a Horovod with Gloo, environment_variables: "
         "{HOROVOD_CONTROLLER: gloo}"
     )
 
 
 def _fewer(plan: Plan, launcher: Process, world: int) -> str:
-    """The sentence about a world with fewer processes than the launcher was asked for."""
+    """The message about a world with fewer processes than the launcher was asked for."""
     if launcher.launcher == "accelerate":
         asked = _number(launcher.asked, "--num_processes", "--num-processes")
         if world < asked:
             each = max(1, asked // plan.nodes)
             return (
                 f"accelerate was asked for {asked} processes, and the world has {world}: with --cpu it starts one on "
-                f"each node, whatever --num_processes says. Give it --multi_gpu in the place of --cpu, which works "
+                f"each node, whatever --num_processes says. Use --multi_gpu instead of --cpu, which works "
                 f"without GPUs too, or have drumbeat start them: process_count_per_instance: {each}, and python in the "
                 "place of accelerate launch"
             )
     is_counted = any(word.partition("=")[0] in _COUNTED for word in launcher.asked)
     if launcher.launcher == "deepspeed" and world == 1 and not is_counted and not plan.gpus_per_node:
         return (
-            "deepspeed was told no number of processes and has started one, as it does where it finds no GPU: give it "
-            "--num_gpus N (also for CPUs; 1 says that one is meant)"
+            "deepspeed got no number of processes and has started one, as it does where it finds no GPU: give it "
+            "--num_gpus N (also for CPUs; 1 confirms that one is intended)"
             + (" and --hostfile $DLTS_HOSTFILE, and start it on node 0 only" if plan.nodes > 1 else "")
         )
     return ""
 
 
 def _apart(plan: RankTable, node: int, launcher: Process, world: int, spans: set[str]) -> str:
-    """The sentence about a world of one node in a job of several nodes."""
+    """The message about a world of one node in a job of several nodes."""
     if plan.nodes == 1 or not (spans == {"1"} or world < plan.nodes):
         return ""
     fix = {
@@ -173,7 +173,7 @@ def _apart(plan: RankTable, node: int, launcher: Process, world: int, spans: set
     }
     return (
         f"{launcher.launcher} has formed a world of {world} on node {node} alone, and the job has {plan.nodes} nodes, "
-        f"so each trains for itself: give it {fix.get(launcher.launcher, 'the number of nodes')}"
+        f"so each trains by itself: give it {fix.get(launcher.launcher, 'the number of nodes')}"
     )
 
 
@@ -182,7 +182,7 @@ def _name(path: str) -> str:
 
 
 def _number(words: Sequence[str], *names: str) -> int:
-    """The value of an option (of `2:4` the 2); 0 = missing, or not a number."""
+    """The value of an option (2 for `2:4`); 0 = missing, or not a number."""
     for word, following in zip_longest(words, words[1:], fillvalue=""):
         name, is_joined, value = word.partition("=")
         text = (value if is_joined else following).partition(":")[0]

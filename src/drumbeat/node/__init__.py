@@ -1,1 +1,3 @@
-"""What runs on a node, with the standard library alone: agent, supervisor, inputs, environments, launchers, metrics."""
+"""The processes of a node, with the standard library alone: agent, supervisor, inputs, environments, launchers,
+metrics.
+"""

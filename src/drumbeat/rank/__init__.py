@@ -1,1 +1,1 @@
-"""What a rank's own script may call: `drumbeat.log`. Standard library only, and nothing else of drumbeat."""
+"""Functions for a rank's own script: `drumbeat.log`. Standard library only, and nothing else of drumbeat."""

@@ -1,4 +1,4 @@
-"""`drumbeat.log(loss=…, step=…)`: a call adds to a buffer, and a thread sends the buffer to the endpoint of the node.
+"""`drumbeat.log(loss=…, step=…)`: a call adds to a buffer, and a thread sends the buffer to the node's endpoint.
 
 Outside of drumbeat's jobs a call does nothing.
 """
@@ -19,48 +19,48 @@ if TYPE_CHECKING:
     import http.client
 
 ADDRESS = "DRUMBEAT_METRICS"
-"""The variable with the address of the endpoint, in which the rank stands (`drumbeat.launchers.tracking_variables`)."""
+"""The variable with the address of the endpoint, which includes the rank (`drumbeat.launchers.tracking_variables`)."""
 MAX_CALLS = 200_000
-"""Calls that wait to be sent; later ones are dropped meanwhile, and their number is printed at the end."""
+"""The maximum number of buffered calls; further ones are dropped, and their number is printed at the end."""
 MAX_POINTS = 5_000
-"""Points of one request."""
+"""The maximum number of points of one request."""
 MAX_NAME, MAX_STEP = 250, 2**63 - 1
-"""The longest name of a metric in characters, as in MLflow, and the last step that a database keeps."""
+"""The longest name of a metric in characters, as in MLflow, and the largest step that a database stores."""
 MAX_WARNINGS = 20
-"""Sentences on values that aren't kept; later ones are counted."""
+"""The maximum number of printed warnings; further ones are counted."""
 INTERVAL_S, FLUSH_S = 0.1, 10.0
 _TIMEOUT_S = 30.0
 _FIRST_PAUSE_S, _MAX_PAUSE_S = 0.1, 2.0
 
 _LAST = -100
-"""The priority of the flush among what multiprocessing does at the end of a child: after its own pools and queues."""
+"""The priority of the flush among multiprocessing's finalizers of a child: after its own pools and queues."""
 
 _MAX_QUOTED = 60
-"""Characters of a name or value in a sentence."""
+"""The maximum characters of a name or value in a warning."""
 
 _Call = tuple[int, "int | None", dict[str, float]]
 _Mark = threading.Event
-"""Among the calls: is set when the node has those before it."""
+"""A marker among the calls: it is set when the node has all calls before it."""
 
 
 def log(*, step: int | None = None, **values: SupportsFloat) -> None:
     """Logs the value of each metric at a step; without a step, each metric counts its own calls from 0.
 
-    The count begins again in each process, also after a restart: a training that resumes gives its step. Never waits
-    for the network or a disk. A tensor on a GPU is waited for, as with `.item()`. What can't be kept, as a value that
-    is no number, is left out with a warning on standard error: it never ends a training.
+    The count restarts in each process, even after a restart, so a training that resumes should pass its step. A call
+    never waits for the network or a disk, only for a tensor on a GPU, as `.item()` does. A value that can't be kept,
+    such as one that isn't a number, is dropped with a warning on standard error: it never ends a training.
     """
     buffer = _buffer
     if buffer is None:
         return
-    # Both are read here: a tensor may have changed by the time that the thread sends the call.
-    number = None if step is None else _step_of(step)
+    # Both are read here: a tensor may have changed when the thread sends the call.
+    number = None if step is None else _checked_step(step)
     if isinstance(number, str):
         buffer.warn(f"{', '.join(map(_quoted, values))} at step {_quoted(step)}", number)
         return
     floats: dict[str, float] = {}
     for name, value in values.items():
-        number_or_fault = _name_fault(name) or _float_of(value)
+        number_or_fault = _name_fault(name) or _checked_value(value)
         if isinstance(number_or_fault, str):
             buffer.warn(_quoted(name), number_or_fault)
         else:
@@ -68,29 +68,33 @@ def log(*, step: int | None = None, **values: SupportsFloat) -> None:
     buffer.add(number, floats)
 
 
-def _step_of(step: Any) -> int | str:
-    """Returns the step, or why it is none."""
+def _checked_step(step: Any) -> int | str:
+    """Returns the step, or why it is invalid."""
     try:
         number = int(step)
     except (TypeError, ValueError, OverflowError):
-        return "a step is a whole number"
-    return number if abs(number) <= MAX_STEP else "a step is a whole number of 64 bits"
+        return "a step must be an integer"
+    return number if abs(number) <= MAX_STEP else "a step must be a 64-bit integer"
 
 
 def _name_fault(name: str) -> str:
-    """Returns why a name isn't kept, "" = it is."""
-    return "" if 0 < len(name) <= MAX_NAME else f"a name has 1 to {MAX_NAME} characters, this one {len(name)}"
+    """Returns why a name is invalid, "" = it is valid."""
+    return (
+        ""
+        if 0 < len(name) <= MAX_NAME
+        else f"a name must have 1 to {MAX_NAME} characters, and this one has {len(name)}"
+    )
 
 
-def _float_of(value: Any) -> float | str:
-    """Returns the value, or why it is none. An error of the device, as CUDA's, is the training's and goes through."""
+def _checked_value(value: Any) -> float | str:
+    """Returns the value, or why it is invalid. Errors of the device, like CUDA's, are the training's and propagate."""
     shape = getattr(value, "shape", ())
     if shape and math.prod(shape) != 1:
-        return f"a value is one number, and this is an array of shape {list(shape)}"
+        return f"a value must be one number, and this is an array of shape {list(shape)}"
     try:
         return float(value)
     except (TypeError, ValueError, OverflowError):
-        return f"a value is a number, and this is {_quoted(value)}"
+        return f"a value must be a number, and this is {_quoted(value)}"
 
 
 def _quoted(value: object) -> str:
@@ -99,10 +103,10 @@ def _quoted(value: object) -> str:
 
 
 def sync(within_s: float = FLUSH_S) -> None:
-    """Returns once the node has what this process has logged so far, or after this time.
+    """Returns once the node has everything that this process has logged so far, or after this time.
 
-    A checkpoint is published after it: the steps that it covers aren't done again, so their values would be lost with
-    a process that is killed.
+    Checkpoints call it before they are published: the steps that they cover aren't repeated, so values that a killed
+    process still held would be lost.
     """
     buffer = _buffer
     if buffer is not None:
@@ -110,10 +114,10 @@ def sync(within_s: float = FLUSH_S) -> None:
 
 
 class Buffer:
-    """Calls on their way to an endpoint. address: `http://host:port/token/rank`."""
+    """The calls for an endpoint. address: `http://host:port/token/rank`."""
 
     def __init__(self, address: str, rank: int | None = None) -> None:
-        # Here and not in the thread: a fork in the middle of an import leaves the child half a module.
+        # Imported here and not in the thread: a fork during an import would leave the child with half a module.
         import http.client
 
         self._sender, self._rank = _Sender(address, http.client.HTTPConnection, http.client.HTTPException), rank
@@ -122,12 +126,12 @@ class Buffer:
         self._dropped = self._in_hand = 0
         self._warned: set[tuple[str, str]] = set()
         self._unsaid = 0
-        """Warnings that weren't printed: after MAX_WARNINGS, or repetitions."""
+        """The count of unprinted warnings: beyond MAX_WARNINGS, or repeated."""
         self._wake, self._is_over, self._is_ending = threading.Event(), False, False
         self._thread: threading.Thread | None = None
         self._starting = threading.Lock()
         self._waited_s = 0.0
-        """How long `_send_here` has waited for an endpoint that didn't answer, since it last did."""
+        """How long `_send_here` has waited for an unresponsive endpoint since its last answer."""
 
     def add(self, step: int | None, values: dict[str, float]) -> None:
         """Adds a call."""
@@ -139,13 +143,13 @@ class Buffer:
             self._begin()
 
     def warn(self, what: str, why: str) -> None:
-        """Prints which values of a call aren't kept: once for each metric and reason, and MAX_WARNINGS at most."""
+        """Prints which values of a call are dropped: once for each metric and reason, MAX_WARNINGS at most."""
         key = (what.partition(" at step ")[0], why.partition(", and this is")[0])
         if key in self._warned or len(self._warned) >= MAX_WARNINGS:
             self._unsaid += 1
             return
         self._warned.add(key)
-        _say(f"{what} is not kept: {why}")
+        _warn(f"{what} is not kept: {why}")
 
     def _begin(self) -> None:
         with self._starting:
@@ -156,7 +160,7 @@ class Buffer:
                 thread = threading.Thread(target=self._run, name="drumbeat.log", daemon=True)
                 try:
                     thread.start()
-                except RuntimeError:  # The process ends (from Python 3.12 on), or may have no more threads.
+                except RuntimeError:  # The process is ending (from Python 3.12 on), or can't start more threads.
                     pass
                 else:
                     self._thread = thread
@@ -164,9 +168,9 @@ class Buffer:
             self._send_here()
 
     def _send_here(self) -> None:
-        """Sends all calls in the calling thread, which doesn't wait for an endpoint that is away.
+        """Sends all calls in the calling thread, without waiting for an absent endpoint.
 
-        One that takes requests and doesn't answer costs FLUSH_S in all, not with each call.
+        An endpoint that accepts requests without answering costs FLUSH_S in all, not for each call.
         """
         while self._calls:
             points, marks = self._take()
@@ -174,15 +178,15 @@ class Buffer:
             try:
                 self._send(points, within_s=max(0.0, FLUSH_S - self._waited_s))
                 self._waited_s = 0.0
-            except Exception as error:  # noqa: BLE001 (of a process that ends: its modules may be gone)
+            except Exception as error:  # noqa: BLE001 (in an ending process, modules may be gone)
                 self._waited_s += time.monotonic() - begun
-                _say(f"{len(points):,} values were not kept: {type(error).__name__}: {error}")
+                _warn(f"{len(points):,} values were not kept: {type(error).__name__}: {error}")
             self._in_hand = 0
             for mark in marks:
                 mark.set()
 
     def sync(self, within_s: float = FLUSH_S) -> None:
-        """Returns once the node has all calls that were made before, or after this time."""
+        """Returns once the node has all earlier calls, or after this time."""
         if self._thread is None or self._is_over:
             return
         mark = _Mark()
@@ -191,7 +195,7 @@ class Buffer:
         mark.wait(within_s)
 
     def flush(self, within_s: float = FLUSH_S) -> None:
-        """Sends what is left, and ends the thread; returns after this time at the latest.
+        """Sends the rest, and ends the thread; returns after this time at the latest.
 
         A later call starts another thread, unless this one couldn't send everything.
         """
@@ -202,15 +206,17 @@ class Buffer:
         self._thread.join(within_s)
         lost = self._dropped + self._in_hand + len(self._calls)
         if lost:
-            _say(f"{lost:,} calls were not kept: the node took no more, or too slowly")
+            _warn(f"{lost:,} calls were not kept: the node accepted no more, or too slowly")
         elif not self._thread.is_alive():
             self._thread, self._is_over = None, False
 
     def end(self) -> None:
-        """Sends what is left. What the functions that the process still runs log is sent at once, without a thread."""
+        """Sends the rest. Later calls, by functions that run at the process's exit, are sent at
+        once, without a thread.
+        """
         self._is_ending = True
         if self._unsaid:
-            _say(f"{self._unsaid:,} more calls had values that are not kept, for reasons as above")
+            _warn(f"{self._unsaid:,} more calls had values that are not kept, for reasons as above")
             self._unsaid = 0
         self.flush()
 
@@ -224,8 +230,8 @@ class Buffer:
             points, marks = self._take()
             try:
                 self._send(points)
-            except Exception as error:  # noqa: BLE001 (whatever it is: the thread sends the calls after these)
-                _say(f"{len(points):,} values were not kept: {type(error).__name__}: {error}")
+            except Exception as error:  # noqa: BLE001 (after any error, the thread sends the next calls)
+                _warn(f"{len(points):,} values were not kept: {type(error).__name__}: {error}")
             self._in_hand = 0
             for mark in marks:
                 mark.set()
@@ -264,19 +270,19 @@ class _Sender:
         self._line: http.client.HTTPConnection | None = None
 
     def send(self, body: dict[str, Any], *, within_s: float | None = None) -> None:
-        """Sends a body until it is answered: an endpoint that was killed is started again.
+        """Sends a body until it is answered: a killed endpoint is restarted.
 
-        within_s: it is sent once, and not answered in this time raises ConnectionError.
+        within_s: the body is sent once, and a timeout raises ConnectionError.
         """
         text, pause_s = json.dumps(body, separators=(",", ":")), _FIRST_PAUSE_S
         while True:
             status, answer = self._try(text, _TIMEOUT_S if within_s is None else within_s)
             if status == 200:
                 for sentence in json.loads(answer or "{}").get("refused", ()):
-                    _say(sentence)
+                    _warn(sentence)
                 return
             if 400 <= status < 500:
-                _say(f"the node refuses metrics: {answer[:500]}")
+                _warn(f"the node refuses metrics: {answer[:500]}")
                 return
             if within_s is not None:
                 raise ConnectionError("the node doesn't answer")
@@ -284,7 +290,7 @@ class _Sender:
             pause_s = min(2 * pause_s, _MAX_PAUSE_S)
 
     def _try(self, text: str, timeout_s: float) -> tuple[int, str]:
-        """Returns status and answer; status 0 = there was none."""
+        """Returns status and answer; status 0 = no answer."""
         try:
             if not timeout_s:
                 return 0, ""
@@ -305,29 +311,29 @@ class _Sender:
         self._line = None
 
 
-def _say(sentence: str) -> None:
-    print(f"drumbeat.log: {sentence}", file=sys.stderr, flush=True)  # noqa: T201 (a rank's own log)
+def _warn(message: str) -> None:
+    print(f"drumbeat.log: {message}", file=sys.stderr, flush=True)  # noqa: T201 (a rank's own log)
 
 
-def _of_environment() -> Buffer | None:
+def _open_buffer() -> Buffer | None:
     """Returns the buffer of this process, None outside of drumbeat's jobs.
 
-    A launcher that a rank runs itself, as torchrun, starts processes with ranks of their own (RANK).
+    A launcher that a rank runs itself, like torchrun, starts processes with their own ranks (RANK).
     """
     address, rank = os.environ.get(ADDRESS, ""), os.environ.get("RANK", "")
     return Buffer(address, int(rank) if rank.isdecimal() else None) if address.startswith("http://") else None
 
 
 def _begin_again() -> None:
-    """In a forked process: its parent sends what the parent has logged."""
-    global _buffer  # noqa: PLW0603 (one of each process)
-    _buffer = _of_environment()
+    """Starts afresh in a forked process: the parent sends the parent's calls."""
+    global _buffer  # noqa: PLW0603 (one for each process)
+    _buffer = _open_buffer()
 
 
 def _flush_at_end_of_child() -> None:
     """Registers the flush with multiprocessing, whose forked children end without atexit's functions.
 
-    It is registered when a child logs first: what is registered at the fork, multiprocessing clears in the child.
+    It is registered at a child's first call, because multiprocessing clears the registrations of the fork in the child.
     """
     multiprocessing = sys.modules.get("multiprocessing")
     if multiprocessing is not None and multiprocessing.parent_process() is not None:
@@ -339,6 +345,6 @@ def _flush() -> None:
         _buffer.end()
 
 
-_buffer = _of_environment()
+_buffer = _open_buffer()
 atexit.register(_flush)
 os.register_at_fork(after_in_child=_begin_again)

@@ -1,4 +1,4 @@
-"""`log_parameters`: what a training was set to, written to the run by MLflow's REST protocol, without its client."""
+"""`log_parameters`: writes the settings of a training to the run by MLflow's REST protocol, without its client."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from collections.abc import Mapping
 
 _TIMEOUT_S = 30.0
 _BATCH = 100
-"""Parameters of one request, as MLflow takes them."""
+"""The maximum number of parameters of one request, as in MLflow."""
 _PATH = "/api/2.0/mlflow/runs/log-batch"
 
 
 def log_parameters(values: Mapping[str, object], variables: Mapping[str, str] = os.environ) -> bool:
-    """Logs parameters of the run that MLFLOW_RUN_ID names; returns whether they were kept.
+    """Logs parameters of the run in MLFLOW_RUN_ID; returns whether they were stored.
 
-    Does nothing outside of a run. A parameter keeps its first value: what a server refuses is printed, and never ends
-    a training.
+    Does nothing outside of a run. A parameter keeps its first value. A server's refusal is printed, and never ends a
+    training.
     """
     address, run = variables.get("MLFLOW_TRACKING_URI", ""), variables.get("MLFLOW_RUN_ID", "")
     if not address.startswith(("http://", "https://")) or not run or not values:
@@ -29,7 +29,7 @@ def log_parameters(values: Mapping[str, object], variables: Mapping[str, str] = 
     if token := variables.get("MLFLOW_TRACKING_TOKEN", ""):
         headers["Authorization"] = f"Bearer {token}"
     batches = [params[start : start + _BATCH] for start in range(0, len(params), _BATCH)]
-    answers = [_send(address, headers, {"run_id": run, "params": batch}) for batch in batches]  # All are sent.
+    answers = [_send(address, headers, {"run_id": run, "params": batch}) for batch in batches]  # All batches are sent.
     return all(answers)
 
 

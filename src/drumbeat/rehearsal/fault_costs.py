@@ -1,4 +1,4 @@
-"""What a fault has cost: steps, and seconds. Pure."""
+"""The cost of a fault in steps and seconds. Pure."""
 
 from __future__ import annotations
 
@@ -10,40 +10,40 @@ from drumbeat.rehearsal.metric_comparison import LoggedPoint
 
 @dataclass(frozen=True)
 class Strike:
-    """A fault as it was carried out. Times are seconds since the epoch."""
+    """An injected fault. Times are seconds since the epoch."""
 
     at: float
     until: float
-    """When it was undone; `at` for what isn't."""
+    """When it was undone; `at` if it can't be."""
     target: str
-    """Who was hit, in words."""
+    """The description of the target."""
 
 
 @dataclass(frozen=True)
 class Cost:
-    """What a fault has cost."""
+    """The cost of a fault."""
 
     step: int | None = None
     """The last step that was logged before the fault."""
     resumed: int | None = None
     """The first step that was logged after it."""
     lost_steps: int | None = None
-    """Steps that were done again."""
+    """The number of repeated steps."""
     next_step_s: float | None = None
     """Seconds from the fault to the next step."""
     extra_s: float | None = None
-    """Seconds that the job has taken longer than the unbroken ones."""
+    """How many seconds longer than the unbroken jobs this one took."""
 
 
-def cost_of(points: Sequence[LoggedPoint], strike: Strike, restarted_at: float | None, extra_s: float) -> Cost:
-    """Returns what a fault has cost by the points of one series. restarted_at: None = no rank was started again."""
+def compute_cost(points: Sequence[LoggedPoint], strike: Strike, restarted_at: float | None, extra_s: float) -> Cost:
+    """Returns the cost of a fault by the points of one series. restarted_at: None = no rank was restarted."""
     since = restarted_at if restarted_at is not None else max(strike.at, strike.until)
     before = [point for point in points if point.at <= strike.at]
     after = [point for point in points if point.at > since]
     step = max((point.step for point in before), default=None)
     if not after:
         return Cost(step, None, None, None, extra_s)
-    # Steps between the fault and the end of the ranks count as done: they are lost as well.
+    # Steps between the fault and the end of the ranks count as done, so they are lost, too.
     done = max((point.step for point in points if point.at <= since), default=None)
     resumed = after[0].step
     lost = 0 if done is None else max(done - resumed + 1, 0)

@@ -1,4 +1,4 @@
-"""Which fault hits whom, and when: drawn from a seed, which is enough to draw it again. Pure."""
+"""The faults, their targets and times, drawn from a seed that reproduces them. Pure."""
 
 from __future__ import annotations
 
@@ -11,40 +11,40 @@ from drumbeat.model.errors import SpecError
 
 
 class FaultKind(StrEnum):
-    """What happens to a job."""
+    """A kind of fault."""
 
     KILL = "kill"
     """`kill -9` of a rank."""
     STOP = "stop"
-    """SIGSTOP of a rank, and SIGCONT later, unless the ranks have been started again by then."""
+    """SIGSTOP of a rank, and SIGCONT later, unless the ranks have been restarted meanwhile."""
     AGENT = "agent"
     """`kill -9` of a node's agent."""
     KEEPER = "keeper"
-    """`kill -9` of the process that holds a node's ranks."""
+    """`kill -9` of a node's supervisor."""
     CUT = "cut"
-    """The link of a node is down for a while."""
+    """A network partition: the link of a node is down for a while."""
     FILL_DISK = "fill-disk"
-    """The disk of the checkpoints has no byte left for a while."""
+    """The disk of the checkpoints is full for a while."""
 
 
 ALWAYS = (FaultKind.KILL, FaultKind.STOP, FaultKind.AGENT, FaultKind.KEEPER)
-"""Faults that need neither root nor a network of the job's own."""
+"""Faults that need neither root nor a network for the job."""
 FIRST, LAST = 0.05, 0.85
-"""Between which parts of the way, from the first checkpoint to the last step, a fault hits."""
+"""The range of a fault's time, as shares of the way from the first checkpoint to the last step."""
 
 
 @dataclass(frozen=True)
 class DrawnFault:
-    """One fault. Numbers from 0 to 1 stand for what is known only when the job runs."""
+    """One fault. Numbers from 0 to 1 represent what is known only when the job runs."""
 
     kind: FaultKind
     when: float
-    """Which part of the time between the first checkpoint and the last step has gone by."""
+    """The elapsed share of the time between the first checkpoint and the last step."""
     whom: float
-    """Which rank or node is hit, counted through all of them."""
+    """The target among all ranks or nodes."""
 
     def index(self, count: int) -> int:
-        """Returns which of so many is hit."""
+        """Returns the index of the target among `count`."""
         return min(int(self.whom * count), count - 1)
 
 
@@ -53,9 +53,9 @@ def parse_faults(text: str) -> tuple[FaultKind, ...]:
     words = [word.strip() for word in text.split(",") if word.strip()]
     if unknown := [word for word in words if word not in [*FaultKind]]:
         fix = f"Choose from {', '.join(FaultKind)}."
-        raise SpecError(f"{unknown[0][:40]!r} is no fault", where="--faults", fix=fix)
+        raise SpecError(f"{unknown[0][:40]!r} isn't a fault", where="--faults", fix=fix)
     if not words:
-        raise SpecError("no fault is named", where="--faults", fix=f"Choose from {', '.join(FaultKind)}.")
+        raise SpecError("no fault is given", where="--faults", fix=f"Choose from {', '.join(FaultKind)}.")
     return tuple(dict.fromkeys(FaultKind(word) for word in words))
 
 

@@ -1,4 +1,4 @@
-"""The files of two runs of one job, compared: bytes, else numbers, where a file's format says them."""
+"""Compares the files of two runs of one job: by bytes, or by values where the format allows it."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ _TENSORS = (".pt", ".pth", ".ckpt", ".bin")
 
 @dataclass(frozen=True)
 class FileDifference:
-    """A file that isn't as in the unbroken job."""
+    """A file that differs from the unbroken job's."""
 
     path: str
     why: str
 
     def __str__(self) -> str:
-        """Returns a sentence about it."""
+        """Returns a message about it."""
         return f"{self.path} {self.why}"
 
 
 def compare_files(
     expected: Mapping[str, Path], actual: Mapping[str, Path], but: Iterable[str] = ()
 ) -> list[FileDifference]:
-    """Returns what differs in the files of two jobs. but: paths that aren't judged.
+    """Returns the differences between the files of two jobs. but: paths that aren't compared.
 
-    Names that begin with a dot are a library's own notes, such as which start of the ranks has written last.
+    Names that begin with a dot are a library's own records, such as which start of the ranks wrote last.
     """
     paths = sorted({*expected, *actual} - {*but})
     judged = [path for path in paths if not any(part.startswith(".") for part in path.split("/"))]
@@ -40,19 +40,19 @@ def compare_files(
 
 
 def difference(expected: Path | None, actual: Path | None) -> str:
-    """Returns what is different about a file, "" = nothing that counts."""
+    """Returns how a file differs, "" = not relevantly."""
     if actual is None or expected is None:
         return "is missing" if actual is None else "isn't among the files of the unbroken run"
     if digest(expected) == digest(actual):
         return ""
     if expected.suffix == ".json":
-        return _of_json(expected, actual)
+        return _compare_json(expected, actual)
     if expected.suffix in _TENSORS:
-        return _of_tensors(expected, actual)
+        return _compare_tensors(expected, actual)
     return "has other bytes"
 
 
-def _of_json(expected: Path, actual: Path) -> str:
+def _compare_json(expected: Path, actual: Path) -> str:
     try:
         ours, theirs = (json.loads(path.read_bytes()) for path in (expected, actual))
     except ValueError:
@@ -69,22 +69,22 @@ def _without_times(value: Any) -> Any:
     return repr(value)
 
 
-def _of_tensors(expected: Path, actual: Path) -> str:
+def _compare_tensors(expected: Path, actual: Path) -> str:
     try:
         import torch
     except ImportError:
-        return "has other bytes (compared by its tensors where torch is installed)"
+        return "has other bytes (its tensors are compared if torch is installed)"
     load: Any = torch.load
     try:
         ours, theirs = (load(path, map_location="cpu", weights_only=True) for path in (expected, actual))
-    except Exception:  # noqa: BLE001 (whatever torch can't read is compared by its bytes)
+    except Exception:  # noqa: BLE001 (files that torch can't read are compared by their bytes)
         return "has other bytes"
     place = _unequal(ours, theirs, "")
     return f"has other values at {place}" if place else ""
 
 
 def _unequal(ours: Any, theirs: Any, place: str) -> str:
-    """Returns where two values of a checkpoint differ first, "" = nowhere but in times."""
+    """Returns where two values of a checkpoint first differ, "" = nowhere except in times."""
     if isinstance(ours, dict) and isinstance(theirs, dict):
         left, right = cast("dict[Any, Any]", ours), cast("dict[Any, Any]", theirs)
         if left.keys() != right.keys():

@@ -1,4 +1,4 @@
-"""Faults, carried out on this machine: only on processes of the job, on the link of its node, on a disk of its own."""
+"""Injects faults on this machine: only into processes of the job, the link of its node, or a disk of its own."""
 
 from __future__ import annotations
 
@@ -24,46 +24,46 @@ FILLER = ".drumbeat-rehearsal-filler"
 
 
 class MissedFaultError(Exception):
-    """The job had no such process any more: it had ended, or its ranks were just being started."""
+    """Raised when the job no longer had such a process: it had ended, or its ranks were just being started."""
 
 
 @dataclass(frozen=True)
 class FaultScene:
-    """The job that is hit, and what is asked while a fault lasts."""
+    """The target job of a fault, and the callbacks while it lasts."""
 
     home: Path
-    """Of the server."""
+    """The home of the server."""
     job: str
     machines: tuple[str, ...]
-    """Of its nodes."""
+    """The machines of its nodes."""
     lasts_s: float
-    """After how many seconds a fault that can be undone is undone."""
+    """How long a fault lasts that can be undone."""
     is_over: Callable[[], bool]
-    """Whether the job has ended, or its ranks were started again."""
+    """Whether the job has ended, or its ranks were restarted."""
     lab: Path | None = None
-    """The folder of the netlab that it runs on."""
+    """The folder of the netlab on which it runs."""
     disk: Path | None = None
-    """The folder of its checkpoints, where that is a disk of its own."""
+    """The folder of its checkpoints, if that is a separate disk."""
 
 
 def strike(fault: DrawnFault, scene: FaultScene) -> Strike:
-    """Carries a fault out, and undoes it. Raises MissedFaultError, EngineError."""
+    """Injects a fault, and undoes it. Raises MissedFaultError, EngineError."""
     match fault.kind:
         case FaultKind.KILL:
-            return _kill(_one_of(target_processes.ranks(scene.home, scene.job), fault))
+            return _kill(_choose(target_processes.ranks(scene.home, scene.job), fault))
         case FaultKind.AGENT:
-            return _kill(_one_of(target_processes.agents(scene.home, scene.job), fault))
+            return _kill(_choose(target_processes.agents(scene.home, scene.job), fault))
         case FaultKind.KEEPER:
-            return _kill(_one_of(target_processes.supervisors(scene.home, scene.job), fault))
+            return _kill(_choose(target_processes.supervisors(scene.home, scene.job), fault))
         case FaultKind.STOP:
-            return _stop(_one_of(target_processes.ranks(scene.home, scene.job), fault), scene)
+            return _stop(_choose(target_processes.ranks(scene.home, scene.job), fault), scene)
         case FaultKind.CUT:
             return _cut(fault, scene)
         case FaultKind.FILL_DISK:
             return _fill(scene)
 
 
-def _one_of(candidates: list[TargetProcess], fault: DrawnFault) -> TargetProcess:
+def _choose(candidates: list[TargetProcess], fault: DrawnFault) -> TargetProcess:
     if not candidates:
         raise MissedFaultError
     return candidates[fault.index(len(candidates))]
@@ -90,7 +90,7 @@ def _stop(target: TargetProcess, scene: FaultScene) -> Strike:
 
 
 def _looks(scene: FaultScene) -> Iterator[None]:
-    """Yields again and again until the fault's time is up, or it has had its effect on the job."""
+    """Yields repeatedly until the fault's time is up, or it has had its effect on the job."""
     end = time.monotonic() + scene.lasts_s
     while time.monotonic() < end and not scene.is_over():
         yield
@@ -128,7 +128,7 @@ def _fill(scene: FaultScene) -> Strike:
 
 
 def _fill_up(file: int) -> None:
-    """Takes what room there is: a job that removes a file makes some again."""
+    """Fills the free space, repeatedly, because a job that removes a file frees some."""
     piece = bytes(_DISK_PIECE)
     try:
         while os.write(file, piece):
@@ -140,7 +140,8 @@ def _fill_up(file: int) -> None:
 
 @contextlib.contextmanager
 def own_disk(folder: Path, size: int) -> Generator[Path]:
-    """A disk of so many bytes at a folder, which a job's checkpoints go to; gone afterwards with all on it. Needs root.
+    """Mounts a disk of `size` bytes at a folder for a job's checkpoints, and removes it afterwards with its content.
+    Needs root.
 
     Raises EngineError if it can't be mounted.
     """
@@ -150,8 +151,8 @@ def own_disk(folder: Path, size: int) -> Generator[Path]:
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     if mounted.returncode:
-        what = f"no disk of its own can be mounted for the job: {mounted.stderr.strip()}"
-        raise EngineError(what, where=str(folder), fix="Leave `fill-disk` out of --faults, or work as root.")
+        what = f"no separate disk can be mounted for the job: {mounted.stderr.strip()}"
+        raise EngineError(what, where=str(folder), fix="Omit `fill-disk` from --faults, or run as root.")
     try:
         yield folder
     finally:

@@ -1,4 +1,4 @@
-"""What is kept of one job of a rehearsal: how it ended, what it logged, its files, and the batches that it read."""
+"""The record of one job of a rehearsal: its end, its metrics, its files, and the batches that it read."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ _PIECE = 1 << 20
 
 @dataclass(frozen=True)
 class ReadBatch:
-    """A batch that a rank was given by `drumbeat.train.ResumableLoader`."""
+    """A batch that a rank got from `drumbeat.train.ResumableLoader`."""
 
     start: tuple[int, int]
     """The attempt and round of the rank."""
     place: tuple[int, int]
-    """The epoch, and how many of its samples come before the batch."""
+    """The epoch, and the number of its samples before the batch."""
     samples: tuple[int, ...]
 
 
 @dataclass(frozen=True)
 class JobRecord:
-    """A job that has ended, or was given up."""
+    """The record of a job that has ended or was given up."""
 
     job: JobWithStory
     logged: Logged
     files: Mapping[str, Path]
-    """Copies of its outputs and checkpoints, by their paths."""
+    """Copies of its outputs and checkpoints, by path."""
     batches: Mapping[int, Sequence[ReadBatch]] = field(default_factory=dict[int, Sequence[ReadBatch]])
     """By rank; empty for a script that doesn't use drumbeat's loader."""
     first_checkpoint_at: float | None = None
@@ -47,25 +47,25 @@ class JobRecord:
 
     @property
     def seconds(self) -> float:
-        """How long its ranks took, with all restarts."""
+        """The duration of its ranks, including restarts."""
         job = self.job
         if job.started_at is None or job.ended_at is None:
             return 0.0
         return (job.ended_at - job.started_at).total_seconds()
 
     def restarted_at(self, before: tuple[int, int]) -> float | None:
-        """Returns when ranks were started again after this attempt and round, None = they weren't."""
+        """Returns when ranks were restarted after this attempt and round, None = they weren't."""
         later = (line for line in self.job.story if (line.attempt, line.round) > before)
         return min((line.at.timestamp() for line in later), default=None)
 
     @property
     def restarts(self) -> int:
-        """How many times ranks were started again."""
+        """The number of restarts of the ranks."""
         return len({(line.attempt, line.round) for line in self.job.story if line.round}) - 1
 
 
 def collect(client: Client, name: str, folder: Path, batches: Path) -> JobRecord:
-    """Asks for everything of a job that a comparison needs, and copies its files to a folder."""
+    """Fetches everything about a job that a comparison needs, and copies its files to a folder."""
     job = client.get(name)
     logged = {
         SeriesKey(one.name, one.rank): [
@@ -86,7 +86,7 @@ def collect(client: Client, name: str, folder: Path, batches: Path) -> JobRecord
 
 
 def read_batches(folder: Path) -> dict[int, list[ReadBatch]]:
-    """Reads what `drumbeat.train.ResumableLoader` has written of each rank."""
+    """Reads the record that `drumbeat.train.ResumableLoader` has written for each rank."""
     batches: dict[int, list[ReadBatch]] = {}
     for path in sorted(folder.glob("*.jsonl")):
         read = map(_read_line, path.read_text(encoding="utf-8").splitlines())
@@ -95,7 +95,7 @@ def read_batches(folder: Path) -> dict[int, list[ReadBatch]]:
 
 
 def _read_line(line: str) -> ReadBatch | None:
-    """Returns None for the half a line that a rank may leave when it is killed."""
+    """Returns the batch in a line; None for an unfinished line, which a killed rank may leave."""
     try:
         one = json.loads(line)
         return ReadBatch((one["attempt"], one["round"]), (one["epoch"], one["first"]), tuple(one["samples"]))
@@ -104,10 +104,10 @@ def _read_line(line: str) -> ReadBatch | None:
 
 
 def effective_batches(batches: Sequence[ReadBatch], steps_before: Sequence[int] = ()) -> list[ReadBatch]:
-    """Returns the batches that count: those of a start that the next one did again are left out.
+    """Returns the effective batches: those that the next start repeated are dropped.
 
-    steps_before: how many batches were done before each start but the first, where that is known by its first step;
-    else the place at which it begins says it.
+    steps_before: the number of batches before each start but the first, if its first step shows it; otherwise the place
+    at which it begins shows it.
     """
     starts = [[*group] for _, group in groupby(batches, key=lambda one: one.start)]
     effective: list[ReadBatch] = []

@@ -1,4 +1,4 @@
-"""Runs one job of a rehearsal: submits it, waits for the moment of its fault, and collects what came of it."""
+"""Runs one job of a rehearsal: submits it, waits for the time of its fault, and collects its results."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from drumbeat.client import Client
 
 SAMPLES_VARIABLE = "DRUMBEAT_SAMPLE_RECORD"
-"""Of the ranks: the folder to which `drumbeat.train.ResumableLoader` writes what it reads."""
+"""The variable of the ranks with the folder to which `drumbeat.train.ResumableLoader` writes its record."""
 _LOOK_S = 0.05
 _MIN_LIMIT_S = 300.0
 _LIMIT = 5
-"""A job with a fault may take so many times as long as the unbroken one, and `_MIN_LIMIT_S` more."""
+"""A job with a fault may take this many times as long as the unbroken one, plus `_MIN_LIMIT_S`."""
 
 
 @dataclass(frozen=True)
@@ -38,42 +38,42 @@ class JobOrder:
     sets: tuple[str, ...]
     name: str
     home: Path
-    """Of the server."""
+    """The home of the server."""
     folder: Path
-    """Of the rehearsal's working files."""
+    """The folder of the rehearsal's working files."""
     limit_s: float = 0.0
-    """After which it is given up; 0 = never."""
+    """The time limit of the job; 0 = none."""
 
     @property
     def batches(self) -> Path:
-        """Where its ranks write which samples they read."""
+        """The folder in which its ranks record the samples that they read."""
         return self.folder / "samples" / self.name
 
     @property
     def checkpoints(self) -> Path:
-        """Where its checkpoints go."""
+        """The folder of its checkpoints."""
         return self.home / "jobs" / self.name / "checkpoints"
 
 
 @dataclass(frozen=True)
 class Timeline:
-    """When things happened in an unbroken job, in seconds since the epoch."""
+    """The times of an unbroken job, in seconds since the epoch."""
 
     has_checkpoints: bool
     has_steps: bool
-    """Whether it logs anything of its own."""
+    """Whether it logs metrics of its own."""
     begin: float
     """The first checkpoint, else the first step, else the start."""
     end: float
     """The last step, else the end."""
 
     def wait_s(self, fault: DrawnFault) -> float:
-        """Returns how long after the beginning a fault hits."""
+        """Returns the time from the beginning to a fault."""
         return max((self.end - self.begin) * fault.when, 0.0)
 
 
-def timeline_of(record: JobRecord) -> Timeline:
-    """Returns when an unbroken job began to have something to lose, and when it was done."""
+def read_timeline(record: JobRecord) -> Timeline:
+    """Returns when an unbroken job first had something to lose, and when it was done."""
     times = [point.at for key, points in record.logged.items() if is_judged(key) for point in points]
     job = record.job
     started, ended = ((at.timestamp() if at else 0.0) for at in (job.started_at, job.ended_at))
@@ -130,7 +130,7 @@ class JobRun:
             raise
 
     def _look(self) -> JobView:
-        """Returns the job as it is, and takes note of its first checkpoint."""
+        """Returns the current job, and records its first checkpoint."""
         if self.first_checkpoint_at is None and _has_files(self.order.checkpoints):
             self.first_checkpoint_at = time.time()
         return self.client.get(self.order.name)
@@ -140,14 +140,14 @@ class JobRun:
         begin: float | None = None
         while not (job := self._look()).has_ended:
             if begin is None:
-                begin = self.first_checkpoint_at if timeline.has_checkpoints else self._begin_of(job, timeline)
+                begin = self.first_checkpoint_at if timeline.has_checkpoints else self._progress_began_at(job, timeline)
             if begin is not None and time.time() >= begin + wait_s and job.state == State.RUNNING:
                 return job
             time.sleep(_LOOK_S)
         return None
 
-    def _begin_of(self, job: JobView, timeline: Timeline) -> float | None:
-        """Returns when the first step was logged, or the job was started if it logs none; None = not yet."""
+    def _progress_began_at(self, job: JobView, timeline: Timeline) -> float | None:
+        """Returns when the first step was logged, or when the job started if it logs none; None = not yet."""
         if not timeline.has_steps:
             return job.started_at.timestamp() if job.started_at else None
         series = self.client.metrics(job.name).series
@@ -172,7 +172,7 @@ class JobRun:
         return None
 
     def _wait(self) -> None:
-        """Waits for the end of the job; one that takes too long is canceled."""
+        """Waits for the end of the job; cancels it after its time limit."""
         limit_s = self.order.limit_s
         if self.client.wait(self.order.name, limit_s or None) is None:
             self.client.cancel(self.order.name)
@@ -184,12 +184,12 @@ class JobRun:
 
 
 def _has_files(folder: Path) -> bool:
-    """Whether there is anything but notes and unfinished files in a folder of checkpoints."""
+    """Whether a checkpoint folder has anything but records and unfinished files."""
     with contextlib.suppress(OSError):
         return any(not path.name.startswith(".") for path in folder.iterdir())
     return False
 
 
-def limit_of(unbroken: Sequence[JobRecord]) -> float:
-    """Returns after how many seconds a job with a fault is given up."""
+def time_limit_s(unbroken: Sequence[JobRecord]) -> float:
+    """Returns the time limit of a job with a fault, in seconds."""
     return _LIMIT * max(record.seconds for record in unbroken) + _MIN_LIMIT_S

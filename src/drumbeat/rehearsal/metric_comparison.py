@@ -1,4 +1,4 @@
-"""The metrics of two runs of one job, compared bit for bit. Pure."""
+"""Compares the metrics of two runs of one job, bit for bit. Pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class LoggedPoint:
 
     step: int
     value: float | str
-    """A string for `NaN` and the infinities, as the API has them."""
+    """The value; a string for `NaN` and the infinities, as in the API."""
     at: float
     """Seconds since the epoch, by the clock of the rank."""
 
@@ -28,12 +28,12 @@ class SeriesKey:
     rank: int
 
     def __str__(self) -> str:
-        """Returns the words for it in a sentence."""
+        """Returns its name in a message."""
         return f"{self.name} of rank {self.rank}"
 
 
 Logged = Mapping[SeriesKey, Sequence[LoggedPoint]]
-"""What a job has logged, each series in the order of arrival."""
+"""The metrics of a job, each series in order of arrival."""
 
 _TIMES = re.compile(
     r"(^|[/_. -])(s|sec|secs|seconds|ms|us|time|times|elapsed|duration|eta|speed|throughput|latency|fps|per_s"
@@ -42,23 +42,23 @@ _TIMES = re.compile(
 
 
 def measures_time(name: str) -> bool:
-    """Whether a metric is by its name one of time or of the machine: it differs in any two runs."""
+    """Whether a metric, by its name, measures time or the machine, and so differs between any two runs."""
     return bool(_TIMES.search(name.lower()))
 
 
 def is_judged(key: SeriesKey) -> bool:
-    """Whether a series is the script's own: nodes log of themselves, and drumbeat of its checkpoints."""
+    """Whether a series is the script's own: nodes log metrics, too, and drumbeat logs its checkpoints."""
     return key.rank >= 0 and not key.name.startswith((SYSTEM, "checkpoint/"))
 
 
 def last_values(points: Iterable[LoggedPoint]) -> dict[int, float | str]:
-    """Returns the value of each step; where a step was done again, the later one."""
+    """Returns the value of each step, the later one of a repeated step."""
     return {point.step: point.value for point in points}
 
 
 @dataclass(frozen=True)
 class SeriesDifference:
-    """Where a series leaves that of the unbroken job."""
+    """The first difference of a series from the unbroken job's."""
 
     key: SeriesKey
     step: int
@@ -67,19 +67,19 @@ class SeriesDifference:
     """None = the unbroken job has no such step."""
     actual: float | str | None
     last_equal: int | None
-    """The last step before it, None = there is none."""
+    """The last equal step before it, None = none."""
 
     def __str__(self) -> str:
-        """Returns a sentence about it."""
+        """Returns a message about it."""
         if self.actual is None:
             return f"{self.key} has no step {self.step:,}"
         if self.expected is None:
-            return f"{self.key} has a step {self.step:,} that the unbroken run hasn't"
+            return f"{self.key} has a step {self.step:,} that the unbroken run lacks"
         return f"{self.key} differs from step {self.step:,} on: {self.actual!r}, unbroken {self.expected!r}"
 
 
 def compare_series(expected: Logged, actual: Logged, but: Iterable[SeriesKey] = ()) -> list[SeriesDifference]:
-    """Returns the first difference of each series that is judged. but: series that aren't."""
+    """Returns the first difference of each compared series. but: series that aren't compared."""
     keys = sorted({key for key in (*expected, *actual) if is_judged(key)} - {*but})
     both = [(key, last_values(expected.get(key, ())), last_values(actual.get(key, ()))) for key in keys]
     return [first for key, ours, theirs in both if (first := _first_difference(key, ours, theirs)) is not None]
@@ -90,7 +90,7 @@ def _first_difference(
 ) -> SeriesDifference | None:
     last_equal: int | None = None
     for step in sorted({*expected, *actual}):
-        # A zero with another sign is another value, bit for bit.
+        # A zero with the other sign differs bit for bit.
         if repr(expected.get(step)) != repr(actual.get(step)):
             return SeriesDifference(key, step, expected.get(step), actual.get(step), last_equal)
         last_equal = step
@@ -99,19 +99,19 @@ def _first_difference(
 
 @dataclass(frozen=True)
 class LostPoints:
-    """Steps of a series that the resumed job didn't do again, and whose values were lost with a killed process."""
+    """Steps of a series that the resumed job didn't repeat, and whose values were lost with a killed process."""
 
     key: SeriesKey
     steps: tuple[int, ...]
 
     def __str__(self) -> str:
-        """Returns a sentence about them."""
+        """Returns a message about them."""
         steps = f"step {self.steps[0]:,}" if len(self.steps) == 1 else f"steps {self.steps[0]:,}–{self.steps[-1]:,}"
         return f"{self.key} lost {steps} with the process that had logged it"
 
 
 def find_lost_points(expected: Logged, actual: Logged, restarted_at: float) -> list[LostPoints]:
-    """Returns series that only lack steps from before the step at which they were resumed."""
+    """Returns series that only lack steps from before the step at which they resumed."""
     return [
         LostPoints(key, steps)
         for key in sorted(key for key in expected if is_judged(key))
@@ -130,6 +130,6 @@ def _lost_steps(expected: Sequence[LoggedPoint], actual: Sequence[LoggedPoint], 
 
 
 def main_series(logged: Logged) -> SeriesKey | None:
-    """Returns the series by which steps are counted: of the lowest rank, the one with most steps."""
+    """Returns the series that counts steps: of the lowest rank, the one with most steps."""
     keys = [key for key, points in logged.items() if points and is_judged(key)]
     return min(keys, key=lambda key: (key.rank, -len(last_values(logged[key])), key.name), default=None)

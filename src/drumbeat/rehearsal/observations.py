@@ -1,4 +1,4 @@
-"""What was observed in a rehearsal, in sentences, and which hints explain it. Pure."""
+"""The observations of a rehearsal as messages, and the hints that explain them. Pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from drumbeat.rehearsal.script_hints import Hint, HintCode
 
 
 class ObservationKind(StrEnum):
-    """What a rehearsal has observed; the first ones are said first."""
+    """A kind of observation, in order of importance."""
 
     NONDETERMINISTIC = "nondeterministic"
     NO_METRIC = "no-metric"
@@ -26,12 +26,12 @@ class ObservationKind(StrEnum):
     DATA_DIFFERS = "data-differs"
     FILES_DIFFER = "files-differ"
     POINTS_LOST = "points-lost"
-    """It is no fault of the training: the run still counts as equal."""
+    """It isn't the training's fault: the run still counts as equal."""
 
 
 @dataclass(frozen=True)
 class Observation:
-    """Something that was observed."""
+    """One observation."""
 
     kind: ObservationKind
     sentence: str
@@ -56,19 +56,19 @@ _EXPLAINED_BY: dict[ObservationKind, tuple[HintCode, ...]] = {
 
 
 def explaining(hints: Iterable[Hint], observations: Iterable[Observation]) -> list[tuple[Hint, bool]]:
-    """Returns hints with whether something that was observed speaks for them; those come first."""
+    """Returns hints, and whether an observation supports each; those come first."""
     wanted = {code for observation in observations for code in _EXPLAINED_BY.get(observation.kind, ())}
     marked = [(hint, hint.code in wanted) for hint in hints]
     return sorted(marked, key=lambda one: not one[1])
 
 
 def find_in_unbroken(series: Sequence[SeriesDifference], record: JobRecord) -> list[Observation]:
-    """Returns what two unbroken runs say. series: where they differ."""
+    """Returns the observations of two unbroken runs. series: their differences."""
     observations: list[Observation] = []
     if random := [one for one in series if not measures_time(one.key.name)]:
         first = min(random, key=lambda one: one.step)
         sentence = (
-            f"Two unbroken runs differ: {first}. The script itself isn't reproducible, so no run can be judged by "
+            f"Two unbroken runs differ: {first}. The script itself isn't reproducible, so runs can't be judged by "
             f"{'it' if len(random) == 1 else f'these {len(random)} series'}."
         )
         observations.append(Observation(ObservationKind.NONDETERMINISTIC, sentence))
@@ -82,7 +82,7 @@ def find_in_unbroken(series: Sequence[SeriesDifference], record: JobRecord) -> l
 
 
 def find_lost(lost: Sequence[LostPoints]) -> list[Observation]:
-    """Returns what is said about values that were lost with a killed process."""
+    """Returns the observation about values that were lost with a killed process."""
     if not lost:
         return []
     sentence = (
@@ -99,11 +99,11 @@ def find_in_run(
     series: Sequence[SeriesDifference],
     files: Sequence[FileDifference],
 ) -> list[Observation]:
-    """Returns what one run with a fault says. series, files: where it differs from the unbroken job."""
+    """Returns the observations of one run with a fault. series, files: its differences from the unbroken job."""
     if run.job.state != "completed":
         return [Observation(ObservationKind.NOT_COMPLETED, f"The job didn't complete: {run.job.sentence}.")]
     if sentence := _describe_steps_of_each_start(unbroken, run):
-        # No step says which one of the training it was: values can't be compared, nor batches counted by them.
+        # No step identifies the training's own: values can't be compared, nor batches counted by them.
         observations = [Observation(ObservationKind.NO_STEP, sentence)]
         cost, series = replace(cost, resumed=None), ()
     else:
@@ -116,7 +116,7 @@ def find_in_run(
     )  # fmt: skip
     if is_over:
         sentence = (
-            f"After the fault at step {cost.step:,} the script began at step {cost.resumed:,} again: it doesn't resume."
+            f"After the fault at step {cost.step:,} the script began again at step {cost.resumed:,}: it doesn't resume."
         )
         observations.append(Observation(ObservationKind.STARTS_OVER, sentence))
     if series:
@@ -129,7 +129,7 @@ def find_in_run(
 
 
 def _describe_steps_of_each_start(unbroken: JobRecord, run: JobRecord) -> str:
-    """Returns a sentence if the last start counted from 0 and did only the steps that were left, "" = it didn't."""
+    """Returns a message if the last start counted from 0 and did only the remaining steps, "" = it didn't."""
     key = main_series(unbroken.logged)
     if key is None or not run.restarts:
         return ""
@@ -142,7 +142,7 @@ def _describe_steps_of_each_start(unbroken: JobRecord, run: JobRecord) -> str:
     return (
         f"After the restart, the steps of {key} began at 0 again and ended at {ended:,}, those of the unbroken run at "
         f"{last:,}: the script resumes, but logs without a step, and each process counts its calls from 0. "
-        "Log the training's own: `drumbeat.log(loss=loss.item(), step=step)`."
+        "Log the training's own step: `drumbeat.log(loss=loss.item(), step=step)`."
     )
 
 
@@ -158,7 +158,7 @@ def _describe_missing(series: Sequence[SeriesDifference], cost: Cost) -> str:
 
 
 def find_in_data(unbroken: JobRecord, run: JobRecord, cost: Cost) -> str:
-    """Returns a sentence if samples were read twice or left out, "" = each as often as in the unbroken run."""
+    """Returns a message if samples were repeated or skipped, "" = each was read as often as in the unbroken run."""
     if not unbroken.batches:
         return ""
     key = main_series(unbroken.logged)
@@ -166,7 +166,7 @@ def find_in_data(unbroken: JobRecord, run: JobRecord, cost: Cost) -> str:
     expected, actual = Counter[tuple[int, int]](), Counter[tuple[int, int]]()
     for rank, batches in unbroken.batches.items():
         expected += _samples(effective_batches(batches))
-        # A step says how many batches are done where the script logs one for each.
+        # A step is the number of finished batches if the script logs one for each.
         is_counted = len(steps) == len(batches) and run.restarts == 1
         done = [sum(step < cost.resumed for step in steps)] if is_counted and cost.resumed is not None else []
         actual += _samples(effective_batches(run.batches.get(rank, ()), done))
@@ -174,8 +174,8 @@ def find_in_data(unbroken: JobRecord, run: JobRecord, cost: Cost) -> str:
     if not twice and not left_out:
         return ""
     return (
-        f"{twice.total():,} samples were read more often than in the unbroken run, and {left_out.total():,} less: the "
-        "place in the data isn't in the checkpoint (`train.Checkpoints(…, loader=loader)` has it)."
+        f"{twice.total():,} samples were read more often than in the unbroken run, and {left_out.total():,} less "
+        "often: the place in the data isn't in the checkpoint (`train.Checkpoints(…, loader=loader)` has it)."
     )
 
 

@@ -1,4 +1,4 @@
-"""From a job file and the options of a rehearsal to what is rehearsed. What can be refused is refused here."""
+"""Turns a job file and the options of a rehearsal into its order. Invalid input is refused here."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 RETRIES = 3
-"""Restarts that are allowed where the job file allows none."""
+"""The number of allowed restarts if the job file allows none."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class RehearsalOptions:
     """The options of `drumbeat rehearse`."""
 
     faults: str = ""
-    """Separated by commas, "" = those that the compute allows."""
+    """Comma-separated faults, "" = all that the compute allows."""
     runs: int = 5
     nodes: int | None = None
     procs: int | None = None
@@ -37,7 +37,7 @@ class RehearsalOptions:
     lasts_s: float = 10.0
 
     def sets(self) -> tuple[str, ...]:
-        """Returns what makes the job small."""
+        """Returns the settings that make the job small."""
         numbers = {
             "resources.instance_count": self.nodes,
             "distribution.process_count_per_instance": self.procs,
@@ -48,14 +48,14 @@ class RehearsalOptions:
 def prepare(
     client: Client, where: Where, file: Path, sets: tuple[str, ...], options: RehearsalOptions
 ) -> RehearsalOrder:
-    """Returns what is rehearsed; nothing is started but the server. Raises SpecError, RefusedError."""
+    """Returns the order of the rehearsal; starts nothing but the server. Raises SpecError, RefusedError."""
     kinds = parse_faults(options.faults) if options.faults else ()
     check_numbers(options.runs, options.lasts_s)
     sets = (*sets, *options.sets())
     document, base = _read(file, sets)
     notes: list[str] = []
     retries = document.get("drumbeat", {}).get("max_retries")
-    if not retries:  # A job that doesn't set it is not retried before its first checkpoint.
+    if not retries:  # A job without the key is not retried before its first checkpoint.
         sets = (*sets, f"drumbeat.max_retries={RETRIES}")
     if retries == 0:
         notes.append(f"the job file has max_retries: 0, so a fault ends the job; it is rehearsed with {RETRIES}")
@@ -80,7 +80,7 @@ def prepare(
 
 
 def _read(file: Path, sets: tuple[str, ...]) -> tuple[dict[str, Any], Path]:
-    """Returns the job as a document, and the folder from which its paths count. Raises SpecError for a sweep."""
+    """Returns the job as a document, and the base folder of its paths. Raises SpecError for a sweep."""
     from drumbeat.jobfile.job_file import load_file
     from drumbeat.jobfile.reading.writer import to_dict
 
@@ -109,36 +109,36 @@ def require_server_here(where: Where) -> Path:
     here = find(where.home)
     if here is None or (where.url and where.url.rstrip("/") != here.url.rstrip("/")):
         what = f"the server {where.url or where.home} isn't on this machine, and faults hit processes of this machine"
-        fix = "Rehearse on a server of your own: unset DRUMBEAT_SERVER, and take --set compute=local."
+        fix = "Rehearse on your own server: unset DRUMBEAT_SERVER, and use --set compute=local."
         raise RefusedError(what, where="drumbeat rehearse", fix=fix)
     return where.home
 
 
 def choose_faults(wanted: Sequence[FaultKind], engine: str, compute: str, *, is_root: bool) -> tuple[FaultKind, ...]:
-    """Returns the faults that were named, else all that the compute allows. Raises RefusedError."""
+    """Returns the given faults, else all that the compute allows. Raises RefusedError."""
     if engine not in (LOCAL, NETLAB):
-        what = f"compute {compute} is of type {engine}, whose nodes are no processes of this machine"
+        what = f"compute {compute} is of type {engine}, whose nodes aren't processes of this machine"
         fix = "Rehearse on this machine: --set compute=local; or on a netlab, with links that can be cut."
         raise RefusedError(what, where="drumbeat rehearse", fix=fix)
     if not wanted:
         return (*ALWAYS, FaultKind.CUT) if engine == NETLAB else ALWAYS
     if FaultKind.CUT in wanted and engine != NETLAB:
-        what = f"nodes of compute {compute} have no links of their own that could be cut"
-        fix = "As root: `drumbeat compute create` a netlab, and --set compute=NAME; or leave `cut` out."
+        what = f"nodes of compute {compute} have no separate links that could be cut"
+        fix = "As root: `drumbeat compute create` a netlab, and --set compute=NAME; or omit `cut`."
         raise RefusedError(what, where="--faults cut", fix=fix)
     if FaultKind.FILL_DISK in wanted and (engine != LOCAL or not is_root):
-        what = "a full disk needs a disk of the job's own, which only root can mount, on the compute `local`"
-        fix = "Work as root (`sudo -s`) with --set compute=local, or leave `fill-disk` out."
+        what = "`fill-disk` needs a separate disk for the job, which only root can mount, on the compute `local`"
+        fix = "Run as root (`sudo -s`) with --set compute=local, or omit `fill-disk`."
         raise RefusedError(what, where="--faults fill-disk", fix=fix)
     return tuple(wanted)
 
 
 def check_numbers(runs: int, lasts_s: float) -> None:
-    """Raises SpecError."""
+    """Raises SpecError for invalid numbers."""
     problems: list[Problem] = []
     if runs < 1:
-        problems.append(Problem(f"{runs} runs", "--runs", "Take at least 1."))
+        problems.append(Problem(f"{runs} runs", "--runs", "Give at least 1."))
     if not 0 < lasts_s <= 3600:
-        problems.append(Problem(f"a fault can't last {lasts_s:g} s", "--lasts", "Take more than 0, and at most 3600."))
+        problems.append(Problem(f"a fault can't last {lasts_s:g} s", "--lasts", "Give more than 0, and at most 3600."))
     if problems:
         raise SpecError("the rehearsal is invalid", fields=tuple(problems))

@@ -1,4 +1,4 @@
-"""A whole rehearsal: the job twice unbroken, then with each fault that was drawn, and the report."""
+"""A whole rehearsal: the job runs twice unbroken, then with each drawn fault; then the report."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 from drumbeat.model.api.jobs import PreviewView
 from drumbeat.model.errors import EngineError
 from drumbeat.model.states import State
-from drumbeat.rehearsal.fault_costs import Cost, cost_of
+from drumbeat.rehearsal.fault_costs import Cost, compute_cost
 from drumbeat.rehearsal.faults import DrawnFault, FaultKind, draw_faults
 from drumbeat.rehearsal.file_comparison import compare_files
 from drumbeat.rehearsal.injection import FaultScene, own_disk
 from drumbeat.rehearsal.job_record import JobRecord, format_events
-from drumbeat.rehearsal.job_run import JobOrder, JobRun, StruckJob, Timeline, limit_of, timeline_of
+from drumbeat.rehearsal.job_run import JobOrder, JobRun, StruckJob, Timeline, read_timeline, time_limit_s
 from drumbeat.rehearsal.metric_comparison import SeriesKey, compare_series, find_lost_points, is_judged, main_series
 from drumbeat.rehearsal.observations import (
     Observation,
@@ -37,37 +37,37 @@ if TYPE_CHECKING:
 TAG = "rehearsal"
 _DISK_ROOM = 32 << 20
 MAX_TRIES = 3
-"""How many jobs are run for one fault that came too late, each time at half the time."""
+"""How many jobs are run for a fault that came too late, each time at half the time."""
 
 
 @dataclass(frozen=True)
 class RehearsalOrder:
-    """What is rehearsed."""
+    """The order of a rehearsal."""
 
     file: Path
     sets: tuple[str, ...]
-    """Of the job file, with those that make it small."""
+    """Settings over the job file, including those that make it small."""
     preview: PreviewView
-    """What the job file would run with them."""
+    """The preview of the job with these settings."""
     home: Path
-    """Of the server, which is on this machine."""
+    """The home of the server, which is on this machine."""
     engine: str
-    """Of the compute: `local` or `netlab`."""
+    """The compute's type: `local` or `netlab`."""
     tag: str
-    """Begins the names of the jobs."""
+    """The prefix of the jobs' names."""
     faults: tuple[FaultKind, ...]
     runs: int
     seed: int
     lasts_s: float
-    """After how many seconds a fault that can be undone is undone."""
+    """How long a fault lasts that can be undone."""
     hints: tuple[Hint, ...] = ()
     notes: tuple[str, ...] = ()
-    """What is otherwise than in the job file, in sentences."""
+    """Messages about deviations from the job file."""
 
 
 @dataclass
 class Rehearsal:
-    """The jobs of a rehearsal, one after the other. say: is called with a line as each one ends."""
+    """The jobs of a rehearsal, one after the other. report_line: is called with a line when each one ends."""
 
     client: Client
     order: RehearsalOrder
@@ -75,7 +75,7 @@ class Rehearsal:
     _folder: Path = field(default=Path(), init=False)
 
     def run(self) -> RehearsalReport:
-        """Runs all of it. Raises EngineError if an unbroken job doesn't complete."""
+        """Runs the whole rehearsal. Raises EngineError if an unbroken job doesn't complete."""
         with _working_folder(self.order.home) as self._folder:
             unbroken = [self._run_unbroken(number) for number in (1, 2)]
             baseline = _Baseline(unbroken)
@@ -84,7 +84,7 @@ class Rehearsal:
         return self._report(baseline, rows)
 
     def _run_unbroken(self, number: int) -> JobRecord:
-        job = JobRun(self.client, self._order_of(f"unbroken-{number}"))
+        job = JobRun(self.client, self._job_order(f"unbroken-{number}"))
         record = job.run_unbroken()
         if record.job.state != State.COMPLETED:
             fix = f"A rehearsal needs a job that completes. See its log: drumbeat logs {record.job.name}"
@@ -94,19 +94,19 @@ class Rehearsal:
         self.report_line(f"unbroken {number}/2  {record.seconds:.1f} s  {record.job.name}")
         return record
 
-    def _order_of(self, name: str, limit_s: float = 0.0) -> JobOrder:
+    def _job_order(self, name: str, limit_s: float = 0.0) -> JobOrder:
         order = self.order
         sets = (*order.sets, f"tags.{TAG}={order.tag}")
         return JobOrder(order.file, sets, f"{order.tag}-{name}", order.home, self._folder, limit_s)
 
     def _run_struck(self, number: int, fault: DrawnFault, baseline: _Baseline) -> RunRow:
-        limit_s = limit_of(baseline.unbroken)
-        struck = self._strike(self._order_of(f"{number}-{fault.kind}", limit_s), fault, baseline)
+        limit_s = time_limit_s(baseline.unbroken)
+        struck = self._strike(self._job_order(f"{number}-{fault.kind}", limit_s), fault, baseline)
         for again in range(2, MAX_TRIES + 1):
             if struck.strike is not None:
                 break
             fault = replace(fault, when=fault.when / 2)
-            struck = self._strike(self._order_of(f"{number}-{fault.kind}-{again}", limit_s), fault, baseline)
+            struck = self._strike(self._job_order(f"{number}-{fault.kind}-{again}", limit_s), fault, baseline)
         row = baseline.judge(number, fault, struck)
         equal = {True: "equal", False: "not equal", None: "not judged"}[row.is_equal]
         step = "" if row.cost.step is None else f" at step {row.cost.step:,}"
@@ -144,7 +144,7 @@ def _unbroken_row(record: JobRecord) -> UnbrokenRow:
 
 
 class _Baseline:
-    """The unbroken jobs, and what a job with a fault is judged by."""
+    """The unbroken jobs, by which jobs with faults are judged."""
 
     def __init__(self, unbroken: list[JobRecord]) -> None:
         self.unbroken = unbroken
@@ -153,14 +153,14 @@ class _Baseline:
         self._random_series = [one.key for one in series]
         self._random_files = [one.path for one in compare_files(first.files, second.files)]
         self.observations = find_in_unbroken(series, first)
-        self.timeline: Timeline = timeline_of(first)
+        self.timeline: Timeline = read_timeline(first)
         self._main: SeriesKey | None = main_series(first.logged)
         keys = {key for key in first.logged if is_judged(key)} - {*self._random_series}
         self.judged = tuple(dict.fromkeys(key.name for key in sorted(keys)))
         self.unjudged = (*dict.fromkeys(key.name for key in self._random_series), *self._random_files)
 
     def judge(self, number: int, fault: DrawnFault, struck: StruckJob) -> RunRow:
-        """Compares a job with a fault to the unbroken one."""
+        """Compares a job with a fault with the unbroken one."""
         record, strike = struck.record, struck.strike
         first = self.unbroken[0]
         job = record.job
@@ -173,7 +173,7 @@ class _Baseline:
         points = record.logged.get(self._main, ()) if self._main else ()
         extra_s = record.seconds - sum(one.seconds for one in self.unbroken) / len(self.unbroken)
         restarted_at = record.restarted_at(struck.before)
-        cost = cost_of(points, strike, restarted_at, extra_s)
+        cost = compute_cost(points, strike, restarted_at, extra_s)
         lost = find_lost_points(first.logged, record.logged, restarted_at) if restarted_at else []
         series = compare_series(first.logged, record.logged, [*self._random_series, *(one.key for one in lost)])
         files = compare_files(first.files, record.files, self._random_files)
@@ -193,7 +193,7 @@ class _Baseline:
 
 @contextlib.contextmanager
 def _working_folder(home: Path) -> Generator[Path]:
-    """A folder of the rehearsal's own in the server's home, which every node of `local` and netlab sees."""
+    """A working folder in the server's home, which every node of `local` and netlab sees."""
     place = home / "rehearsals"
     place.mkdir(parents=True, exist_ok=True)
     folder = Path(tempfile.mkdtemp(prefix="files-", dir=place))

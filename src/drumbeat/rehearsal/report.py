@@ -1,4 +1,4 @@
-"""The report of a rehearsal: plain records that become JSON, a page and a table. Pure."""
+"""The report of a rehearsal: plain records that are rendered as JSON, a page and a table. Pure."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ class RunRow:
     job: str
     fault: str
     target: str
-    """Who was hit, "" = the job had ended before."""
+    """The target, "" = the job had ended before."""
     state: str
     sentence: str
     restarts: int
     is_equal: bool | None
-    """Whether it equals the unbroken job bit for bit; None = it wasn't hit, or nothing can be judged."""
+    """Whether it equals the unbroken job bit for bit; None = it wasn't hit, or can't be judged."""
     cost: Cost
     seconds: float
     differences: tuple[str, ...] = ()
@@ -44,7 +44,7 @@ class RunRow:
 
 @dataclass(frozen=True)
 class HintRow:
-    """What to change in the script."""
+    """A suggested change of the script."""
 
     where: str
     """`train.py:41`."""
@@ -52,7 +52,7 @@ class HintRow:
     what: str
     fix: str
     is_observed: bool
-    """Whether something that was observed speaks for it."""
+    """Whether an observation supports it."""
 
 
 @dataclass(frozen=True)
@@ -79,25 +79,25 @@ class RehearsalReport:
 
     @property
     def is_passed(self) -> bool:
-        """Whether every run was hit and equals the unbroken job, and nothing was observed that must be changed."""
+        """Whether every run was hit and equals the unbroken job, and no observation requires a change."""
         is_equal = bool(self.runs) and all(run.is_equal for run in self.runs)
         return is_equal and all(one.kind in _HARMLESS for one in self.observations)
 
     @property
     def verdict(self) -> str:
-        """Returns the result in a sentence."""
+        """Returns the result as a message."""
         hit = [run for run in self.runs if run.target]
         equal = [run for run in hit if run.is_equal]
         if any(one.kind is ObservationKind.NONDETERMINISTIC for one in self.observations):
-            return "Two unbroken runs differ already; a resumed run can't equal them."
+            return "Even two unbroken runs differ, so a resumed run can't equal them."
         if not hit:
-            return "No run was hit: the job ends too soon. Rehearse it with more steps."
+            return "No run was hit, because the job ends too soon. Rehearse it with more steps."
         if any(one.kind is ObservationKind.NO_STEP for one in self.observations):
             return "The script logs without a step; after a restart its values can't be compared."
         if len(equal) < len(hit):
             return f"{len(equal)} of {len(hit)} runs with a fault equal the unbroken one, bit for bit."
         if any(one.kind is ObservationKind.STARTS_OVER for one in self.observations):
-            return "Runs with a fault end as the unbroken one, but they begin at the first step again."
+            return "Runs with a fault end like the unbroken one, but they restart from the first step."
         what = "metrics and files" if self.judged else "files"
         missed = len(self.runs) - len(hit)
         note = f" {missed} {'run' if missed == 1 else 'runs'} had ended before the fault." if missed else ""
@@ -105,17 +105,17 @@ class RehearsalReport:
         return f"{runs} the unbroken one, bit for bit: {what}.{note}"
 
     def as_json(self) -> dict[str, Any]:
-        """Returns all of it for other programs."""
+        """Returns the report for other programs."""
         return {"verdict": self.verdict, "is_passed": self.is_passed, **asdict(self)}
 
     @property
     def unbroken_s(self) -> float:
-        """How long an unbroken job takes, on average."""
+        """The average duration of an unbroken job."""
         return fmean(row.seconds for row in self.unbroken)
 
 
 def gather_observations(groups: list[list[Observation]]) -> tuple[Observation, ...]:
-    """Returns the observations of all runs, one of each kind, in the order in which they are said."""
+    """Returns the observations of all runs, one of each kind, in order of importance."""
     flat = [observation for group in groups for observation in group]
     first = {kind: next((one for one in flat if one.kind is kind), None) for kind in ObservationKind}
     return tuple(one for one in first.values() if one is not None)

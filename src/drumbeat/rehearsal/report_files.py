@@ -1,4 +1,6 @@
-"""The report of a rehearsal as files: in a folder, and with its first job on the server, where the page reads it."""
+"""The report of a rehearsal as files: in a folder, and with its first job on the server, where
+the web page reads it.
+"""
 
 from __future__ import annotations
 
@@ -15,11 +17,11 @@ if TYPE_CHECKING:
 
 REPORT, PAGE = "report.json", "report.md"
 ARTIFACTS = "rehearsal"
-"""The folder of both among the artifacts of the first unbroken job."""
+"""The folder of the files among the artifacts of the first unbroken job."""
 
 
 def render_files(report: RehearsalReport) -> dict[str, str]:
-    """Returns the text of each file, by its name."""
+    """Returns the text of each file, by name."""
     return {REPORT: json.dumps(report.as_json(), indent=2), PAGE: render_page(report)}
 
 
@@ -31,7 +33,7 @@ def write_files(report: RehearsalReport, folder: Path) -> None:
 
 
 def publish(report: RehearsalReport, client: Client) -> None:
-    """Keeps the report with the first unbroken job. Raises DrumbeatError where the server doesn't take it."""
+    """Stores the report with the first unbroken job. Raises DrumbeatError if the server doesn't accept it."""
     for name, text in render_files(report).items():
         client.log_artifact(report.unbroken[0].job, f"{ARTIFACTS}/{name}", text.encode())
 
@@ -65,7 +67,7 @@ def _seconds(value: float | None) -> str:
 
 
 def describe(report: RehearsalReport) -> str:
-    """Returns what was rehearsed, in a line."""
+    """Returns a one-line description of the rehearsal."""
     nodes = "1 node" if report.nodes == 1 else f"{report.nodes} nodes"
     ranks = "1 rank" if report.ranks == 1 else f"{report.ranks} ranks"
     return (
@@ -98,7 +100,7 @@ def _lines(report: RehearsalReport) -> Iterator[str]:
     yield f"Metrics, by name, rank and step: {', '.join(report.judged) or 'none'}."
     yield "Files of outputs and checkpoints, by hash."
     if report.unjudged:
-        yield f"Not judged, since they differ between the unbroken runs: {', '.join(report.unjudged)}."
+        yield f"Not judged, because they differ between the unbroken runs: {', '.join(report.unjudged)}."
     yield f"The jobs have the tag `rehearsal: {report.tag}`; unbroken: {', '.join(row.job for row in report.unbroken)}."
     for run in report.runs:
         yield from ("", f"### {run.number}. {run.fault}: {run.job}", "")

@@ -1,4 +1,4 @@
-"""The Python files of a job's own script: the one that its command starts, and those beside it that it imports."""
+"""The Python files of a job's own script: the one that its command starts, and the ones that it imports."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _MODULE = re.compile(r"\s-m\s+([A-Za-z_][\w.]*)")
 
 @dataclass(frozen=True)
 class ScriptFile:
-    """A file of the script. path: as a person calls it, from the code folder."""
+    """A file of the script. path: relative to the code folder."""
 
     path: str
     tree: ast.Module
 
 
 def read_script(code: Path, command: str) -> list[ScriptFile]:
-    """Returns the files that the command of a job runs, as far as they lie in its code folder and can be parsed."""
+    """Returns the files that a job's command runs, if they are in its code folder and can be parsed."""
     todo = [*_started(code, command)]
     files: dict[Path, ScriptFile] = {}
     while todo and len(files) < MAX_FILES:
@@ -58,7 +58,7 @@ def _parsed(path: Path) -> ast.Module | None:
 
 
 def _imported(code: Path, path: Path, tree: ast.Module) -> Iterator[Path]:
-    """Modules of the job's own: beside the file, or counted from the code folder."""
+    """The job's own modules: beside the file, or relative to the code folder."""
     for node in ast.walk(tree):
         names: list[str] = []
         if isinstance(node, ast.Import):

@@ -1,7 +1,7 @@
-"""What in a script keeps it from going on as if nothing had happened, each with its line. Pure: rules over its calls.
+"""Hints on what keeps a script from resuming seamlessly, each with its line. Pure: rules over its calls.
 
-A rule looks only at the syntax. It can't follow every program, so hints are said beside what was observed: those that
-explain it come first.
+A rule only looks at the syntax and can't follow every program, so hints accompany observations: those that explain one
+come first.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from enum import StrEnum
 from drumbeat.rehearsal.script_facts import CHECKPOINT_VARIABLE, CallFact, names_in
 from drumbeat.rehearsal.script_files import ScriptFile
 from drumbeat.rehearsal.script_reader import collect_facts, constant_path
-from drumbeat.rehearsal.script_saves import CHECKPOINT_WORDS, TrainingScript, place_of
+from drumbeat.rehearsal.script_saves import CHECKPOINT_WORDS, TrainingScript, save_path
 
 
 class HintCode(StrEnum):
@@ -37,7 +37,7 @@ class HintCode(StrEnum):
 
 @dataclass(frozen=True)
 class Hint:
-    """What to change in a script."""
+    """A suggested change of a script."""
 
     code: HintCode
     file: str
@@ -51,7 +51,7 @@ _LOADS = (
     "load_state", "load_weights", "load_model", "restore", "restore_or_initialize", "joblib.load",
 )  # fmt: skip
 _WEAK_LOADS = ("pickle.load", "pickle.loads", "json.load", "json.loads", "numpy.load", "np.load", "read_text", "open")
-"""They read anything: only one that reads from where the script saves is a load of a checkpoint."""
+"""Calls that read anything: they only count as loading a checkpoint if they read from where the script saves."""
 _LOADS_BY_KEYWORD = ("ckpt_path", "resume_from_checkpoint")
 _MOVES = ("os.replace", "os.rename", "shutil.move")
 _RANDOM = re.compile(
@@ -65,7 +65,7 @@ _SEEDS = ("manual_seed", "manual_seed_all", "seed", "seed_everything", "set_seed
 
 
 def read_hints(files: Sequence[ScriptFile], world_size: int, command: str = "") -> list[Hint]:
-    """Returns hints for a script that runs in so many ranks, in the order of its lines. command: of the job."""
+    """Returns hints for a script that runs in `world_size` ranks, in order of its lines. command: the job's."""
     if not files:
         return []
     script = TrainingScript(collect_facts(files), files, world_size, command)
@@ -104,7 +104,7 @@ def _no_load(script: TrainingScript) -> Iterator[Hint]:
         return
     if any(call.keyword(name) for call in facts.calls for name in _LOADS_BY_KEYWORD):
         return
-    places = {name for call in script.saves if (place := place_of(call)) for name in names_in(place)}
+    places = {name for call in script.saves if (place := save_path(call)) for name in names_in(place)}
     for call in facts.named(*_WEAK_LOADS):
         is_writing = call.last_name == "open" and any(mode in call.text() for mode in ("'w", "'a", "'x"))
         is_same = bool((names_in(call.node) - {"json", "pickle", "np"}) & places)
@@ -112,10 +112,8 @@ def _no_load(script: TrainingScript) -> Iterator[Hint]:
             is_same or facts.leads_to_checkpoints(call.node) or CHECKPOINT_WORDS.search(call.text())
         ):
             return
-    what = "a checkpoint is saved here, and none is loaded: a restart begins at the first step"
-    yield _hint(
-        HintCode.NO_LOAD, script.saves[0], what, "Before the first step, load the newest one where there is one."
-    )
+    what = "a checkpoint is saved here, but none is loaded: a restart begins at the first step"
+    yield _hint(HintCode.NO_LOAD, script.saves[0], what, "Before the first step, load the newest one if there is one.")
 
 
 def _not_atomic(script: TrainingScript) -> Iterator[Hint]:
@@ -123,13 +121,13 @@ def _not_atomic(script: TrainingScript) -> Iterator[Hint]:
         body: ast.AST = call.function or call.file.tree
         moves = [one for one in script.facts.calls if one.name in _MOVES or _is_move_of_path(one)]
         if not any(one.node in [*ast.walk(body)] for one in moves):
-            what = f"`{call.name}` writes the checkpoint in place: a fault in this moment leaves half a file"
+            what = f"`{call.name}` writes the checkpoint in place: a fault during the write leaves half a file"
             fix = "Write to another name in the same folder, then `os.replace(it, name)`."
             yield _hint(HintCode.NOT_ATOMIC, call, what, fix)
 
 
 def _is_move_of_path(call: CallFact) -> bool:
-    """Whether it is `path.replace(to)` or `path.rename(to)`; a string's `replace` has two arguments."""
+    """Whether a call is `path.replace(to)` or `path.rename(to)`; a string's `replace` has two arguments."""
     return call.last_name in ("replace", "rename") and len(call.node.args) == 1
 
 
@@ -141,7 +139,7 @@ def _state_not_saved(script: TrainingScript) -> Iterator[Hint]:
         is_schedule = ".lr_scheduler." in call.name
         is_optimizer = ".optim." in f".{call.name}" and not is_schedule and call.last_name[:1].isupper()
         name = script.facts.assigned.get(id(call.node), "").rpartition(".")[2]
-        if not name or not (is_schedule or (is_optimizer and _has_state(call))) or script.saves_state_of(name):
+        if not name or not (is_schedule or (is_optimizer and _has_state(call))) or script.saves_state(name):
             continue
         code, kind = (HintCode.SCHEDULE, "schedule") if is_schedule else (HintCode.OPTIMIZER, "optimizer")
         what = f"the state of the {kind} `{name}` ({call.file.path}:{call.line}) isn't in the checkpoint"
@@ -150,7 +148,7 @@ def _state_not_saved(script: TrainingScript) -> Iterator[Hint]:
 
 
 def _has_state(call: CallFact) -> bool:
-    """Whether an optimizer keeps anything from step to step: SGD without momentum doesn't."""
+    """Whether an optimizer keeps state between steps: SGD without momentum doesn't."""
     return call.last_name != "SGD" or call.keyword("momentum") is not None
 
 
@@ -187,7 +185,7 @@ def _shuffle_without_generator(script: TrainingScript) -> Iterator[Hint]:
     for call in script.facts.named("DataLoader"):
         shuffle = call.keyword("shuffle")
         if shuffle is not None and not _is_false(shuffle) and call.keyword("generator") is None:
-            what = "the order of the data comes from torch's own generator, which is elsewhere after a restart"
+            what = "the order of the data comes from torch's own generator, whose state differs after a restart"
             fix = "Give it `generator=torch.Generator().manual_seed(seed + epoch)`, or use `train.ResumableLoader`."
             yield _hint(HintCode.SHUFFLE, call, what, fix)
 
@@ -213,7 +211,7 @@ def _path_outside(script: TrainingScript) -> Iterator[Hint]:
     if CHECKPOINT_VARIABLE in script.command:
         return
     for call in script.saves:
-        place = place_of(call)
+        place = save_path(call)
         path = constant_path(facts, place) if place is not None else ""
         if path and place is not None and not facts.leads_to_checkpoints(place):
             what = f"checkpoints go to {path!r}, and the next attempt has another folder"
@@ -225,20 +223,20 @@ def _no_rank_guard(script: TrainingScript) -> Iterator[Hint]:
     if script.world_size < 2:
         return
     for call in script.saves:
-        place = place_of(call)
+        place = save_path(call)
         is_own = place is not None and script.facts.depends_on_rank(place)
         if not script.facts.is_called_guarded(call) and not is_own:
             what = f"all {script.world_size} ranks write this file"
-            yield _hint(HintCode.RANK_GUARD, call, what, "Write it on rank 0 alone, or a file for each rank.")
+            yield _hint(HintCode.RANK_GUARD, call, what, "Write it only on rank 0, or a file for each rank.")
 
 
 def _log_without_step(script: TrainingScript) -> Iterator[Hint]:
     facts = script.facts
     for call in facts.calls:
-        has_step = any(one.arg in ("step", None) for one in call.node.keywords)  # None: `**values` may have it.
+        has_step = any(one.arg in ("step", None) for one in call.node.keywords)  # None: `**values` may contain it.
         if call.name == "drumbeat.log" and not has_step and (call.is_in_loop or facts.is_called_in_loop(call)):
-            what = "without `step` each process counts its calls, after a restart from 0 again"
-            yield _hint(HintCode.LOG_STEP, call, what, "Give the training's own: `step=step`.")
+            what = "without `step` each process counts its calls, and starts again from 0 after a restart"
+            yield _hint(HintCode.LOG_STEP, call, what, "Pass the training's own step: `step=step`.")
 
 
 _RULES: tuple[Callable[[TrainingScript], Iterator[Hint]], ...] = (

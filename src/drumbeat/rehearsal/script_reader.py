@@ -1,4 +1,4 @@
-"""Reads what a script calls, where, and under which conditions, and follows its paths. Nothing of the script is run."""
+"""Reads the calls of a script with their places and conditions, and follows its paths. The script isn't run."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from drumbeat.rehearsal.script_files import ScriptFile
 
 _OF_RANK = re.compile(r"rank|is_(first|main|master|leader|chief|primary)|coordinator", re.IGNORECASE)
 _PASSES = 4
-"""How many assignments and calls in a row a path of checkpoints is followed through."""
+"""Through how many assignments and calls a path of checkpoints is followed."""
 
 _OF_PATHS = ("open", "Path", "pathlib.Path", "os.path.join", "str")
 _METHODS_OF_PATHS = ("open", "joinpath", "absolute", "resolve", "expanduser", "with_suffix", "with_name")
 _GIVES_PATHS = {*_OF_PATHS, *_METHODS_OF_PATHS, "join", "getenv", "get", "format", "int", "get_rank", "TemporaryFile"}
-"""Calls whose value is made of what they are given; that of any other call is something else than a path."""
+"""Calls whose value is derived from their arguments; the value of other calls isn't a path."""
 _NO_NAMES = {"self", "cls", "_"}
 
 
@@ -30,7 +30,7 @@ def collect_facts(files: Sequence[ScriptFile]) -> ScriptFacts:
         _Reader(file, facts).visit(file.tree)
     defined = [node for file in files for node in ast.walk(file.tree) if isinstance(node, AnyFunction)]
     counts = Counter(node.name for node in defined)
-    # Of two functions with one name a call can't be told.
+    # With two functions of the same name, a call is ambiguous.
     functions = {node.name: node for node in defined if counts[node.name] == 1}
     facts.functions = {*counts}
     for _ in range(_PASSES):
@@ -41,7 +41,7 @@ def collect_facts(files: Sequence[ScriptFile]) -> ScriptFacts:
 
 
 class _Reader(ast.NodeVisitor):
-    """Walks through one file, and remembers what stands around each call."""
+    """Walks through one file, and records the surroundings of each call."""
 
     def __init__(self, file: ScriptFile, facts: ScriptFacts) -> None:
         self._file, self._facts = file, facts
@@ -93,7 +93,7 @@ class _Reader(ast.NodeVisitor):
         self._guards -= is_guard
 
     def _visit_body(self, body: Iterable[ast.stmt]) -> None:
-        """Visits statements in order: behind `if rank != 0: return` all others are guarded as well."""
+        """Visits statements in order: after `if rank != 0: return` all others are guarded, too."""
         for statement in body:
             self.visit(statement)
             if isinstance(statement, ast.If) and _leaves(statement) and _OF_RANK.search(ast.unparse(statement.test)):
@@ -136,7 +136,7 @@ def _leaves(statement: ast.If) -> bool:
 
 
 def _constant_path(node: ast.expr) -> str:
-    """Returns the text that a path begins with: of a string, or of what is made of one; "" = it isn't constant."""
+    """Returns the constant start of a path: of a string, or of an expression built from one; "" = it isn't constant."""
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
         return node.value
     if isinstance(node, ast.JoinedStr) and node.values:
@@ -151,7 +151,7 @@ def _constant_path(node: ast.expr) -> str:
 
 
 def constant_path(facts: ScriptFacts, node: ast.expr) -> str:
-    """Returns the text that a path in the script begins with, also by way of a variable; "" = it isn't constant."""
+    """Returns the constant start of a path in the script, even through a variable; "" = it isn't constant."""
     begin = node
     while isinstance(begin, ast.BinOp):
         begin = begin.left
@@ -171,7 +171,7 @@ def _follow_assignments(facts: ScriptFacts, tree: ast.Module) -> None:
 
 
 def _is_path_like(value: ast.expr) -> bool:
-    """Whether a value may be a path, or the rank in it: no structure, and of no call but those that make paths."""
+    """Whether a value may be a path, or contain the rank: no structure, and no call but those that build paths."""
     if isinstance(value, ast.Tuple | ast.List | ast.Dict | ast.Lambda | ast.ListComp | ast.DictComp):
         return False
     calls = (node.func for node in ast.walk(value) if isinstance(node, ast.Call))
@@ -179,7 +179,7 @@ def _is_path_like(value: ast.expr) -> bool:
 
 
 def _assignments(tree: ast.Module) -> Iterator[tuple[ast.expr, ast.expr]]:
-    """Yields each value with what it is assigned to, by `=`, `:=`, `with … as` and `for … in`."""
+    """Yields each value with its target, of `=`, `:=`, `with … as` and `for … in`."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Assign):
             yield from ((node.value, target) for target in node.targets)
@@ -200,7 +200,7 @@ def _last_names(target: ast.expr) -> set[str]:
 def _follow_arguments(facts: ScriptFacts, functions: dict[str, AnyFunction]) -> None:
     for call in facts.calls:
         function = functions.get(call.last_name)
-        if function is None or not facts.is_call_of(call, function.name):
+        if function is None or not facts.calls_own(call, function.name):
             continue
         parameters = [one.arg for one in (*function.args.posonlyargs, *function.args.args) if one.arg not in _NO_NAMES]
         pairs = [*zip(parameters, call.node.args, strict=False)]

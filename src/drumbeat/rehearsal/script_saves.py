@@ -1,6 +1,6 @@
-"""A script's checkpoints: which of its calls save a state to go on from, where, and whether a state is in it. Pure.
+"""A script's checkpoints: which calls save a state to resume from, where, and whether they contain a state. Pure.
 
-What a report advises because of them is in `script_hints.py`.
+`script_hints.py` has the resulting advice.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ _WHOLE_SAVES = (
     "checkpoint.async_save", "save_checkpoint", "save_state", "save_weights", "ModelCheckpoint", "Trainer",
     "CheckpointManager",
 )  # fmt: skip
-"""Of libraries that care for all ranks and for whole files themselves."""
+"""Saves of libraries that handle ranks and atomic files themselves."""
 CHECKPOINT_WORDS = re.compile(r"checkpoint|ckpt|snapshot|resum|optim", re.IGNORECASE)
 
 
 class TrainingScript:
-    """A script with what the rules ask of it."""
+    """A script, prepared for the rules."""
 
     def __init__(self, facts: ScriptFacts, files: Sequence[ScriptFile], world_size: int, command: str) -> None:
         self.facts, self.files, self.world_size, self.command = facts, files, world_size, command
@@ -39,17 +39,17 @@ class TrainingScript:
         return bool(self.saves or self.whole_saves)
 
     def _is_checkpoint(self, call: CallFact) -> bool:
-        """Whether a save is one of a state to go on from, not of a result: it happens again and again, or says so."""
+        """Whether a save stores a state to resume from, not a result: it is repeated, or its name says so."""
         facts = self.facts
-        place = place_of(call)
+        place = save_path(call)
         is_said = bool(CHECKPOINT_WORDS.search(call.text())) or (
             place is not None and facts.leads_to_checkpoints(place)
         )
-        # Reports are JSON or text and written in loops, too.
+        # Reports are JSON or text, and are written in loops, too.
         is_report = call.name.startswith("json.") or call.last_name in _WRITES
         return is_said or (not is_report and facts.is_called_in_loop(call))
 
-    def saves_state_of(self, name: str) -> bool:
+    def saves_state(self, name: str) -> bool:
         """Whether the state of a variable is read, or the variable is given to a library that saves."""
         facts = self.facts
         is_read = any(call.name == f"{name}.state_dict" for call in facts.calls)
@@ -72,8 +72,8 @@ def _arguments(call: CallFact) -> list[ast.expr]:
     return [*call.node.args, *(one.value for one in call.node.keywords)]
 
 
-def place_of(call: CallFact) -> ast.expr | None:
-    """Returns the expression that says where a save goes, None = it can't be told."""
+def save_path(call: CallFact) -> ast.expr | None:
+    """Returns the path expression of a save, None = unclear."""
     node = call.node
     if call.last_name in _WRITES and isinstance(node.func, ast.Attribute):
         return node.func.value

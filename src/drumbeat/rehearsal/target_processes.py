@@ -1,10 +1,9 @@
 """The processes of one job on this machine: its ranks, and the agents and supervisors of its nodes.
 
-A process belongs to a job by what drumbeat gave it when it was started: its ranks have their supervisor's marker in
-their environment, and agents and supervisors name their folder on their command line; both begin with the server's
-home. What an earlier job has prepared names the folder of that job: a rank then belongs to the job in whose folder it
-works, and so does the supervisor above it. Each is identified by its pid and its birth, so that a number that was given
-again is never hit.
+A process belongs to a job by what drumbeat gave it at its start: ranks have their supervisor's marker in their
+environment, and agents and supervisors have their folder on their command line; both start with the server's home. Warm
+workers of an earlier job have the folder of that job: such a rank belongs to the job in whose folder it works, and so
+does its supervisor. Each process is identified by its pid and birth, so that a reused pid is never hit.
 """
 
 from __future__ import annotations
@@ -24,21 +23,21 @@ _RANK_VARIABLES = ("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID")
 
 @dataclass(frozen=True)
 class TargetProcess:
-    """A process of a job. birth: as `node.host.processes.birth` has it."""
+    """A process of a job. birth: as in `node.host.processes.birth`."""
 
     pid: int
     birth: str
     name: str
-    """In words: `rank 1`, `the agent of node 0`."""
+    """The description: `rank 1`, `the agent of node 0`."""
     order: int
 
     @property
     def is_alive(self) -> bool:
-        """Whether it still is this very process, and runs."""
+        """Whether the process is still this very one and runs."""
         return processes.is_still(self.pid, self.birth)
 
     def send(self, number: signal.Signals) -> bool:
-        """Sends a signal. Returns False if the process is gone."""
+        """Sends a signal; returns False if the process has ended."""
         if not self.is_alive:
             return False
         try:
@@ -49,11 +48,11 @@ class TargetProcess:
 
 
 def ranks(home: Path, job: str) -> list[TargetProcess]:
-    """Returns the ranks of a job that run now, in the order of their numbers.
+    """Returns the running ranks of a job, in the order of their numbers.
 
-    Of a rank that a shell starts this is the Python program in it. Warm workers aren't ranks yet.
+    For a rank that a shell starts it is the Python program in it. Warm workers aren't ranks yet.
     """
-    own = _of_job(home, job)
+    own = _job_paths(home, job)
     spoken = {
         pid: values
         for pid, values in processes.environments(processes.MARKER, *_RANK_VARIABLES)
@@ -70,12 +69,12 @@ def ranks(home: Path, job: str) -> list[TargetProcess]:
 
 def agents(home: Path, job: str) -> list[TargetProcess]:
     """Returns the agents of a job's nodes."""
-    return _of_nodes(home, job, "agent", "/enrolment.json")
+    return _node_processes(home, job, "agent", "/enrolment.json")
 
 
 def supervisors(home: Path, job: str) -> list[TargetProcess]:
     """Returns the supervisors of a job's nodes: its own, and those of earlier jobs that have ranks of this one."""
-    named = _of_nodes(home, job, "keeper", "/root/keeper")
+    named = _node_processes(home, job, "keeper", "/root/keeper")
     nodes = {target.order for target in named}
     places = {rank.pid: f"{processes.present_folder(rank.pid)}/" for rank in ranks(home, job)}
     others = [pid for pid, words in processes.command_lines() if SUPERVISOR in words]
@@ -90,21 +89,21 @@ def supervisors(home: Path, job: str) -> list[TargetProcess]:
     return [*named, *_targets((pid, f"the supervisor of node {node}", node) for node, pid in missing)]
 
 
-def _of_job(home: Path, job: str) -> Callable[[str], bool]:
-    """Returns whether a path is of this job: below the home, in a folder named by the job and its attempt."""
+def _job_paths(home: Path, job: str) -> Callable[[str], bool]:
+    """Returns a predicate for paths of this job: below the home, in a folder named by the job and its attempt."""
     part = re.compile(rf"/{re.escape(job)}\.\d+/")
     begin = f"{home}/"
     return lambda path: path.startswith(begin) and bool(part.search(path))
 
 
-def _of_nodes(home: Path, job: str, whose: str, end: str) -> list[TargetProcess]:
-    own = _of_job(home, job)
+def _node_processes(home: Path, job: str, whose: str, end: str) -> list[TargetProcess]:
+    own = _job_paths(home, job)
     folders = {
         pid: folder
         for pid, words in processes.command_lines()
         if (folder := next((word for word in words if word.endswith(end) and own(word)), ""))
     }
-    # A supervisor has a child of the same name, which holds its namespaces.
+    # A supervisor has a child with the same name, which holds its namespaces.
     below = {*processes.descendants(*folders)}
     numbered = sorted((_node(folder, job), pid) for pid, folder in folders.items() if pid not in below)
     return [*_targets((pid, f"the {whose} of node {node}", node) for node, pid in numbered)]

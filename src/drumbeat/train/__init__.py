@@ -1,11 +1,11 @@
-"""What a training script may call in a rank: standard library at import, torch within the functions.
+"""Functions for a training script in a rank: standard library at import, torch within the functions.
 
     from drumbeat import train
 
     world = train.init()                       # any launcher, any backend
     scaling = train.scaled(0.001, batch_per_rank=64, rule="linear")
 
-Nothing here needs a server, and nothing of drumbeat but `protocol` and `rank`: the room travels to nodes.
+They need no server, and of drumbeat only `model` and `rank`, because the package is copied to nodes.
 """
 
 from drumbeat.train.batch_scaling import BatchScaling, scaled

@@ -1,4 +1,4 @@
-"""Chooses the backend of the process group and each rank's device by what all ranks have. Pure."""
+"""Chooses the backend of the process group and each rank's device by the hardware of all ranks. Pure."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ NCCL, GLOO, MPI = "nccl", "gloo", "mpi"
 
 @dataclass(frozen=True)
 class RankHardware:
-    """What one rank's process has, as every other rank may know it."""
+    """The hardware of one rank's process, as all ranks see it."""
 
     host: str
     """Identifies the machine."""
     gpus: tuple[str, ...]
-    """The ids of the GPUs that the process sees, in CUDA's order; no two GPUs have the same."""
+    """The unique ids of the GPUs that the process sees, in CUDA's order."""
     backends: tuple[str, ...]
-    """The backends that its torch was built with."""
+    """The backends of its torch."""
 
 
 @dataclass(frozen=True)
@@ -29,24 +29,24 @@ class BackendChoice:
 
     backend: str
     reason: str
-    """Why it is this one, as half a sentence."""
+    """The reason of the choice, as a phrase."""
     local_ranks: tuple[int, ...]
-    """For each rank the number of ranks before it on its machine."""
+    """For each rank, the number of ranks before it on its machine."""
     local_sizes: tuple[int, ...]
-    """For each rank the number of ranks on its machine."""
+    """For each rank, the number of ranks on its machine."""
     gpus: tuple[int, ...]
-    """For each rank the number of its GPU, as its own process counts; -1 = it computes on the CPU."""
+    """For each rank, the number of its GPU in its own process; -1 = it computes on the CPU."""
     nodes: tuple[int | None, ...] = ()
-    """For each rank the number of its node; None = the hosts don't say it."""
+    """For each rank, the number of its node; None = unclear from the hosts."""
 
 
 def choose_backend(
     ranks: Sequence[RankHardware], wish: str = "", given: Sequence[tuple[int | None, int | None]] = ()
 ) -> BackendChoice:
-    """Returns NCCL where each rank has a GPU of its own, Gloo elsewhere, or what was wished for.
+    """Returns NCCL if each rank has its own GPU, else Gloo; or the requested backend.
 
-    given: for each rank its local rank and their number, as the launcher says; None = it doesn't.
-    Raises RefusedError for a wish that can't be had.
+    given: for each rank, its local rank and local size, by the launcher; None = unknown. Raises RefusedError if the
+    requested backend isn't available.
     """
     hosts = [rank.host for rank in ranks]
     placements = list(given) or [(None, None)] * len(ranks)
@@ -60,10 +60,10 @@ def choose_backend(
 
 
 def node_ranks(hosts: Sequence[str], local_ranks: Sequence[int], local_sizes: Sequence[int]) -> list[int | None]:
-    """Returns the number of each rank's node: in the order in which ranks first name its host.
+    """Returns the number of each rank's node, in the order in which ranks first name its host.
 
-    Nodes may share a host, as containers or network namespaces do: then they are told apart only where the local ranks
-    show that ranks were dealt node by node. Elsewhere all are None.
+    Nodes may share a host, as containers or network namespaces do: then they are distinguished only if the local ranks
+    show that ranks were assigned node by node. Otherwise all are None.
     """
     counts, firsts = Counter(hosts), list(dict.fromkeys(hosts))
     if all(counts[host] == size for host, size in zip(hosts, local_sizes, strict=True)):
@@ -76,7 +76,7 @@ def node_ranks(hosts: Sequence[str], local_ranks: Sequence[int], local_sizes: Se
 
 
 def _within_hosts(hosts: Sequence[str]) -> list[int]:
-    """Returns for each place in the list how often its host came before."""
+    """Returns, for each entry of the list, how often its host came before."""
     seen: Counter[str] = Counter()
     before: list[int] = []
     for host in hosts:
@@ -93,9 +93,9 @@ def _backend(ranks: Sequence[RankHardware], gpus: Sequence[int], wish: str) -> t
     can_nccl = NCCL in shared and len(own) == len(ranks)
     if wish:
         _check_wish(wish, shared, lacks if not can_nccl else "")
-        return wish, "it was asked for"
+        return wish, "it was requested"
     if can_nccl:
-        return NCCL, "each rank has a GPU of its own"
+        return NCCL, "each rank has its own GPU"
     if GLOO not in shared:
         what = f"the ranks share no backend: {lacks}, and torch here has {', '.join(sorted(shared)) or 'none'}"
         raise RefusedError(what, where="train.init", fix="Install the same torch, with Gloo, for all ranks.")
@@ -105,9 +105,7 @@ def _backend(ranks: Sequence[RankHardware], gpus: Sequence[int], wish: str) -> t
 def _check_wish(wish: str, shared: set[str], lacks: str) -> None:
     if wish not in shared:
         what = f"backend {wish!r} isn't in every rank's torch; it has {', '.join(sorted(shared)) or 'none'}"
-        fix = (
-            "MPI needs a torch that was built with it." if wish == MPI else "Leave the backend out to have one chosen."
-        )
+        fix = "MPI needs a torch that was built with it." if wish == MPI else "Omit the backend to have one chosen."
         raise RefusedError(what, where="train.init", fix=fix)
     if wish == NCCL and lacks:
         raise RefusedError(

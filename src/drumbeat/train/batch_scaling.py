@@ -1,4 +1,4 @@
-"""The global batch and the learning rate that belongs to it: computed, explained, recorded. Pure but for `scaled`."""
+"""The global batch and its learning rate: computed, explained, recorded. Pure except for `scaled`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ RULES = {
 
 @dataclass(frozen=True)
 class BatchScaling:
-    """A batch per rank, and the learning rate for all of them together."""
+    """A batch per rank, and the learning rate for all ranks together."""
 
     world_size: int
     batch_per_rank: int
@@ -32,16 +32,16 @@ class BatchScaling:
     rule: str
     warmup_steps: int = 0
     shards: int = 0
-    """The data shards: ranks of one shard read the same samples. 0 = each rank is one."""
+    """The number of data shards: ranks of one shard read the same samples. 0 = each rank is one."""
 
     @property
     def global_batch(self) -> int:
-        """The samples of one step over all ranks."""
+        """The number of samples of one step over all ranks."""
         return (self.shards or self.world_size) * self.batch_per_rank
 
     @property
     def scale(self) -> float:
-        """What the base rate is multiplied by."""
+        """The factor of the base rate."""
         ratio = self.global_batch / self.base_batch
         return 1.0 if self.rule == NONE else math.sqrt(ratio) if self.rule == SQUARE_ROOT else ratio
 
@@ -51,10 +51,10 @@ class BatchScaling:
         return self.base_lr * self.scale
 
     def factor(self, step: int) -> float:
-        """Returns what `lr` is multiplied by at a step, counted from 0: the warm-up, then 1.
+        """Returns the factor of `lr` at a step, counted from 0: the warm-up, then 1.
 
-        The rate rises in a line from the base rate (Goyal et al., 2.2), with LARS from almost nothing (You et al.).
-        For `torch.optim.lr_scheduler.LambdaLR(optimizer, scaling.factor)`.
+        The rate rises linearly from the base rate (Goyal et al., 2.2), with LARS from almost zero (You et al.). For
+        `torch.optim.lr_scheduler.LambdaLR(optimizer, scaling.factor)`.
         """
         if step >= self.warmup_steps:
             return 1.0
@@ -62,7 +62,7 @@ class BatchScaling:
         return first + (1 - first) * (step + 1) / self.warmup_steps
 
     def parameters(self) -> dict[str, object]:
-        """Returns the names and values that are recorded."""
+        """Returns the recorded parameters."""
         return {
             "world_size": self.world_size,
             "batch_per_rank": self.batch_per_rank,
@@ -76,7 +76,7 @@ class BatchScaling:
         }
 
     def __str__(self) -> str:
-        """Returns the sentence that explains it."""
+        """Returns a message that explains the scaling."""
         shards = _format_shards(self.shards) if self.shards else _format_ranks(self.world_size)
         batch = f"global batch {self.global_batch:,} = {shards} × {self.batch_per_rank:,}"
         if self.rule == NONE:
@@ -87,7 +87,7 @@ class BatchScaling:
         return f"{batch}; {rate}{warm}"
 
 
-def scaling_of(  # noqa: PLR0913 (keywords, each with a default)
+def compute_scaling(  # noqa: PLR0913 (keywords, each with a default)
     base_lr: float,
     *,
     world_size: int,
@@ -98,10 +98,10 @@ def scaling_of(  # noqa: PLR0913 (keywords, each with a default)
     warmup_steps: int = 0,
     shards: int = 0,
 ) -> BatchScaling:
-    """Returns the scaling of a batch, which is named per rank or for all ranks together.
+    """Returns the scaling of a batch, which is given per rank or for all ranks together.
 
-    base_batch: the samples of a step that `base_lr` suits; 0 = the batch that is named. shards: how many parts of the
-    data the ranks read; 0 = one each. Raises RefusedError.
+    base_batch: the batch that suits `base_lr`; 0 = the given one. shards: the number of data shards; 0 = each rank is
+    one. Raises RefusedError.
     """
     if rule not in RULES:
         raise _refused(f"there is no rule {rule!r}", f"Choose one of {', '.join(RULES)}.")
@@ -112,20 +112,20 @@ def scaling_of(  # noqa: PLR0913 (keywords, each with a default)
         )
     if (batch_per_rank > 0) == (global_batch > 0):
         raise _refused(
-            f"the batch is named twice or not at all: batch_per_rank {batch_per_rank}, global_batch {global_batch}",
+            f"the batch is given twice or not at all: batch_per_rank {batch_per_rank}, global_batch {global_batch}",
             "Give one of the two, as a positive number.",
         )
     if not 0 <= shards <= world_size:
         raise _refused(
             f"{shards} data shards can't be read by {_format_ranks(world_size)}",
-            "Give how many parts of the data the ranks read.",
+            "Give the number of parts of the data that the ranks read.",
         )
     shards = 0 if shards == world_size else shards
     if global_batch % (count := shards or world_size):
         raise _refused(
             f"a global batch of {global_batch} doesn't split evenly over "
             f"{_format_shards(shards) if shards else _format_ranks(world_size)}",
-            f"Take a multiple of {count}, such as {math.ceil(global_batch / count) * count}.",
+            f"Use a multiple of {count}, such as {math.ceil(global_batch / count) * count}.",
         )
     if base_batch < 0 or warmup_steps < 0 or not base_lr > 0:
         what = f"base_lr {base_lr:g}, base_batch {base_batch}, warmup_steps {warmup_steps}"
@@ -145,13 +145,13 @@ def scaled(  # noqa: PLR0913 (keywords, each with a default)
     warmup_steps: int = 0,
     shards: int = 0,
 ) -> BatchScaling:
-    """Scales the learning rate to the ranks of this job; rank 0 prints the sentence and records the parameters.
+    """Scales the learning rate to the ranks of this job; rank 0 prints the explanation and records the parameters.
 
-    The ranks are those of torch's process group, or without it those that the launcher names. shards: 0 = the data
-    dimensions of the job's mesh; without a mesh, each rank reads data of its own. For the rest see `scaling_of`.
+    The ranks are those of torch's process group or, without one, of the launcher. shards: 0 = the data dimensions of
+    the job's mesh; without a mesh, each rank reads its own data. For the rest see `compute_scaling`.
     """
     rank, world_size = ranks_of_training()
-    scaling = scaling_of(
+    scaling = compute_scaling(
         base_lr,
         world_size=world_size,
         batch_per_rank=batch_per_rank,

@@ -21,9 +21,9 @@ from drumbeat.model.errors import DrumbeatError, RefusedError
 from drumbeat.train.checkpoint_folder import CheckpointFolder, CheckpointManifest, Digest, Generation
 from drumbeat.train.model_parts import (
     check_names_of_parts,
+    find_unequal_weights,
     have_one_model,
-    shapes_of,
-    stages_taken_for_copies,
+    tensor_shapes,
     weights_of_rank,
 )
 from drumbeat.train.rank_group import RankGroup
@@ -39,8 +39,8 @@ Good = tuple[int, Generation]
 class CheckpointFiles:
     """Writes, verifies and reads checkpoints on all ranks.
 
-    Usually all ranks see one folder. Where each node has its own, the ranks of each node write all of the state there,
-    and a node without a checkpoint gets it from another.
+    Usually all ranks see one folder. If each node has its own, the ranks of each node write the whole state there, and
+    a node without a checkpoint gets it from another.
     """
 
     def __init__(self, folder: CheckpointFolder, everyone: RankGroup) -> None:
@@ -58,49 +58,49 @@ class CheckpointFiles:
         self._by_leaders(self.everyone, self.folder.claim)
 
     def compare_models(self, state: SavedState) -> None:
-        """Finds out, once, whether ranks have parts of a model. Raises RefusedError if a name is in two of them."""
+        """Detects, once, whether ranks have parts of a model. Raises RefusedError if a name is in two of them."""
         if self._has_one_model is not None:
             return
-        shapes = shapes_of(state.root, state.model_tensors())
+        shapes = tensor_shapes(state.root, state.model_tensors())
         has_one_model = have_one_model(self.everyone, shapes)
         if not has_one_model:
             check_names_of_parts(self.sharing, shapes, WHERE)
         self._has_one_model = has_one_model
 
     def compare_weights(self, state: SavedState) -> str:
-        """Looks, once, whether ranks that should have the same weights do. Returns a line for the log if they don't.
+        """Checks, once, whether ranks that should have the same weights do. Returns a line for the log if they don't.
 
-        Raises RefusedError if they are stages of a pipeline, which would be taken for copies of one model.
+        Raises RefusedError if they are stages of a pipeline, which would be mistaken for copies of one model.
         """
         self.compare_models(state)
         if self._has_compared_weights or state.may_differ_by_rank(self.everyone):
             return ""
         own = weights_of_rank(state.model, state.root, state.model_tensors())
-        note = stages_taken_for_copies(self.sharing, own, WHERE)
+        note = find_unequal_weights(self.sharing, own, WHERE)
         self._has_compared_weights = True
         return note
 
     def newest(self) -> tuple[int, list[str]]:
-        """Returns the step of the newest checkpoint that is as it was written, and what is wrong with newer ones.
+        """Returns the step of the newest intact checkpoint, and the problems of newer ones.
 
         Broken ones are put aside. Raises RefusedError if a file can't be read.
         """
         steps: list[int] = self.sharing.broadcast(self.folder.steps() if self.sharing.is_leader else None)
         notes: list[str] = []
         share = slice(self.sharing.index, None, self.sharing.size)
-        self._good, found = None, 0
+        self._good, newest = None, 0
         for step in steps:
             each = self._together(self.sharing, partial(self.folder.broken_files, step, share))
             broken = [line for lines in each for line in lines]
             if not broken:
-                found = step
+                newest = step
                 break
             notes.append(f"checkpoint: step {step:,} is broken and put aside ({broken[0]})")
             self._by_leaders(self.sharing, partial(self.folder.put_aside, step))
-        if found:
-            self._good = found, CheckpointManifest.read(self.folder.path(found)).generation
+        if newest:
+            self._good = newest, CheckpointManifest.read(self.folder.path(newest)).generation
         every: list[Good | None] = self.everyone.gather(self._good)
-        # Of one step, nodes without a shared folder may have states of two attempts: the later one counts.
+        # Nodes without a shared folder may have states of two attempts for one step: the later one counts.
         self._newest = max((good for good in every if good), default=None)
         return self._newest[0] if self._newest else 0, notes
 
@@ -111,7 +111,7 @@ class CheckpointFiles:
         """
         self._check_shards(copied["tensors"])
         if not self._has_one_model:
-            copied = {**copied, "of_one_rank": self._of_one_rank_in_any_part(copied["of_one_rank"])}
+            copied = {**copied, "of_one_rank": self._all_single_rank_names(copied["of_one_rank"])}
         folder = self.folder.partial(step)
         self._by_leaders(self.everyone, lambda: self.folder.begin(step))
         self._together(self.everyone, lambda: self._write_tensors(folder, copied))
@@ -124,7 +124,7 @@ class CheckpointFiles:
         return sum(digest.bytes for digest in files.values())
 
     def load(self, step: int, state: SavedState) -> None:
-        """Restores the checkpoint that `newest` has named, from the folder of this rank or of another."""
+        """Restores the checkpoint that `newest` returned, from this rank's folder or another's."""
         has_it = self._good is not None and self._good == self._newest
         holders: list[bool] = self.everyone.gather(has_it)
         if not all(holders) and not self._has_one_model:
@@ -148,8 +148,8 @@ class CheckpointFiles:
         tensors, root, planner = copied["tensors"], copied["root"], _planner(copied["of_one_rank"])
         dcp.save(_under(root, tensors), storage_writer=writer, planner=planner, process_group=group, no_dist=is_alone)
 
-    def _of_one_rank_in_any_part(self, own: frozenset[str] | None) -> frozenset[str] | None:
-        """Returns what must come from one rank, of all parts: one rank divides the work among all."""
+    def _all_single_rank_names(self, own: frozenset[str] | None) -> frozenset[str] | None:
+        """Returns, over all parts, what must come from one rank: one rank divides the work among all."""
         each: list[frozenset[str] | None] = self.sharing.gather(own)
         listings = [names for names in each if names is not None]
         return frozenset[str]().union(*listings) if len(listings) == len(each) else None
@@ -170,17 +170,17 @@ class CheckpointFiles:
         return tensors
 
     def _digests(self, folder: Path) -> dict[str, Digest]:
-        """Returns the digests of the files that this rank has written; the leader's are those that no rank names."""
+        """Returns the digests of the files that this rank has written; the leader has those that belong to no rank."""
         own, of_ranks = f"__{self.sharing.index}_", "__"
         names = [
             name
             for name in (path.name for path in folder.iterdir())
             if name.startswith(own) or (self.sharing.is_leader and not name.startswith(of_ranks))
         ]
-        return {name: Digest.of(folder / name) for name in names}
+        return {name: Digest.from_file(folder / name) for name in names}
 
     def _check_shards(self, tensors: dict[str, Any]) -> None:
-        """Refuses a model whose parts are on ranks that see another folder: no folder would hold all of it."""
+        """Refuses a model whose parts are on ranks with different folders: no folder would contain all of it."""
         if self.is_shared_by_all:
             return
         from torch.distributed.tensor import DTensor
@@ -188,20 +188,20 @@ class CheckpointFiles:
         is_in_shards = any(isinstance(value, DTensor) for value in tensors["model"].values())
         if is_in_shards or not self._has_one_model:
             parts = "shards" if is_in_shards else "parts"
-            what = f"the model is in {parts} on several nodes, and each node has a checkpoint folder of its own"
+            what = f"the model is in {parts} on several nodes, and each node has its own checkpoint folder"
             raise RefusedError(what, where=WHERE, fix=SHARE)
 
     def _by_leaders(self, ranks: RankGroup, work: Callable[[], object]) -> None:
-        """Does work once for each folder, with the same outcome on all of the ranks."""
+        """Runs `work` once for each folder, with the same result on all ranks."""
         self._together(ranks, lambda: work() if self.sharing.is_leader else None)
 
     def _together(self, ranks: RankGroup, work: Callable[[], Result]) -> list[Result]:
-        """Does work on each rank, and fails on all if it fails on one, so that none waits for another."""
+        """Runs `work` on each rank, and fails on all if it fails on one, so that none waits for another."""
         try:
             outcome: tuple[Any, str, str] = (work(), "", "")
         except DrumbeatError as error:
             outcome = (None, error.what, error.fix or "")
-        except Exception as error:  # noqa: BLE001 (whatever it is, the other ranks must hear of it)
+        except Exception as error:  # noqa: BLE001 (the other ranks must learn of any error)
             outcome = (None, f"{type(error).__name__}: {error}", "")
         outcomes = ranks.gather(outcome)
         for index, (_, what, fix) in enumerate(outcomes):
@@ -209,12 +209,12 @@ class CheckpointFiles:
                 raise RefusedError(what, where=str(self.folder.root), fix=fix)
             if what:
                 failed = f"rank {ranks.ranks[index]} could not write or read a checkpoint: {what}"
-                raise RefusedError(failed, where=str(self.folder.root), fix="See that the disk has room.")
+                raise RefusedError(failed, where=str(self.folder.root), fix="Check that the disk has free space.")
         return [result for result, _, _ in outcomes]
 
 
 def _sharing(root: Path, everyone: RankGroup) -> RankGroup:
-    """Returns the group of the ranks that see the same folder as this one: those that find each other's marks."""
+    """Returns the group of ranks with the same folder as this one: those that find each other's marks."""
     root.mkdir(parents=True, exist_ok=True)
     mark = root / f".rank-{everyone.index}-{secrets.token_hex(8)}"
     mark.touch()
@@ -234,33 +234,37 @@ def _sharing(root: Path, everyone: RankGroup) -> RankGroup:
 
 
 def _check_all_is_wanted(unwanted: list[list[str]]) -> None:
-    """Refuses to leave out states of optimizers: the training would go on, and not as if nothing had happened.
+    """Refuses to drop states of optimizers: the training would continue, but not seamlessly.
 
-    unwanted: by each rank.
+    unwanted: by rank.
     """
     left_out = sorted(set[str].intersection(*map(set, unwanted)))
     if left_out:
-        what = f"the checkpoint has states of optimizers that none of these has: of {', '.join(left_out[:3])}"
+        what = (
+            f"the checkpoint has optimizer states for parameters that no optimizer has now: {', '.join(left_out[:3])}"
+        )
         what += f" and {len(left_out) - 3} more" if len(left_out) > 3 else ""
-        fix = "Before resume(), give the optimizers all parameters that they had, or begin with an empty folder."
+        fix = "Before resume(), give the optimizers all parameters that they had, or start with an empty folder."
         raise RefusedError(what, where=WHERE, fix=fix)
 
 
 def _under(root: tuple[str, ...], tensors: dict[str, Any]) -> dict[str, Any]:
-    """Returns the tensors of a rank in their place in a checkpoint."""
+    """Returns the tensors of a rank at their place in a checkpoint."""
     for key in reversed(root):
         tensors = {key: tensors}
     return tensors
 
 
 def _planner(of_one_rank: frozenset[str] | None) -> Any:
-    """Returns torch's planner, which divides what all ranks have among them, but for what must come from one rank."""
+    """Returns torch's planner, which divides common tensors among the ranks, except those that
+    must come from one rank.
+    """
     planning: Any = importlib.import_module("torch.distributed.checkpoint.default_planner")
     divide: Any = planning.DefaultSavePlanner.create_global_plan
     kinds: Any = importlib.import_module("torch.distributed.checkpoint.planner").WriteItemType
 
     class Planner(planning.DefaultSavePlanner):
-        """Leaves to the first rank what differs between ranks: tensors of several would be no rank's state."""
+        """Leaves tensors that differ between ranks to the first rank: mixed ones would be no rank's state."""
 
         def create_global_plan(self, all_plans: list[Any]) -> Any:
             taken, plans = set[Any](), list[Any]()
@@ -291,7 +295,7 @@ def _pickle(path: Path, value: Any) -> None:
 
 
 def _unpickled(path: Path) -> Any:
-    """Reads what `_pickle` wrote. The folder is the job's own, and its content was verified."""
+    """Reads a file that `_pickle` wrote. The folder is the job's own, and its content was verified."""
     import torch
 
     return torch.load(path, map_location="cpu", weights_only=False)

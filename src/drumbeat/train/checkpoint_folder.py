@@ -1,8 +1,9 @@
-"""A folder of checkpoints on a disk: each is there whole or not at all, is verified before it is read, and old ones go.
+"""A folder of checkpoints on a disk: each is complete or absent, is verified before it is read, and old ones are
+removed.
 
-A checkpoint is written into a folder of its own that readers don't look at, and renamed when all of it is on the disk.
-So a crash at any byte leaves the last good one. Its manifest has the size and hash of each file. Only the newest
-generation (attempt and round of a job) may publish: ranks of an earlier one that still run on a lost node are refused.
+A checkpoint is written into a separate folder that readers ignore, and renamed when all of it is on disk. So a crash at
+any byte leaves the last good one. Its manifest has the size and hash of each file. Only the newest generation (attempt
+and round of a job) may publish: ranks of an earlier one that still run on a lost node are refused.
 `checkpoint_files.py` writes and reads the files. Standard library only: no torch, no server.
 """
 
@@ -33,15 +34,15 @@ _PIECE = 1 << 20
 
 @dataclass(frozen=True, order=True)
 class Generation:
-    """Which start of a job's ranks writes: a later attempt or round closes the folder to earlier ones."""
+    """The start of a job's ranks that writes: a later attempt or round closes the folder to earlier ones."""
 
     attempt: int = 0
     round: int = 0
     job: str = ""
 
     @classmethod
-    def of(cls, variables: Mapping[str, str]) -> Generation:
-        """Returns the generation that drumbeat's variables name; outside a job there is only one."""
+    def from_environment(cls, variables: Mapping[str, str]) -> Generation:
+        """Returns the generation in drumbeat's variables; outside a job there is only one."""
         attempt, number = (int(variables.get(f"DRUMBEAT_{name}", "0")) for name in ("ATTEMPT", "ROUND"))
         job = variables.get("DRUMBEAT_UNIQUE_JOB") or variables.get("DRUMBEAT_JOB", "")
         return cls(attempt, number, job)
@@ -57,14 +58,14 @@ class Generation:
 
 @dataclass(frozen=True)
 class Digest:
-    """What a file must be: its size in bytes, and its SHA-256 in hexadecimal digits."""
+    """The expected content of a file: its size in bytes, and its SHA-256 in hexadecimal digits."""
 
     bytes: int
     sha256: str
 
     @classmethod
-    def of(cls, path: Path) -> Digest:
-        """Reads a file. Raises OSError if it can't."""
+    def from_file(cls, path: Path) -> Digest:
+        """Reads a file and returns its digest. Raises OSError."""
         digest, size = hashlib.sha256(), 0
         with path.open("rb") as file:
             while piece := file.read(_PIECE):
@@ -83,7 +84,7 @@ class CheckpointManifest:
     files: Mapping[str, Digest]
 
     def write(self, folder: Path) -> None:
-        """Writes it beside the files that it lists, onto the disk."""
+        """Writes and syncs the manifest beside the files that it lists."""
         document = {"format": FORMAT, **asdict(self)}
         with (folder / MANIFEST).open("w", encoding="utf-8") as file:
             json.dump(document, file, indent=1, sort_keys=True)
@@ -95,7 +96,7 @@ class CheckpointManifest:
         """Reads a checkpoint's manifest. Raises ValueError, KeyError or TypeError if it isn't one; OSError."""
         document: dict[str, Any] = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
         if document["format"] != FORMAT:
-            what = f"the checkpoint has format {document['format']}, and this drumbeat reads format {FORMAT}"
+            what = f"the checkpoint has format {document['format']}, and this version of drumbeat reads format {FORMAT}"
             raise RefusedError(what, where=str(folder), fix="Train with the version of drumbeat that wrote it.")
         files = {name: Digest(**digest) for name, digest in document["files"].items()}
         return cls(document["step"], document["world_size"], Generation(**document["generation"]), files)
@@ -108,7 +109,7 @@ class CheckpointFolder:
         self.root, self.keep, self.generation = root, keep, generation
 
     def claim(self) -> None:
-        """Closes the folder to earlier generations, and removes what they left half written.
+        """Closes the folder to earlier generations, and removes their partial files.
 
         The folder of another job is taken over. Raises RefusedError if a later generation of this job has claimed it.
         """
@@ -130,22 +131,22 @@ class CheckpointFolder:
         return self.root / f"step-{step:012d}"
 
     def partial(self, step: int) -> Path:
-        """Returns the folder in which the checkpoint of a step is written; all ranks of a generation have the same."""
+        """Returns the folder in which the checkpoint of a step is written, the same for all ranks of a generation."""
         return self.root / f"{_PARTIAL}{step:012d}-{self.generation.attempt}.{self.generation.round}"
 
     def begin(self, step: int) -> Path:
-        """Makes the empty folder in which a checkpoint is written."""
+        """Creates the empty folder in which a checkpoint is written."""
         partial = self.partial(step)
         shutil.rmtree(partial, ignore_errors=True)
         partial.mkdir(parents=True)
         return partial
 
     def publish(self, manifest: CheckpointManifest) -> Path:
-        """Makes a written checkpoint visible, and removes earlier steps, so that `keep` are left with it.
+        """Publishes a written checkpoint, and removes earlier steps, so that `keep` remain, including this one.
 
-        Later steps stay: they are those of a training that this one doesn't go on from. A checkpoint of the same step
-        from an earlier generation is replaced. Raises RefusedError if a later generation, or another job, has claimed
-        the folder.
+        Later steps stay: they belong to a training that this one doesn't continue. A checkpoint of the same step from
+        an earlier generation is replaced. Raises RefusedError if a later generation, or another job, has claimed the
+        folder.
         """
         partial, final = self.partial(manifest.step), self.path(manifest.step)
         manifest.write(partial)
@@ -164,7 +165,7 @@ class CheckpointFolder:
         return final
 
     def put_aside(self, step: int) -> Path:
-        """Renames a broken checkpoint, so that it neither is looked at nor counts among those that are kept."""
+        """Renames a broken checkpoint, so that it is ignored and doesn't count among the kept ones."""
         aside = self.root / f"{_BROKEN}{self.path(step).name}"
         with self._locked():
             self._check_generation()
@@ -173,10 +174,10 @@ class CheckpointFolder:
         return aside
 
     def broken_files(self, step: int, share: slice = slice(None)) -> list[str]:
-        """Returns what is wrong with a checkpoint, as `name: reason`; an empty list says that it is as it was written.
+        """Returns the problems of a checkpoint, as `name: reason`; an empty list means that it is intact.
 
-        share: which of its files are read, so that ranks can divide them. Raises RefusedError if a file can't be
-        read, which proves nothing, or the format is another version's.
+        share: which of its files are read, so that ranks can divide them. Raises RefusedError if a file can't be read,
+        which proves nothing, or if the format is another version's.
         """
         folder = self.path(step)
         try:
@@ -192,7 +193,7 @@ class CheckpointFolder:
         ]
 
     def _clean_up(self) -> None:
-        """Removes what a crash has left half written or half removed; a checkpoint that was being replaced returns."""
+        """Removes partial files of a crash; a checkpoint that was being replaced is restored."""
         for path in list(self.root.iterdir()):
             final = self.root / path.name.removeprefix(_REPLACED)
             if path.name.startswith(_REPLACED) and not final.exists():
@@ -212,15 +213,15 @@ class CheckpointFolder:
             raise self._refusal(owner)
 
     def _refusal(self, owner: Generation) -> RefusedError:
-        what = f"{self.generation} may not save checkpoints here: {owner} has begun since"
-        fix = "Give each job a `folder=` of its own, or none."
+        what = f"{self.generation} may not save checkpoints here: {owner} has started since"
+        fix = "Give each job its own `folder=`, or none."
         if owner.job == self.generation.job:
-            fix = "Nothing needs to be done: the later ranks go on from the last checkpoint."
+            fix = "Nothing needs to be done: the later ranks resume from the last checkpoint."
         return RefusedError(what, where=str(self.root), fix=fix)
 
     @contextlib.contextmanager
     def _locked(self) -> Generator[None]:
-        """Holds the folder's lock, which the kernel gives back if the process dies."""
+        """Holds the folder's lock, which the kernel releases if the process dies."""
         descriptor = os.open(self.root / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.lockf(descriptor, fcntl.LOCK_EX)
@@ -231,7 +232,7 @@ class CheckpointFolder:
 
 def _what_is_wrong(path: Path, expected: Digest) -> str:
     try:
-        digest = Digest.of(path)
+        digest = Digest.from_file(path)
     except FileNotFoundError as error:
         return error.strerror or str(error)
     except OSError as error:
@@ -243,11 +244,11 @@ def _what_is_wrong(path: Path, expected: Digest) -> str:
 
 def _unreadable(path: Path, error: OSError) -> RefusedError:
     what = f"a checkpoint can't be read: {error.strerror or error}"
-    return RefusedError(what, where=str(path), fix="See to the disk or its permissions, then start again.")
+    return RefusedError(what, where=str(path), fix="Check the disk and its permissions, then start again.")
 
 
 def _remove(folder: Path) -> None:
-    """Removes a published checkpoint. It is renamed first, so that a crash leaves no half of it where readers look."""
+    """Removes a published checkpoint. It is renamed first, so that readers never see a part of it after a crash."""
     doomed = folder.with_name(f"{_PARTIAL}removed-{folder.name}")
     shutil.rmtree(doomed, ignore_errors=True)
     folder.rename(doomed)

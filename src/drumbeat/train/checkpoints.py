@@ -41,17 +41,17 @@ if TYPE_CHECKING:
 
 DEFAULT_KEEP = 3
 GRADIENT_ORDER = "drumbeat.gradient_order"
-"""The name among the other states of a checkpoint under which DDP's order is."""
+"""The name of DDP's gradient order among the other states of a checkpoint."""
 LEARNING_RATES = "drumbeat.learning_rates"
-"""The name among the other states under which the learning rate of the ranks is that saved it."""
+"""The name of the learning rate of the saving ranks among the other states."""
 SYNC_S = 5.0
-"""How long a save waits at most until the node has what the rank has logged."""
-MIN_PATIENCE_S = 5.0
-"""Seconds in which a step is expected to end after SIGTERM, unless steps have taken a third of more."""
+"""How long a save waits for the node to receive the rank's metrics."""
+MIN_STEP_TIMEOUT_S = 5.0
+"""How long a step may take after SIGTERM, unless three times the longest step is more."""
 
 
 class Stateful(Protocol):
-    """What can be saved beside the model: a schedule, a loader, a gradient scaler."""
+    """Anything that can be saved beside the model: a schedule, a loader, a gradient scaler."""
 
     def state_dict(self) -> dict[str, Any]:
         """Returns its state."""
@@ -79,19 +79,19 @@ class Checkpoints:
         stage: int | str | None = None,
         **others: Stateful,
     ) -> None:
-        """Looks at who shares the folder; reads and writes nothing else.
+        """Checks who shares the folder; reads and writes nothing else.
 
-        loader: the place in the data, of each rank. every, every_s: how many steps or seconds apart `step` saves;
-        0 = never by that. keep: how many checkpoints stay, by default `drumbeat: {checkpoints: {keep: …}}` of the job,
-        else 3. folder: by default $DRUMBEAT_CHECKPOINT_DIR, else `checkpoints`. scaling: what `train.scaled` gave; the
+        loader: the place of each rank in the data. every, every_s: how many steps or seconds apart `step` saves; 0 =
+        never by that. keep: how many checkpoints stay, by default `drumbeat: {checkpoints: {keep: …}}` of the job, else
+        3. folder: by default $DRUMBEAT_CHECKPOINT_DIR, else `checkpoints`. scaling: the result of `train.scaled`; the
         rates of optimizers and schedules follow it when another number of ranks resumes. stage: which part of a
-        pipeline's model this rank has, where the parts' tensors have equal names. others: what else has a state that is
-        the same on all ranks. Raises RefusedError if an argument makes no sense, or the ranks haven't met yet.
+        pipeline's model this rank has, if the parts' tensors have equal names. others: other objects with a state that
+        is the same on all ranks. Raises RefusedError if an argument is invalid, or the ranks haven't met yet.
         """
         check_ranks_have_met("train.Checkpoints")
         keep = _keep_of_job() if keep is None else keep
         if keep < 1 or every < 0 or every_s < 0:
-            what = f"keep={keep}, every={every}, every_s={every_s} make no sense"
+            what = f"keep={keep}, every={every}, every_s={every_s} are invalid"
             raise RefusedError(what, where="train.Checkpoints", fix="Keep at least 1, and give positive intervals.")
         for name, one in {**others, **({"loader": loader} if loader is not None else {})}.items():
             if not hasattr(one, "state_dict") or not hasattr(one, "load_state_dict"):
@@ -99,16 +99,16 @@ class Checkpoints:
                 fix = "For data use torchdata's StatefulDataLoader, or train.ResumableLoader."
                 raise RefusedError(what, where="train.Checkpoints", fix=fix)
         if scaling is not None and not isinstance(scaling, BatchScaling):
-            what = f"`scaling` is a {type(scaling).__name__}, and not what train.scaled returns"
+            what = f"`scaling` is a {type(scaling).__name__}, not the result of train.scaled"
             raise RefusedError(what, where="train.Checkpoints", fix="Give it another name.")
         root = Path(folder or os.environ.get("DRUMBEAT_CHECKPOINT_DIR") or "checkpoints").absolute()
-        self.folder = CheckpointFolder(root, keep, Generation.of(os.environ))
+        self.folder = CheckpointFolder(root, keep, Generation.from_environment(os.environ))
         self.every, self.every_s = every, every_s
         self._state = SavedState(model, optimizers, loader, {**others, GRADIENT_ORDER: GradientOrder(model)}, stage)
         if scaling is not None:
-            # The last one, as it is restored after the schedules.
+            # It is the last one, because it is restored after the schedules.
             self._state.others[LEARNING_RATES] = LearningRates(scaling, self._state.optimizers, others.values())
-        # Two groups, since the thread that writes may not take what the training's own votes have sent.
+        # Two groups, because the writing thread must not receive messages of the training's own votes.
         self._ranks, writers = RankGroup(), RankGroup()
         self._files = CheckpointFiles(self.folder, writers)
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="drumbeat.checkpoint")
@@ -116,18 +116,18 @@ class Checkpoints:
         self._has_warned = False
         self._saved_at, self._last_step = time.monotonic(), 0
         self._stepped_at, self._longest_step_s = time.monotonic(), 0.0
-        self._termination = TerminationRequest(lambda: max(MIN_PATIENCE_S, 3 * self._longest_step_s))
+        self._termination = TerminationRequest(lambda: max(MIN_STEP_TIMEOUT_S, 3 * self._longest_step_s))
         self.stalls_s: list[float] = []
-        """How long each save has held up the training, in seconds."""
+        """How long each save has blocked the training, in seconds."""
         before_leaving.append(self.close)
 
     def resume(self) -> int:
-        """Restores the last good checkpoint. Returns the number of its step, 0 = there is none.
+        """Restores the last good checkpoint. Returns its step, 0 = there is none.
 
-        A save that is being written counts: it is waited for. A checkpoint that isn't as it was written is put aside,
-        and rank 0 prints why. Raises RefusedError if the save before has failed, a checkpoint can't be read at all, a
-        later attempt of the job has begun, the place in the data can't be carried over to this number of ranks, the
-        checkpoint has states of optimizers that are missing here, or a name is in two parts of the model.
+        It waits for a save that is being written. A checkpoint that isn't intact is put aside, and rank 0 prints why.
+        Raises RefusedError if the previous save has failed, a checkpoint can't be read at all, a later attempt of the
+        job has begun, the place in the data can't be carried over to this number of ranks, the checkpoint has states of
+        optimizers that are missing here, or a name is in two parts of the model.
         """
         self.wait()
         self._files.claim()
@@ -137,12 +137,12 @@ class Checkpoints:
             self._say(note)
         if step:
             self._files.load(step, self._state)
-            self._say(f"checkpoint: goes on after step {step:,}")
+            self._say(f"checkpoint: resuming after step {step:,}")
         self._last_step, self._saved_at = step, time.monotonic()
         return step
 
     def step(self, step: int) -> None:
-        """Saves if it is time to, or if a rank was asked to end (SIGTERM); then the rank leaves with exit code 143.
+        """Saves if it is due, or if a rank was asked to end (SIGTERM); then the rank exits with code 143.
 
         Costs one all-reduce of a byte or two. step: how many steps are done, counted from 1.
         """
@@ -157,14 +157,14 @@ class Checkpoints:
             self.save(step)
         if is_terminated:
             self.close()
-            self._say(f"checkpoint: step {step:,} is saved, and the ranks end, as SIGTERM asks")
+            self._say(f"checkpoint: step {step:,} is saved, and the ranks exit because of SIGTERM")
             raise SystemExit(TERMINATED)
 
     def save(self, step: int) -> None:
-        """Saves now: returns when the state is copied, and a thread writes it. Waits for the save before.
+        """Saves now: returns when the state is copied, and a thread writes it. Waits for the previous save.
 
-        step: how many steps are done, counted from 1; a step that is saved already isn't saved again. Raises
-        RefusedError if the save before has failed, or ranks have other weights under equal names where they must not.
+        step: how many steps are done, counted from 1; a saved step isn't saved again. Raises RefusedError if the
+        previous save has failed, or if ranks have different weights under equal names where they must not.
         """
         if step < 1:
             raise RefusedError(f"step {step} can't be saved", where="train.Checkpoints", fix="Count steps from 1.")
@@ -186,7 +186,7 @@ class Checkpoints:
             pending.result()
 
     def close(self) -> None:
-        """Waits for the last save and gives SIGTERM back. Raises RefusedError if the save has failed."""
+        """Waits for the last save and restores the handling of SIGTERM. Raises RefusedError if the save has failed."""
         if self.close in before_leaving:
             before_leaving.remove(self.close)
         self._termination.close()
@@ -196,7 +196,7 @@ class Checkpoints:
             self._writer.shutdown()
 
     def _write(self, step: int, copied: dict[str, Any], stall_s: float) -> int:
-        # Steps that the checkpoint covers aren't done again: their values must not be lost with a rank that is killed.
+        # Steps that the checkpoint covers aren't repeated, so their values must not be lost with a killed rank.
         sync(SYNC_S)
         began = time.monotonic()
         size = self._files.write(step, copied)
@@ -206,32 +206,32 @@ class Checkpoints:
             log(step=step, **values)
         self._say(
             f"checkpoint: step {step:,} saved, {size / 1e6:,.1f} MB written in {took_s:.2f} s, "
-            f"training held up for {stall_s:.2f} s"
+            f"training blocked for {stall_s:.2f} s"
         )
         self._warn_of_later_steps(step)
         return size
 
     def _warn_of_later_steps(self, step: int) -> None:
-        """Says once that the folder has later steps: the training started from the beginning without emptying it."""
+        """Warns once that the folder has later steps: the training started from the beginning without emptying it."""
         newest = max(self.folder.steps(), default=0)
         if newest > step and not self._has_warned:
             self._has_warned = True
             self._say(
-                f"checkpoint: the folder also has step {newest:,}, from which `resume` would go on; "
+                f"checkpoint: the folder also has step {newest:,}, from which `resume` would continue; "
                 f"to start from the beginning, empty {self.folder.root} or give another folder"
             )
 
     def _say(self, line: str) -> None:
         """Prints a line on rank 0, for the job's log."""
         if self._ranks.is_leader:
-            print(line, flush=True)  # noqa: T201 (the log of a rank is what it prints)
+            print(line, flush=True)  # noqa: T201 (a rank's log is its output)
 
 
 def _keep_of_job() -> int:
-    """Reads how many checkpoints the job keeps. Raises RefusedError if its variable is no number."""
+    """Reads how many checkpoints the job keeps. Raises RefusedError if its variable isn't a number."""
     text = os.environ.get("DRUMBEAT_CHECKPOINT_KEEP", "")
     try:
         return int(text or DEFAULT_KEEP)
     except ValueError:
-        what = f"DRUMBEAT_CHECKPOINT_KEEP is {text!r}, which is no number"
-        raise RefusedError(what, where="train.Checkpoints", fix="Set it to a whole number, or unset it.") from None
+        what = f"DRUMBEAT_CHECKPOINT_KEEP is {text!r}, which isn't a number"
+        raise RefusedError(what, where="train.Checkpoints", fix="Set it to an integer, or unset it.") from None

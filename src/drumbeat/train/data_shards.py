@@ -1,7 +1,7 @@
-"""Which part of the data a rank reads: its index among the data shards, and their number.
+"""The part of the data that a rank reads: its index among the data shards, and their number.
 
-Each rank is a shard of its own unless the job has a mesh. Ranks that differ only in a dimension that divides the model
-(pipeline stages, say) read the same samples.
+Each rank is its own shard unless the job has a mesh. Ranks that differ only in a dimension that divides the model
+(pipeline stages, for example) read the same samples.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def ranks_that_met() -> tuple[int, int] | None:
 
 
 def ranks_of_training() -> tuple[int, int]:
-    """Returns the same, or without a group what the launcher says."""
+    """Returns rank and number of ranks by the process group or, without one, by the launcher."""
     if met := ranks_that_met():
         return met
     identity = read_identity(os.environ)
@@ -49,21 +49,23 @@ def own_shard(where: str) -> tuple[int, int]:
 
 
 def shard_in_mesh(rank: int, world_size: int, variables: Mapping[str, str], where: str) -> tuple[int, int]:
-    """Returns index and number of the data shards for a rank in the mesh of its job; without one, each is a shard.
+    """Returns index and number of the data shards for a rank in the mesh of its job; without a mesh, each rank is a
+    shard.
 
-    Raises RefusedError if the mesh is one of other ranks, or a dimension doesn't say who reads which samples.
+    Raises RefusedError if the mesh has another number of ranks, or if it is unclear which ranks along a dimension read
+    the same samples.
     """
     sizes: dict[str, int] = json.loads(variables.get(mesh.VARIABLE) or "{}")
     if not sizes:
         return rank, world_size
-    fix = "Give the data shards yourself: shard=(index, count) for ResumableLoader, shards=count for scaled."
+    fix = "Give the data shards explicitly: shard=(index, count) for ResumableLoader, shards=count for scaled."
     if math.prod(sizes.values()) != world_size:
         ranks = "1 rank is" if world_size == 1 else f"{world_size} ranks are"
-        what = f"the job's mesh is {mesh.format_mesh(sizes)}, and {ranks} here"
+        what = f"the job's mesh is {mesh.format_mesh(sizes)}, but {ranks} running"
         raise RefusedError(what, where=where, fix=fix)
     dimensions = {*DATA_DIMENSIONS, *MODEL_DIMENSIONS}
     if unknown := [name for name, size in sizes.items() if size > 1 and name not in dimensions]:
-        what = f"whether the ranks along {unknown[0]!r} of the job's mesh read the same samples isn't known"
+        what = f"it is unclear whether the ranks along {unknown[0]!r} of the job's mesh read the same samples"
         raise RefusedError(what, where=where, fix=fix)
     index, count = 0, 1
     for name, place in mesh.coordinates(sizes, rank).items():

@@ -1,7 +1,7 @@
-"""`to_drumbeat(learner)`: fast.ai's learners train data parallel on Gloo as on NCCL.
+"""`to_drumbeat(learner)`: fast.ai's learners train data parallel, on Gloo as well as NCCL.
 
-fast.ai's own `to_distributed` sends every index to a GPU and needs accelerate. The one module here that imports
-fastai and torch at once: only scripts that have both import it.
+fast.ai's own `to_distributed` sends every index to a GPU and needs accelerate. This is the only module that imports
+fastai and torch at its top: only scripts that have both import it.
 """
 # pyright: basic, reportMissingImports=false, reportAttributeAccessIssue=false, reportUntypedBaseClass=false
 # (fastai has no types, and isn't installed where the types are checked)
@@ -22,16 +22,18 @@ from drumbeat.train.fastai_shards import shard
 from drumbeat.train.process_group import TrainingWorld, init
 
 ACCUMULATORS = ("total", "count", "inter", "union", "preds", "targs")
-"""What fast.ai's metrics collect over the batches: the sums of these over the ranks are those of one process."""
+"""The attributes in which fast.ai's metrics accumulate over the batches: their sums over the ranks are those of one
+process.
+"""
 
 
 def to_drumbeat(learner: Any, *, sync_bn: bool = True, logs: bool = True) -> Any:
     """Makes the learner's `fit` methods train on all ranks together, and returns the learner.
 
     Each rank takes its shard of every epoch; gradients are averaged; metrics are those of the whole validation set, on
-    all ranks; rank 0 alone saves, exports and shows progress. Outside of `fit`, each rank computes for itself.
-    sync_bn: whether batch norms count over all ranks, which torch can on GPUs only. logs: whether rank 0 logs losses
-    and metrics by `drumbeat.log`. Calls `train.init()`.
+    all ranks; only rank 0 saves, exports and shows progress. Outside of `fit`, each rank computes by itself. sync_bn:
+    whether batch norms count over all ranks, which torch supports only on GPUs. logs: whether rank 0 logs losses and
+    metrics by `drumbeat.log`. Calls `train.init()`.
     """
     world = init()
     learner.model.to(world.device)
@@ -46,7 +48,7 @@ def to_drumbeat(learner: Any, *, sync_bn: bool = True, logs: bool = True) -> Any
 
 
 class _RankCallback(Callback):
-    """A callback of this rank alone, which an exported learner doesn't keep: it loads where drumbeat isn't."""
+    """A callback of this rank only, which an exported learner doesn't contain, so that it loads without drumbeat."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Callback, ()
@@ -55,7 +57,7 @@ class _RankCallback(Callback):
 class DrumbeatCallback(_RankCallback):
     """Wraps the model and the data of a learner while it fits."""
 
-    order = 11  # After what prepares the model, before the recorder, which reads the metrics.
+    order = 11  # After callbacks that prepare the model, before the recorder, which reads the metrics.
 
     def __init__(self, world: TrainingWorld, *, sync_bn: bool) -> None:
         self.world, self.sync_bn = world, sync_bn
@@ -63,13 +65,13 @@ class DrumbeatCallback(_RankCallback):
 
     def before_train(self) -> None:
         """Trains the wrapped model, whose backward pass averages gradients."""
-        # `get_preds` and `validate` begin and end a fit as well, but only `fit` trains.
+        # `get_preds` and `validate` begin and end a fit, too, but only `fit` trains.
         self.parallel = self.parallel or self._wrapped(self.learn.model)
         self.learn.model = self.parallel
         self.learn.dl = self._sharded(self.learn.dl, is_even=True)
 
     def after_train(self) -> None:
-        """Averages what batch norms have counted on each rank, and sums the metrics of training."""
+        """Averages the statistics of batch norms over the ranks, and sums the metrics of training."""
         for buffer in self.learn.model.buffers():
             if buffer.is_floating_point():
                 dist.all_reduce(buffer)
@@ -92,7 +94,7 @@ class DrumbeatCallback(_RankCallback):
             self._sum_metrics([recorder.loss, *recorder.metrics])
 
     def after_fit(self) -> None:
-        """Gives the learner its own model again."""
+        """Restores the learner's own model."""
         if self.parallel is not None:
             self.learn.model, self.parallel = self.parallel.module, None
 
@@ -103,7 +105,7 @@ class DrumbeatCallback(_RankCallback):
         if self.sync_bn and gpu and self.world.world_size > 1:
             model = nn.SyncBatchNorm.convert_sync_batchnorm(model)
         devices = [self.world.device.index] if gpu else None
-        # Buffers are averaged after each epoch: those of rank 0 alone would be of its shard only.
+        # Buffers are averaged after each epoch: those of rank 0 would only reflect its shard.
         return DistributedDataParallel(model, device_ids=devices, broadcast_buffers=False)
 
     def _sharded(self, loader: Any, *, is_even: bool) -> Any:
@@ -113,7 +115,7 @@ class DrumbeatCallback(_RankCallback):
         return part
 
     def _indices(self, loader: Any, *, is_even: bool) -> list[int]:
-        """Returns this rank's part of rank 0's order, which is a new one in each epoch."""
+        """Returns this rank's part of rank 0's order, which changes with each epoch."""
         order = [list(loader.get_idxs()) if self.world.is_first else []]
         dist.broadcast_object_list(order, 0)
         return shard(order[0], self.world.rank, self.world.world_size, is_even=is_even)
@@ -136,7 +138,7 @@ class MetricLogCallback(_RankCallback):
         self.epochs = 0  # fast.ai counts from 0 in each fit, and `fine_tune` has two.
 
     def after_epoch(self) -> None:
-        """Logs what the recorder has of this epoch."""
+        """Logs the recorder's values of this epoch."""
         names, values = self.learn.recorder.metric_names[1:], self.learn.recorder.values[-1]
         logged = {name: value for name, value in zip(names, values, strict=False) if isinstance(value, (int, float))}
         log(step=self.epochs, **logged)
@@ -144,7 +146,7 @@ class MetricLogCallback(_RankCallback):
 
 
 def _keep_own(values: Any, cpu: bool = True, gather: bool = True) -> Any:  # noqa: ARG001, FBT001, FBT002 (fast.ai's)
-    """Detaches as fast.ai does, and never gathers: the sums are made once, after the last batch."""
+    """Detaches as fast.ai does, but never gathers: the sums are computed once, after the last batch."""
     return to_detach(values, cpu=cpu, gather=False)
 
 
@@ -153,7 +155,7 @@ def _portable(value: Any) -> Any:
 
 
 def _added(values: list[Any]) -> Any:
-    """Returns the sum of numbers and tensors, of mappings key by key, and lists one after another."""
+    """Returns the sum of numbers or tensors, of mappings key by key, or the concatenation of lists."""
     if isinstance(values[0], dict):
         return {key: _added([one.get(key, 0) for one in values]) for key in {key: 0 for one in values for key in one}}
     if isinstance(values[0], list):
@@ -162,4 +164,4 @@ def _added(values: list[Any]) -> Any:
 
 
 def _print_nothing(*_: Any, **__: Any) -> None:
-    """Stands in for fast.ai's printing of each epoch on all ranks but the first."""
+    """Replaces fast.ai's printing of each epoch on all ranks but the first."""

@@ -1,4 +1,4 @@
-"""`shard` divides the samples of an epoch among the ranks of a fast.ai learner (`fastai.py`). Pure.
+"""`shard` divides the samples of an epoch among the ranks of a fast.ai learner. Pure.
 
 A `ResumableLoader` divides its batches by itself, in `resumable_loader.py`.
 """
@@ -15,8 +15,9 @@ Sample = TypeVar("Sample")
 def shard(samples: Sequence[Sample], rank: int, world_size: int, *, is_even: bool) -> list[Sample]:
     """Returns every `world_size`-th sample from `rank` on, so that batch k of all ranks is batch k of one process.
 
-    is_even: whether all ranks get equally many, for which some of the first samples come again at the end. Training
-    needs it, because the ranks wait for one another in each step; with uneven shards each sample comes exactly once.
+    is_even: whether all ranks get the same number, for which some of the first samples are repeated at the end.
+    Training needs it, because the ranks wait for one another in each step; with uneven shards each sample comes exactly
+    once.
     """
     if is_even and samples:
         missing = -len(samples) % world_size

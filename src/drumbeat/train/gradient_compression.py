@@ -15,13 +15,13 @@ KINDS = ("fp16", "bf16", "powersgd")
 
 
 def compress(model: DistributedDataParallel, kind: str, *, rank: int = 4, begin: int = 10) -> None:
-    """Has the model send its gradients as `fp16`, `bf16` (half the bytes) or `powersgd` (two thin matrices for each).
+    """Makes the model send its gradients as `fp16`, `bf16` (half the bytes) or `powersgd` (two thin matrices for each).
 
     rank: columns of PowerSGD's matrices. begin: steps before which PowerSGD sends whole gradients, at least 2; what a
-    step leaves out is added to the next (Vogels et al. 2019, arXiv:1905.13727). Raises RefusedError for another kind.
+    step omits is added to the next (Vogels et al. 2019, arXiv:1905.13727). Raises RefusedError for another kind.
     """
     if kind not in KINDS:
-        what = f"gradients can't be compressed as {kind!r}; there is {', '.join(KINDS)}"
+        what = f"gradients can't be compressed as {kind!r}; available: {', '.join(KINDS)}"
         raise RefusedError(what, where="train.compress", fix="Choose one of them.")
     hooks: Any = importlib.import_module(f"{_HOOKS}.default_hooks")
     low_rank: Any = _low_rank()
@@ -36,15 +36,15 @@ def compress(model: DistributedDataParallel, kind: str, *, rank: int = 4, begin:
 
 
 def _half(group: Any, bucket: Any) -> Any:
-    """Torch's hook for bf16 under another name, for DDP refuses that one without NCCL; Gloo can do it, too."""
+    """Torch's hook for bf16 under another name, because DDP refuses that one without NCCL; Gloo supports it, too."""
     return importlib.import_module(f"{_HOOKS}.default_hooks").bf16_compress_hook(group, bucket)
 
 
 def _in_order(state: Any, bucket: Any) -> Any:
     """PowerSGD, of one bucket after the other on CPUs.
 
-    Its second message is sent when the first has come, by whichever thread sees that: with several buckets under way,
-    ranks could send in different orders, and Gloo then takes one message for another and aborts.
+    Its second message is sent when the first has arrived, by whichever thread notices: with several buckets under way,
+    ranks could send in different orders, and Gloo would confuse the messages and abort.
     """
     future = _low_rank().powerSGD_hook(state, bucket)
     if bucket.buffer().device.type == "cpu":

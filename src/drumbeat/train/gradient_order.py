@@ -1,10 +1,10 @@
 """The order in which DistributedDataParallel adds up gradients, carried over a restart.
 
-DDP packs gradients into buckets: at first in the reverse order of the parameters, and after its first backward pass in
-the order in which the gradients came. An all-reduce adds the ranks' numbers in an order that depends on where in its
-bucket a number lies, so with more than two ranks the same gradients have other sums in their last digits. A restarted
-training would take the first order for a step that the unbroken one did in the second. So a checkpoint has the order,
-and after a restart a backward pass of zeros has DDP pack its buckets by it before the first step.
+DDP packs gradients into buckets: first in the reverse order of the parameters, and after its first backward pass in the
+order in which the gradients came. An all-reduce adds the ranks' numbers in an order that depends on a number's position
+in its bucket, so with more than two ranks the sums of the same gradients differ in their last digits. A restarted
+training would use the first order for a step that the unbroken one did in the second. So a checkpoint contains the
+order, and after a restart a backward pass of zeros makes DDP pack its buckets by it before the first step.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 
 class GradientOrder:
-    """In which order the gradients of a model's parameters came first; of nothing but plain DDP models."""
+    """The order in which the gradients of a model's parameters first came; only for plain DDP models."""
 
     def __init__(self, model: nn.Module) -> None:
         """Listens to the first backward pass."""
         self._model: Any = model if _packs_again(model) else None
         self._handles: list[Any] = []
         self.names: list[str] = []
-        """Of the parameters; empty as long as there was no backward pass."""
+        """The names of the parameters; empty before the first backward pass."""
         self._seen = set[str]()
         for name, parameter in self._parameters().items():
             self._handles.append(parameter.register_post_accumulate_grad_hook(self._on_gradient(name)))
@@ -53,9 +53,9 @@ class GradientOrder:
         return {"names": [*self.names]}
 
     def load_state_dict(self, state: dict[str, list[str]]) -> None:
-        """Takes the order of the training that goes on, and has DDP pack its buckets by it. All ranks call it.
+        """Takes the order of the resumed training, and makes DDP pack its buckets by it. All ranks call it.
 
-        Nothing happens for another model, or one whose buckets DDP has packed already.
+        It does nothing for another model, or one whose buckets DDP has already packed.
         """
         parameters = self._parameters()
         if set(state["names"]) != parameters.keys() or self.names or not parameters:
@@ -100,7 +100,7 @@ def _pass_zeros_back(model: Any, parameters: list[Tensor]) -> None:
             return gradient, torch.zeros_like(parameter)
 
     class Chain(nn.Module):
-        """What stands in the model's place for one pass. The last link is the first one back."""
+        """Replaces the model for one pass. The last link is the first one back."""
 
         def forward(self, total: Tensor) -> Tensor:
             for parameter in reversed(parameters):

@@ -12,7 +12,7 @@ TRUST = 0.001
 
 
 def use_lars(optimizer: torch.optim.Optimizer, trust: float = TRUST) -> torch.optim.Optimizer:
-    """Makes each step of an SGD optimizer one of LARS, and returns the optimizer.
+    """Turns each step of an SGD optimizer into one of LARS, and returns the optimizer.
 
     A layer with weights w, gradient g and weight decay d is updated with trust · |w| / (|g| + d · |w|) times the
     learning rate. Biases and the weights of norms, which have one dimension, keep the plain rate.
@@ -33,5 +33,5 @@ def _scale(weights: torch.Tensor, gradient: torch.Tensor, decay: float, trust: f
     if not (w > 0 and g > 0):
         return
     ratio = trust * w / (g + decay * w)
-    # The optimizer adds decay · w itself: what it then steps by is ratio · (g + decay · w).
+    # The optimizer adds decay · w itself: its step is then ratio · (g + decay · w).
     gradient.mul_(ratio).add_(weights.detach() * (decay * (ratio - 1)))

@@ -1,7 +1,7 @@
-"""Reads a rank's number and meeting point from the variables of the launcher that started it.
+"""Reads a rank's number and meeting point from the variables of its launcher.
 
-Pure: a mapping of variables in, a `RankIdentity` out. The launchers stand in the order in which they are asked, the
-innermost first, because a launcher passes on the variables of the one that started it.
+Pure: a mapping of variables in, a `RankIdentity` out. Launchers are tried in order, the innermost first, because a
+launcher passes on the variables of the one that started it.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from drumbeat.train.rank_identity import ENVIRONMENT, RankIdentity
 Variables = Mapping[str, str]
 
 _PORTS = range(15000, 31000)
-"""Below the ports that Linux deals out by itself, and above most services."""
+"""Below the ports that Linux assigns itself, and above most services."""
 _BATCH_AI_PORT = 54965
-"""The port that Azure's adapters take where AZ_BATCHAI_MPI_MASTER_NODE names the host alone."""
+"""The port that Azure's adapters use if AZ_BATCHAI_MPI_MASTER_NODE has only the host."""
 _OF_MPI_JOB = ("PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid", "PMI_PORT", "PMI_JOBID", "SLURM_JOB_ID")
 """Variables that are equal in all ranks of one mpirun, and differ between two."""
 
 
 def read_identity(variables: Variables) -> RankIdentity:
-    """Returns who this process is among its ranks; one process alone without a launcher.
+    """Returns the identity of this process among its ranks; without a launcher it is alone.
 
-    Raises RefusedError if a launcher's variables are incomplete or contradict each other.
+    Raises RefusedError if a launcher's variables are incomplete or contradictory.
     """
     for is_launcher, read in _LAUNCHERS:
         if is_launcher(variables):
@@ -45,7 +45,7 @@ def _has_torch_names(variables: Variables) -> bool:
 
 
 def _is_mpirun_within_drumbeat(variables: Variables) -> bool:
-    # drumbeat takes these out of what a node passes on: where its rank has both, the rank's command started mpirun.
+    # drumbeat removes these from a node's variables: if its rank has both, the rank's command started mpirun.
     return "DRUMBEAT_JOB" in variables and "RANK" in variables and (_is_open_mpi(variables) or _is_hydra(variables))
 
 
@@ -98,7 +98,7 @@ def _hydra(variables: Variables) -> RankIdentity:
 def _mpi(variables: Variables, launcher: str, names: list[str]) -> RankIdentity:
     rank, size = _number(variables, names[0]), _number(variables, names[1])
     local, each = _optional(variables, names[2]), _optional(variables, names[3])
-    # The variables don't say how mpirun deals ranks to nodes; `init()` asks the ranks for their hosts.
+    # The variables don't show how mpirun assigns ranks to nodes; `init()` asks the ranks for their hosts.
     node = 0 if each == size else None
     addr, port = _mpi_master(variables, is_one_host=each == size)
     return RankIdentity(launcher, rank, size, local, each, node, addr, port)
@@ -106,7 +106,7 @@ def _mpi(variables: Variables, launcher: str, names: list[str]) -> RankIdentity:
 
 def _mpi_master(variables: Variables, *, is_one_host: bool) -> tuple[str, int]:
     """Returns host and port of rank 0, host "" = MPI itself must be asked."""
-    derived = _port_of(next((variables[name] for name in _OF_MPI_JOB if name in variables), ""))
+    derived = _job_port(next((variables[name] for name in _OF_MPI_JOB if name in variables), ""))
     if variables.get("MASTER_ADDR"):
         return variables["MASTER_ADDR"], _optional(variables, "MASTER_PORT") or derived
     if is_one_host and "AZ_BATCH_MASTER_NODE" not in variables:
@@ -121,7 +121,7 @@ def _mpi_master(variables: Variables, *, is_one_host: bool) -> tuple[str, int]:
 
 # --- Slurm ------------------------------------------------------------------------------------------------------
 def _is_srun(variables: Variables) -> bool:
-    # A batch script has SLURM_PROCID and SLURM_NTASKS as well, but only srun's tasks have a step with a size.
+    # A batch script has SLURM_PROCID and SLURM_NTASKS, too, but only srun's tasks have a step with a size.
     return "SLURM_PROCID" in variables and "SLURM_STEP_NUM_TASKS" in variables
 
 
@@ -137,7 +137,7 @@ def _slurm(variables: Variables) -> RankIdentity:
         tasks_on(variables.get("SLURM_STEP_TASKS_PER_NODE", ""), node),
         node,
         variables.get("MASTER_ADDR") or first_host(nodes),
-        _optional(variables, "MASTER_PORT") or _port_of(step),
+        _optional(variables, "MASTER_PORT") or _job_port(step),
     )
 
 
@@ -156,8 +156,10 @@ def _tensorflow(variables: Variables) -> RankIdentity:
         port = int(hosts[0].rpartition(":")[2])
         here = places[rank]
     except (ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
-        what = f"TF_CONFIG names no place for this task in torch's world: {error}"
-        raise _refused(what, "A rank is a chief or a worker; parameter servers and evaluators run no torch.") from None
+        what = f"TF_CONFIG gives this task no rank in torch's world: {error}"
+        raise _refused(
+            what, "A rank is a chief or a worker; parameter servers and evaluators don't run torch."
+        ) from None
     nodes = list(dict.fromkeys(places))
     local = places[:rank].count(here)
     return RankIdentity("TF_CONFIG", rank, len(hosts), local, places.count(here), nodes.index(here), places[0], port)
@@ -178,7 +180,7 @@ def _batch_ai(variables: Variables) -> RankIdentity:
     hosts = [one for one in listed.split(",") if one]
     size = _optional(variables, "WORLD_SIZE") or len(hosts)
     if not size:
-        what = f"AZ_BATCHAI_TASK_INDEX is {rank}, and no variable says of how many"
+        what = f"AZ_BATCHAI_TASK_INDEX is {rank}, and no variable has the number of ranks"
         raise _refused(what, "Set WORLD_SIZE or AZ_BATCH_HOST_LIST.")
     method = variables.get("AZ_BATCHAI_PYTORCH_INIT_METHOD") or ENVIRONMENT
     master = hosts[0] if hosts else variables.get("AZ_BATCHAI_JOB_MASTER_NODE_IP", "")
@@ -187,7 +189,7 @@ def _batch_ai(variables: Variables) -> RankIdentity:
     host, port = _host_and_port(master)
     each = size // len(hosts) if hosts and size % len(hosts) == 0 else None
     local, node = (rank % each, rank // each) if each else (None, None)
-    return RankIdentity("Batch AI", rank, size, local, each, node, host, port or _port_of(listed), method)
+    return RankIdentity("Batch AI", rank, size, local, each, node, host, port or _job_port(listed), method)
 
 
 _LAUNCHERS: tuple[tuple[Callable[[Variables], bool], Callable[[Variables], RankIdentity]], ...] = (
@@ -207,7 +209,7 @@ def _number(variables: Variables, name: str) -> int:
     value = variables.get(name, "")
     if not value.isdecimal():
         stated = f"is {value!r}" if value else "isn't set"
-        raise _refused(f"{name} {stated}", "It must be a whole number, as the launcher sets it.")
+        raise _refused(f"{name} {stated}", "It must be an integer, as the launcher sets it.")
     return int(value)
 
 
@@ -220,15 +222,15 @@ def _host_and_port(address: str) -> tuple[str, int]:
     return (host, int(port)) if host and port.isdecimal() else (address, 0)
 
 
-def _port_of(job: str) -> int:
-    """Returns the same port in all ranks of a job."""
+def _job_port(job: str) -> int:
+    """Returns a port that is the same in all ranks of a job."""
     return _PORTS[int(hashlib.sha256(job.encode()).hexdigest()[:8], 16) % len(_PORTS)]
 
 
 def _checked(identity: RankIdentity) -> RankIdentity:
     if not 0 <= identity.rank < identity.world_size:
         what = f"{identity.launcher} says that this is rank {identity.rank} of {identity.world_size}"
-        raise _refused(what, "Ranks count from 0: start all processes of the job with the same launcher.")
+        raise _refused(what, "Ranks count from 0. Start all processes of the job with the same launcher.")
     return identity
 
 
@@ -243,7 +245,7 @@ _REPEATED = re.compile(r"(\d+)(?:\(x(\d+)\))?$")
 
 
 def first_host(nodes: str) -> str:
-    """Returns the first name of a list such as `gpu[03-05,9]-ib,login`; "" of an empty one."""
+    """Returns the first name of a list such as `gpu[03-05,9]-ib,login`; "" if it is empty."""
     depth, end = 0, len(nodes)
     for at, letter in enumerate(nodes):
         depth += (letter == "[") - (letter == "]")

@@ -1,4 +1,4 @@
-"""`LearningRates` goes on with the learning rate of another number of ranks, as `scaled` computes it.
+"""`LearningRates` adjusts the learning rate when another number of ranks resumes, as `scaled` computes it.
 
 A checkpoint has the rates of the ranks that saved it, in the optimizers and in the schedules.
 """
@@ -19,7 +19,7 @@ class LearningRates:
     """The rates of optimizers and torch's schedules, as a part of a checkpoint that is restored after these."""
 
     def __init__(self, scaling: BatchScaling, optimizers: Iterable[Any], others: Iterable[Any]) -> None:
-        """Takes the scaling of these ranks. others: among them are the schedules."""
+        """Takes the scaling of these ranks. others: include the schedules."""
         self._scaling, self._optimizers, self._others = scaling, list(optimizers), list(others)
 
     def state_dict(self) -> dict[str, float]:
@@ -27,7 +27,7 @@ class LearningRates:
         return {"lr": self._scaling.lr}
 
     def load_state_dict(self, state: dict[str, float]) -> None:
-        """Multiplies all rates by what the scaling gives now, over what it gave then."""
+        """Multiplies all rates by the ratio of the current and the saved scaling."""
         ratio = self._scaling.lr / state["lr"]
         if ratio == 1:
             return
@@ -43,14 +43,14 @@ class LearningRates:
 
 
 def _with_inner(others: Iterable[Any]) -> Iterator[Any]:
-    """Yields these and the schedules within them, as SequentialLR has some."""
+    """Yields these and their inner schedules, which SequentialLR has."""
     for other in others:
         yield other
         yield from _with_inner(getattr(other, "_schedulers", ()))
 
 
 def _apply_factor(schedule: Any) -> None:
-    """Sets the rate of the next step by a LambdaLR's function: its warm-up is that of the scaling of these ranks."""
+    """Sets the rate of the next step by a LambdaLR's function, whose warm-up is that of these ranks' scaling."""
     from torch.optim.lr_scheduler import LambdaLR
 
     if isinstance(schedule, LambdaLR):

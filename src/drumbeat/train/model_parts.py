@@ -1,7 +1,7 @@
-"""Whether the ranks of a training have one model, or parts of it, as the stages of a pipeline are.
+"""Detects whether the ranks of a training have one model, or parts of it, such as stages of a pipeline.
 
-Under one name, a checkpoint has one tensor. Parts are told apart by the names of their tensors, or by the stage that
-`Checkpoints` is given.
+A checkpoint has one tensor for each name. Parts are distinguished by the names of their tensors, or by the stage that
+`Checkpoints` gets.
 """
 
 from __future__ import annotations
@@ -19,25 +19,27 @@ from drumbeat.train.rank_group import RankGroup
 if TYPE_CHECKING:
     from torch import nn
 
-_LOOKED_AT = 16_384
+_MAX_COMPARED = 16_384
 """How many numbers of each weight are compared."""
 _FIX = "Give each stage of a pipeline its number: train.Checkpoints(…, stage=0) on the ranks of the first, and so on."
 
 
 @dataclasses.dataclass(frozen=True)
 class WeightsOfRank:
-    """What ranks tell each other of their weights. Ranks with the same `place` should have the same `content`."""
+    """The summary of a rank's weights for the other ranks. Ranks with the same `place` should
+    have the same `content`.
+    """
 
     place: str
-    """A hash of stage, names, sizes, and which shards these are."""
+    """A hash of stage, names, sizes, and shards."""
     content: int
     """A checksum of the first numbers of each weight."""
     is_divided: bool
-    """Whether torch holds that ranks outside of this one's group have other weights: shards, or DDP within a group."""
+    """Whether torch allows other weights outside of this rank's group: shards, or DDP within a group."""
 
 
-def shapes_of(root: Iterable[str], tensors: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
-    """Returns the sizes of a model's tensors by name. root: under which a rank's tensors are kept apart."""
+def tensor_shapes(root: Iterable[str], tensors: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
+    """Returns the sizes of a model's tensors by name. root: the prefix of a rank's tensors."""
     return {".".join((*root, name)): tuple(getattr(tensor, "shape", ())) for name, tensor in tensors.items()}
 
 
@@ -60,7 +62,7 @@ def check_names_of_parts(ranks: RankGroup, shapes: Mapping[str, tuple[int, ...]]
 
 
 def weights_of_rank(model: nn.Module, root: Iterable[str], tensors: Mapping[str, Any]) -> WeightsOfRank:
-    """Returns what this rank tells the others of its weights. tensors: of the model, as the checkpoint has them."""
+    """Returns the summary of this rank's weights. tensors: of the model, as in the checkpoint."""
     addresses = {_own(parameter).data_ptr() for parameter in model.parameters()}
     plain = {name: one for name, one in tensors.items() if hasattr(one, "to_local") or type(one).__name__ == "Tensor"}
     weights = {name: one for name, one in plain.items() if _own(one).data_ptr() in addresses}
@@ -72,8 +74,8 @@ def weights_of_rank(model: nn.Module, root: Iterable[str], tensors: Mapping[str,
     return WeightsOfRank(_digest([*root, places]), content, is_divided)
 
 
-def stages_taken_for_copies(ranks: RankGroup, own: WeightsOfRank, where: str) -> str:
-    """Looks at whether ranks with the same names have the same weights. Returns a line for the log if they haven't.
+def find_unequal_weights(ranks: RankGroup, own: WeightsOfRank, where: str) -> str:
+    """Checks whether ranks with the same names have the same weights. Returns a line for the log if they don't.
 
     Raises RefusedError if they are then stages of a pipeline.
     """
@@ -85,7 +87,7 @@ def stages_taken_for_copies(ranks: RankGroup, own: WeightsOfRank, where: str) ->
         what = f"ranks {other} and {rank} have different weights under the same names"
         if one.is_divided or "torch.distributed.pipelining.stage" in sys.modules:
             raise RefusedError(what, where=where, fix=_FIX)
-        return f"checkpoint: {what}, and rank {other}'s are saved, as where ranks train alone for some steps. {_FIX}"
+        return f"checkpoint: {what}, and rank {other}'s are saved, as when ranks train alone for some steps. {_FIX}"
     return ""
 
 
@@ -103,7 +105,7 @@ def _is_ddp(model: nn.Module) -> bool:
 
 
 def _as_written(model: nn.Module) -> Any:
-    """Returns a model not as compiled."""
+    """Returns the original of a compiled model."""
     return getattr(model, "_orig_mod", model)
 
 
@@ -113,14 +115,14 @@ def _own(tensor: Any) -> Any:
 
 
 def _coordinate(tensor: Any) -> Any:
-    """Returns which shard of a tensor this rank has."""
+    """Returns the position of this rank's shard of a tensor."""
     return tensor.device_mesh.get_coordinate() if hasattr(tensor, "device_mesh") else None
 
 
 def _first_bytes(tensor: Any) -> bytes:
     import torch
 
-    numbers = tensor.detach().flatten()[:_LOOKED_AT].contiguous().cpu()
+    numbers = tensor.detach().flatten()[:_MAX_COMPARED].contiguous().cpu()
     return numbers.view(torch.uint8).numpy().tobytes() if numbers.numel() else b""
 
 

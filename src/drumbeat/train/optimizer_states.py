@@ -1,8 +1,8 @@
-"""The states of optimizers by the names of their parameters: taken, asked for as a checkpoint has them, and set.
+"""The states of optimizers by the names of their parameters: read, prepared for a checkpoint, and set.
 
-torch's own functions make a state where there is none, by a step with gradients of zero. That would be a step that the
-training hasn't done, and a state that a checkpoint of it hasn't got. So nothing steps here but what a checkpoint is
-read into, and only the parameters of which it has a state.
+torch's own functions create missing states by a step with zero gradients. That would be a step that the training hasn't
+done, and a state that its checkpoint doesn't have. So a step is only made for optimizers into which a checkpoint is
+loaded, and only for parameters whose states it has.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from torch import nn
 
 Path = tuple[Any, ...]
-"""Where a value is in nested containers, as torch.distributed.checkpoint notes it beside each of its keys."""
+"""The path of a value in nested containers, as torch.distributed.checkpoint records it beside each key."""
 Entries = Mapping[Path, Any]
-"""What torch.distributed.checkpoint's metadata has of each value of a checkpoint."""
+"""The metadata of torch.distributed.checkpoint for each value of a checkpoint."""
 
 
 def check_one_optimizer_each(optimizers: Iterable[Any], where: str) -> None:
-    """Refuses optimizers that share a parameter: under its name, a checkpoint has one state."""
+    """Refuses optimizers that share a parameter: a checkpoint has one state for each name."""
     owners: dict[int, int] = {}
     for at, optimizer in enumerate(optimizers):
         for parameter in _parameters(optimizer):
@@ -36,10 +36,10 @@ def check_one_optimizer_each(optimizers: Iterable[Any], where: str) -> None:
                 raise RefusedError(what, where=where, fix=fix)
 
 
-def states_of(model: nn.Module, optimizers: list[Any]) -> dict[str, Any]:
+def collect_states(model: nn.Module, optimizers: list[Any]) -> dict[str, Any]:
     """Returns the states by parameter, and the options of each group under the name of its first parameter.
 
-    What has no state yet, has none in it.
+    Parameters without a state are missing.
     """
     from torch.distributed.checkpoint.state_dict import get_optimizer_state_dict
 
@@ -54,9 +54,9 @@ def states_of(model: nn.Module, optimizers: list[Any]) -> dict[str, Any]:
 
 
 def wanted_states(model: nn.Module, optimizers: list[Any], saved: Entries) -> dict[str, Any]:
-    """Returns what the states of a checkpoint can be read into: tensors of the same sizes, in the same shards.
+    """Returns the targets for the states of a checkpoint: tensors of the same sizes, in the same shards.
 
-    saved: of the optimizers' part of the checkpoint. Of other parameters' states there is nothing in it.
+    saved: the optimizers' part of the checkpoint. States of other parameters aren't included.
     """
     if not optimizers:
         return {}
@@ -67,7 +67,7 @@ def wanted_states(model: nn.Module, optimizers: list[Any], saved: Entries) -> di
         made = _made_by_a_step(model, optimizer, names, has_state) if has_state else {}
         wanted["state"] |= {name: state for name, state in made.items() if name in has_state}
         parameters = dict(_named(optimizer, names))
-        has_state = {as_text(path) for path in paths_of(made)}
+        has_state = {as_text(path) for path in value_paths(made)}
         for path, entry in saved.items():
             if path[0] == "state" and path[1] in parameters and as_text(path[1:]) not in has_state:
                 _put(wanted, path, _empty_for(entry, parameters[path[1]]))
@@ -77,25 +77,25 @@ def wanted_states(model: nn.Module, optimizers: list[Any], saved: Entries) -> di
     return wanted
 
 
-def paths_of(states: Any, within: Path = ()) -> Iterator[Path]:
-    """Gives where the values of nested containers are."""
+def value_paths(states: Any, within: Path = ()) -> Iterator[Path]:
+    """Yields the paths of the values in nested containers."""
     items = _items(states)
     if items is None:
         yield within
         return
     for key, value in items:
-        yield from paths_of(value, (*within, key))
+        yield from value_paths(value, (*within, key))
 
 
 def as_text(path: Path) -> tuple[str, ...]:
-    """Returns a path with keys as torch.distributed.checkpoint has those of mappings."""
+    """Returns a path with string keys, as torch.distributed.checkpoint has for mappings."""
     return tuple(map(str, path))
 
 
 def set_states(model: nn.Module, optimizers: list[Any], saved: dict[str, Any], where: str) -> None:
-    """Sets the states and options of a checkpoint. A parameter of which it has no state has none afterwards.
+    """Sets the states and options of a checkpoint. A parameter without a state in it has none afterwards.
 
-    Raises RefusedError if the checkpoint hasn't got the options of an optimizer's kind.
+    Raises RefusedError if the checkpoint lacks options that the kind of optimizer needs.
     """
     groups: Any = saved.get("param_groups", {})
     groups = [*(groups.values() if isinstance(groups, Mapping) else groups)]
@@ -103,10 +103,10 @@ def set_states(model: nn.Module, optimizers: list[Any], saved: dict[str, Any], w
         names = _names(model, optimizer)
         options = [_options(optimizer, group, own, groups, where)
                    for group, own in zip(optimizer.param_groups, names, strict=True)]  # fmt: skip
-        without = [one["params"][0] for one in options if one["params"] and not _group_of(one["params"][0], groups)]
+        without = [one["params"][0] for one in options if one["params"] and not _find_group(one["params"][0], groups)]
         if stepped := [name for name in without if name in saved["state"]]:
-            what = f"the checkpoint has a state of {stepped[0]}, and no options of its optimizer"
-            fix = "Stages of a pipeline that were saved before drumbeat told them apart begin with an empty folder."
+            what = f"the checkpoint has a state of {stepped[0]}, but no options of its optimizer"
+            fix = "Older versions of drumbeat mixed up stages of a pipeline: start with an empty folder."
             raise RefusedError(what, where=where, fix=fix)
         numbers = {name: number for number, name in enumerate(itertools.chain.from_iterable(names))}
         state = {numbers[name]: state for name, state in saved["state"].items() if name in numbers}
@@ -115,28 +115,28 @@ def set_states(model: nn.Module, optimizers: list[Any], saved: dict[str, Any], w
 
 
 def _options(optimizer: Any, group: dict[str, Any], names: list[str], groups: list[Any], where: str) -> dict[str, Any]:
-    """Returns the options of a group as the checkpoint has them for its first parameter."""
-    saved = _group_of(names[0], groups) if names else None
+    """Returns the options of a group, which the checkpoint has for its first parameter."""
+    saved = _find_group(names[0], groups) if names else None
     if saved and (missing := sorted(optimizer.defaults.keys() - saved.keys())):
         what = f"the checkpoint has no {', '.join(missing)} for {names[0]}, as {type(optimizer).__name__} needs"
-        fix = "Go on with the optimizer and the torch that saved it, or begin with an empty folder."
+        fix = "Continue with the optimizer and the torch that saved it, or start with an empty folder."
         raise RefusedError(what, where=where, fix=fix)
     return {**group, **(saved or {}), "params": names}
 
 
-def _group_of(name: str, groups: list[Any]) -> Any:
+def _find_group(name: str, groups: list[Any]) -> Any:
     return next((group for group in groups if name in group["params"]), None)
 
 
 def _made_by_a_step(model: nn.Module, optimizer: Any, names: list[list[str]], has_state: set[Any]) -> dict[str, Any]:
-    """Returns the states that a step with gradients of zero makes for the parameters of these names, if it can.
+    """Returns the states that a step with zero gradients creates for the parameters of these names, if possible.
 
-    Only the optimizer knows in which shards they are. Nothing else stays of the step but changed weights and states,
-    which the checkpoint's replace. Closures and sparse gradients it can't have (LBFGS, SparseAdam): then there is none.
+    Only the optimizer knows their shards. The step changes nothing but weights and states, which the checkpoint's
+    replace. It isn't possible with closures or sparse gradients (LBFGS, SparseAdam): then there are no states.
     """
     from torch.distributed.checkpoint.state_dict import get_optimizer_state_dict
 
-    # A parameter that is frozen now may have been trained before, and the other way round.
+    # A parameter that is frozen now may have been trained before, and vice versa.
     steps = {id(one): name in has_state for name, one in _named(optimizer, names)}
     kept = [(one, one.grad, one.requires_grad) for one in _parameters(optimizer)]
     optimizer.state = defaultdict(dict)
@@ -146,7 +146,7 @@ def _made_by_a_step(model: nn.Module, optimizer: Any, names: list[list[str]], ha
             if one.is_floating_point() or one.is_complex():
                 one.requires_grad_(steps[id(one)])
         made: Any = get_optimizer_state_dict(model, optimizer)
-    except Exception:  # Each kind of optimizer has its own.
+    except Exception:  # Each kind of optimizer has its own errors.
         if any(hasattr(one, "placements") for one, _, _ in kept):
             raise
         optimizer.state = defaultdict(dict)
@@ -160,7 +160,7 @@ def _made_by_a_step(model: nn.Module, optimizer: Any, names: list[list[str]], ha
 
 @contextmanager
 def _without_steps(optimizers: Iterable[Any]) -> Generator[None]:
-    """Keeps torch's functions for states from stepping an optimizer that has no state: one gradient is enough."""
+    """Prevents torch's state functions from stepping an optimizer without a state: one gradient is enough."""
     import torch
 
     given: list[torch.Tensor] = []
@@ -178,7 +178,7 @@ def _without_steps(optimizers: Iterable[Any]) -> Generator[None]:
 
 
 def _names(model: nn.Module, optimizer: Any) -> list[list[str]]:
-    """Returns the names of the parameters of each group, in their order, as torch writes them into states."""
+    """Returns the names of the parameters of each group, in order, as torch has them in states."""
     from torch.distributed.checkpoint.state_dict import get_optimizer_state_dict
 
     with _without_steps([optimizer]):
@@ -196,7 +196,9 @@ def _parameters(optimizer: Any) -> Iterator[Any]:
 
 
 def _empty_for(entry: Any, parameter: Any) -> Any:
-    """Returns a tensor for one of a checkpoint, in shards where it is as large as its parameter; None for the rest."""
+    """Returns an empty tensor for one of a checkpoint, sharded if it has its parameter's size;
+    None for other values.
+    """
     import torch
 
     if not hasattr(entry, "chunks"):
@@ -208,7 +210,7 @@ def _empty_for(entry: Any, parameter: Any) -> Any:
 
 
 def _items(value: Any) -> list[tuple[Any, Any]] | None:
-    """Returns what is in a container in which torch.distributed.checkpoint looks for tensors; None = it is none."""
+    """Returns the items of a container that torch.distributed.checkpoint searches for tensors; None = it isn't one."""
     return [*(value.items() if hasattr(value, "items") else enumerate(value))] if _is_container(value) else None
 
 
@@ -217,7 +219,7 @@ def _is_container(value: Any) -> bool:
 
 
 def _put(root: Any, path: Path, value: Any) -> None:
-    """Puts a value into nested containers, which are made where they are missing."""
+    """Puts a value into nested containers, creating missing ones."""
     for key, after in itertools.pairwise(path):
         _make_room(root, key)
         if root[key] is None:

@@ -1,4 +1,4 @@
-"""Training that synchronises rarely: local SGD, and DiLoCo's outer steps.
+"""Training with rare synchronization: local SGD, and DiLoCo's outer steps.
 
 Ranks train alone for some steps and then agree on their weights, so a slow link carries the model once in that many
 steps instead of the gradients in each.
@@ -10,7 +10,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from drumbeat.model.errors import RefusedError
-from drumbeat.train.sent_bytes import SentBytes, average_gradients, is_plain_ddp, mean_in_place, size_of
+from drumbeat.train.sent_bytes import SentBytes, average_gradients, byte_size, is_plain_ddp, mean_in_place
 
 if TYPE_CHECKING:
     import torch
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 def local_sgd(optimizer: torch.optim.Optimizer, every: int) -> torch.optim.Optimizer:
     """Returns the optimizer with torch's periodic averaging: all ranks take the mean of their weights.
 
-    That is after the first step and every `every` steps later (Stich 2018, arXiv:1805.09767). `average(model)` makes
-    the ranks equal at the end. What is sent is logged (`sent_bytes.py`).
+    It happens after the first step and every `every` steps later (Stich 2018, arXiv:1805.09767). `average(model)` makes
+    the ranks equal at the end. The bytes sent are logged (`sent_bytes.py`).
     """
     _check_interval(every)
     weights = [weight for group in optimizer.param_groups for weight in group["params"] if weight.requires_grad]
@@ -33,7 +33,7 @@ def local_sgd(optimizer: torch.optim.Optimizer, every: int) -> torch.optim.Optim
     from torch.distributed.optim import PostLocalSGDOptimizer
 
     class CountingAverager(PeriodicModelAverager):
-        """Torch's averager, which logs what it sends."""
+        """Torch's averager, which logs the bytes that it sends."""
 
         def average_parameters(self, params: Any) -> None:
             sent.count_step()
@@ -41,7 +41,7 @@ def local_sgd(optimizer: torch.optim.Optimizer, every: int) -> torch.optim.Optim
             is_due: bool = own.step >= own.warmup_steps and (own.step - own.warmup_steps) % own.period == 0
             super().average_parameters(params)
             if is_due:
-                sent.add(size_of(weights))
+                sent.add(byte_size(weights))
 
     return PostLocalSGDOptimizer(optimizer, CountingAverager(period=every))
 
@@ -57,11 +57,10 @@ def average(model: nn.Module) -> None:
 
 
 class OuterSteps:
-    """DiLoCo's outer optimizer (Douillard et al. 2023, arXiv:2311.08105).
+    """DiLoCo's outer optimizer (Douillard et al. 2023, arXiv:2311.08105). Call `step()` after each inner step.
 
-    Call `step()` after each step of the inner one.
-    After `every` steps, the mean over the ranks of how far each has gone is the gradient of one step of SGD with
-    Nesterov momentum, and all ranks go on from there. `rate=1, momentum=0` is local SGD. What is sent is logged
+    After `every` steps, the mean over the ranks of how far each has moved is the gradient of one step of SGD with
+    Nesterov momentum, and all ranks continue from there. `rate=1, momentum=0` is local SGD. The bytes sent are logged
     (`sent_bytes.py`).
     """
 
@@ -74,7 +73,7 @@ class OuterSteps:
         momentum: float = 0.9,
         dtype: torch.dtype | None = None,
     ) -> None:
-        """Gives all ranks the weights of rank 0. dtype: of what is sent; `torch.bfloat16` halves the bytes.
+        """Gives all ranks the weights of rank 0. dtype: of the messages; `torch.bfloat16` halves the bytes.
 
         Raises RefusedError if `every` isn't at least 1.
         """
@@ -93,7 +92,7 @@ class OuterSteps:
         self._outer: Any = torch.optim.SGD(self._starts, lr=rate, momentum=momentum, nesterov=momentum > 0)
 
     def step(self) -> bool:
-        """Counts an inner step. Returns whether the ranks were synchronised at it."""
+        """Counts an inner step. Returns whether the ranks were synchronized at it."""
         self.steps += 1
         if not self._is_plain_ddp:
             self._sent.count_step()
@@ -120,7 +119,7 @@ class OuterSteps:
             buffers = _buffers(self._model)
             for buffer, mean in zip(buffers, _mean(buffers), strict=True):
                 buffer.copy_(mean)
-        self._sent.add(size_of(moves, self._dtype.itemsize if self._dtype else 0) + size_of(buffers))
+        self._sent.add(byte_size(moves, self._dtype.itemsize if self._dtype else 0) + byte_size(buffers))
 
     def state_dict(self) -> dict[str, Any]:
         """Returns what a checkpoint needs beside the model and the inner optimizer."""
@@ -128,7 +127,7 @@ class OuterSteps:
         return {"steps": self.steps, "starts": self._starts, "outer": self._outer.state_dict(), "sent": counted}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Takes up what `state_dict` returned."""
+        """Restores a result of `state_dict`."""
         import torch
 
         self.steps = state["steps"]
@@ -142,7 +141,7 @@ class OuterSteps:
 
 def _check_interval(every: int) -> None:
     if every < 1:
-        raise RefusedError(f"ranks can't be synchronised every {every} steps", where="every", fix="Take 1 or more.")
+        raise RefusedError(f"ranks can't be synchronized every {every} steps", where="every", fix="Use 1 or more.")
 
 
 def _tensors(model: nn.Module) -> list[torch.Tensor]:
@@ -169,7 +168,8 @@ def _mean(tensors: list[torch.Tensor], dtype: torch.dtype | None = None) -> list
     dist: Any = importlib.import_module("torch.distributed")
     flat: Any = torch.cat([tensor.detach().flatten() for tensor in tensors])
     wide = torch.promote_types(flat.dtype, torch.float32)
-    # Divided first, so that a narrow type doesn't overflow; in a wide one, in which equal weights keep their value.
+    # Divided first, so that a narrow type doesn't overflow; and in a wide type, in which equal weights keep their
+    # value.
     flat = flat.to(wide).div_(dist.get_world_size()).to(dtype or wide)
     dist.all_reduce(flat)
     parts: tuple[torch.Tensor, ...] = flat.to(wide).split([tensor.numel() for tensor in tensors])

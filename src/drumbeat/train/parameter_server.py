@@ -1,10 +1,8 @@
 """Asynchronous updates: rank 0 keeps the weights, and no rank waits for another (torch RPC).
 
-Each rank sends the gradients of its batch when it has them, and takes the newest weights in return. The others may have
-changed the weights in between, so gradients are a few updates old: their staleness is counted.
-
-Gradients and weights travel as tensors of the CPU, also between GPUs: torch's RPC takes tensors of a GPU only where a
-device map says to which GPU of the other rank they go.
+Each rank sends the gradients of its batch when it has them, and receives the newest weights. The others may have
+changed the weights meanwhile, so gradients are a few updates old: their staleness is counted. Gradients and weights are
+sent as CPU tensors, even between GPUs: torch's RPC accepts GPU tensors only with a device map.
 """
 
 from __future__ import annotations
@@ -25,21 +23,21 @@ if TYPE_CHECKING:
 
 Weights = list["torch.Tensor"]
 Gradients = list["torch.Tensor | None"]
-"""None = the weight has none, as a frozen one: the optimizer leaves it alone."""
+"""None = the weight has no gradient, like a frozen one: the optimizer ignores it."""
 TIMEOUT_S = 1800.0
-"""How long the ranks may take to meet, and a call may wait; as a collective of `train.init()`."""
+"""How long the ranks may take to meet, and a call may wait; the same as a collective of `train.init()`."""
 
 
 class ParameterServer:
     """The weights of all ranks, and the optimizer that updates them; it lives in rank 0."""
 
     def __init__(self, weights: Weights, make_optimizer: Callable[[Weights], torch.optim.Optimizer]) -> None:
-        """Holds copies of the weights. make_optimizer: called once with them."""
+        """Holds copies of the weights. make_optimizer: is called once with them."""
         self._weights = [weight.detach().clone() for weight in weights]
         self._optimizer = make_optimizer(self._weights)
         self._lock = threading.Lock()
         self.updates = 0
-        """Gradients that were applied."""
+        """The number of applied gradients."""
 
     def push(self, gradients: Gradients) -> tuple[int, Weights]:
         """Applies gradients. Returns the number of updates so far, and the weights."""
@@ -61,8 +59,8 @@ class ParameterServer:
         return [weight.to("cpu", copy=True) for weight in self._weights]
 
 
-def gradients_of(weights: Iterable[torch.Tensor]) -> Gradients:
-    """Returns the gradients of weights, as they are sent."""
+def collect_gradients(weights: Iterable[torch.Tensor]) -> Gradients:
+    """Returns the gradients of weights as they are sent."""
     return [None if weight.grad is None else weight.grad.cpu() for weight in weights]
 
 
@@ -79,34 +77,34 @@ def _pull() -> tuple[int, Weights]:
 
 def _held() -> ParameterServer:
     if _server is None:
-        raise RefusedError("this rank keeps no weights: the parameter server is rank 0", where="parameter_server")
+        raise RefusedError("this rank has no weights: the parameter server is rank 0", where="parameter_server")
     return _server
 
 
 class AsynchronousUpdates:
-    """A rank's side of the parameter server: `step()` takes the place of the optimizer's."""
+    """A rank's side of the parameter server: `step()` replaces the optimizer's."""
 
     def __init__(self, model: nn.Module, make_optimizer: Callable[[Weights], torch.optim.Optimizer]) -> None:
-        """Begins with the weights of rank 0. Call it on every rank, after `train.init()`."""
-        global _server  # noqa: PLW0603 (one of each process: remote calls name a function, not an object)
+        """Starts with the weights of rank 0. Call it on every rank, after `train.init()`."""
+        global _server  # noqa: PLW0603 (one for each process: remote calls name a function, not an object)
         self._weights: Weights = [*model.parameters()]
         self.staleness: list[int] = []
-        """For each step, how many updates of others its gradients had missed."""
+        """For each step, the number of other ranks' updates that its gradients had missed."""
         if _distributed().get_rank() == 0:
             _server = ParameterServer(self._weights, make_optimizer)
         _start_rpc()
         self._seen = self._take(*_call(_pull))
 
     def step(self) -> None:
-        """Sends the gradients, and takes the newest weights."""
+        """Sends the gradients, and receives the newest weights."""
         before = self._seen
-        self._seen = self._take(*_call(_push, gradients_of(self._weights)))
+        self._seen = self._take(*_call(_push, collect_gradients(self._weights)))
         self.staleness.append(self._seen - before - 1)
         for weight in self._weights:
             weight.grad = None
 
     def finish(self) -> None:
-        """Waits until every rank has called it, and takes the last weights: all ranks have the same."""
+        """Waits until every rank has called it, and receives the last weights: all ranks then have the same."""
         _distributed().barrier()
         self._take(*_call(_pull))
         _rpc().shutdown()
@@ -134,7 +132,7 @@ def _call(function: Callable[..., tuple[int, Weights]], *arguments: Any) -> tupl
 
 
 def _start_rpc() -> None:
-    """Lets the ranks meet a second time, at a port that rank 0 has chosen: the process group's own store is taken."""
+    """Makes the ranks meet a second time, at a port that rank 0 has chosen: the process group's own store is in use."""
     dist = _distributed()
     rank, world = dist.get_rank(), dist.get_world_size()
     meeting: list[Any] = [_free_port() if rank == 0 else None]

@@ -1,4 +1,4 @@
-"""`init()`: from whatever launcher started this process to a process group that is ready.
+"""`init()`: leads from any launcher to a ready process group.
 
 torch is imported within the functions, so that the module costs nothing before.
 """
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import torch
 
 _BOTH = f"cpu:{GLOO},cuda:{NCCL}"
-"""torch's name of a group that carries tensors on the CPU as well, such as metrics."""
+"""torch's name of a group that also transfers CPU tensors, such as metrics."""
 _CHOICE = "drumbeat/choice"
 
 
@@ -37,16 +37,16 @@ class TrainingWorld:
     rank: int
     world_size: int
     local_rank: int
-    """The number of the rank within its machine, as the launcher counts."""
+    """The number of the rank within its machine, by the launcher's count."""
     local_world_size: int
     node_rank: int | None
-    """The number of the node; None = neither the launcher nor the hosts of the ranks say it."""
+    """The number of the node; None = unclear from both the launcher and the hosts of the ranks."""
     launcher: str
     backend: str
     device: torch.device
-    """Where this rank computes."""
+    """The device on which this rank computes."""
     reason: str
-    """Why it is this backend, as half a sentence."""
+    """The reason of the backend's choice, as a phrase."""
 
     @property
     def is_first(self) -> bool:
@@ -60,13 +60,13 @@ class TrainingWorld:
 
 
 def init(backend: str = "", *, rendezvous_s: float = 300.0, timeout_s: float = 1800.0) -> TrainingWorld:
-    """Leaves torch's process group ready and the environment as torchrun would have made it, whatever the launcher.
+    """Initializes torch's process group, and sets the environment as torchrun would, whatever the launcher.
 
-    backend: `nccl`, `gloo` or `mpi`; "" = NCCL where each rank has a GPU of its own, else Gloo. rendezvous_s: how far
-    apart ranks may start. timeout_s: how long a collective may wait. A second call returns the same world. Raises
-    RefusedError if a launcher's variables are incomplete, the ranks don't meet, or the backend can't be had.
+    backend: `nccl`, `gloo` or `mpi`; "" = NCCL if each rank has its own GPU, else Gloo. rendezvous_s: how far apart
+    ranks may start. timeout_s: how long a collective may wait. A second call returns the same world. Raises
+    RefusedError if a launcher's variables are incomplete, the ranks don't meet, or the backend isn't available.
     """
-    global _world, _timeout  # noqa: PLW0603 (one of each process)
+    global _world, _timeout  # noqa: PLW0603 (one for each process)
     if _world is None:
         timeout = timedelta(seconds=timeout_s)
         _world = _init(os.environ, backend, timedelta(seconds=rendezvous_s), timeout)
@@ -77,18 +77,18 @@ def init(backend: str = "", *, rendezvous_s: float = 300.0, timeout_s: float = 1
 _world: TrainingWorld | None = None
 _timeout: timedelta | None = None
 before_leaving: list[Callable[[], None]] = []
-"""What `leave` calls while the ranks can still talk to one another."""
+"""The functions that `leave` calls while the ranks can still communicate."""
 
 
 def current_timeout() -> timedelta | None:
-    """Returns how long `init()` lets a collective wait, None before it."""
+    """Returns the timeout of collectives that `init()` was given, None before it."""
     return _timeout
 
 
 def leave(exit_code: int = 0) -> NoReturn:
-    """Ends this process after its work: runs what was registered for the end, and leaves without Python's shutdown.
+    """Ends this process after its work: runs the registered exit functions, and exits without Python's shutdown.
 
-    During that shutdown a thread of Gloo's may still need the interpreter, and abort a rank that has succeeded
+    During the shutdown one of Gloo's threads may still need the interpreter, and abort a rank that has succeeded
     ("terminate called without an active exception", torch 2.13, 1 run in 40).
     """
     import torch.distributed as dist
@@ -123,13 +123,11 @@ def _init(variables: MutableMapping[str, str], wish: str, rendezvous: timedelta,
 
 
 def _with_master_of_mpi(identity: RankIdentity) -> RankIdentity:
-    """Asks MPI for the host of rank 0, which mpirun's variables don't have."""
+    """Asks MPI for the host of rank 0, which mpirun's variables lack."""
     try:
         comm = importlib.import_module("mpi4py.MPI").COMM_WORLD
     except ImportError as error:
-        what = (
-            f"{identity.launcher} started {identity.world_size} ranks on several hosts, and no variable names rank 0's"
-        )
+        what = f"{identity.launcher} started {identity.world_size} ranks on several hosts, and no variable has rank 0's"
         fix = f"Set MASTER_ADDR for all ranks (mpirun -x MASTER_ADDR=HOST), or install mpi4py ({error})."
         raise RefusedError(what, where="environment variables", fix=fix) from None
     host, port = comm.bcast((socket.gethostname(), _free_port()) if identity.rank == 0 else None, root=0)
@@ -143,7 +141,7 @@ def _free_port() -> int:
 
 
 def _store(identity: RankIdentity, within: timedelta) -> Any:
-    """Returns torch's store in which the ranks meet."""
+    """Returns torch's store, in which the ranks meet."""
     import torch.distributed as dist
 
     meet: Any = importlib.import_module("torch.distributed.rendezvous").rendezvous
@@ -153,12 +151,12 @@ def _store(identity: RankIdentity, within: timedelta) -> Any:
         return next(meet(identity.init_method, identity.rank, identity.world_size, timeout=within))[0]
     except (dist.DistError, RuntimeError, ValueError) as error:
         what = f"rank {identity.rank} of {identity.world_size} did not meet the others at {place} in {within}: {error}"
-        fix = "Start all ranks with one launcher; rank 0 listens there, and the port must be free and reachable."
+        fix = "Start all ranks with one launcher. Rank 0 listens there, so the port must be free and reachable."
         raise RefusedError(what.splitlines()[0], where="train.init", fix=fix) from None
 
 
 def _agree(store: Any, identity: RankIdentity, wish: str) -> BackendChoice:
-    """Returns what rank 0 chose for all, or raises what it was refused."""
+    """Returns rank 0's choice for all ranks, or raises its error."""
     own = {**asdict(_hardware()), "given": (identity.local_rank, identity.local_world_size)}
     store.set(f"drumbeat/rank/{identity.rank}", json.dumps(own))
     if identity.rank == 0:
@@ -205,7 +203,7 @@ def _start_group(identity: RankIdentity, backend: str, store: Any, timeout: time
     import torch.distributed as dist
     from torch.distributed.distributed_c10d import PrefixStore
 
-    if backend == MPI:  # It knows its ranks by itself.
+    if backend == MPI:  # MPI knows its ranks itself.
         dist.init_process_group(MPI, timeout=timeout)
         return
     dist.init_process_group(

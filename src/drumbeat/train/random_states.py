@@ -23,7 +23,7 @@ def capture() -> dict[str, Any]:
 
 
 def restore(states: dict[str, Any]) -> None:
-    """Sets the generators to what `capture` returned."""
+    """Restores the generators from a result of `capture`."""
     import torch
 
     version, internal, gauss = states["python"]

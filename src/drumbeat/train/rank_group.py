@@ -1,6 +1,6 @@
-"""The ranks that agree on something over a group of their own; one process is a group, too.
+"""A group of ranks for agreements; a single process is a group, too.
 
-The group is Gloo's whatever carries the gradients, so that a background thread may use it while training goes on.
+The group uses Gloo whatever carries the gradients, so that a background thread may use it while training continues.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ _FIX = "Call train.init() first. A process that trains alone has RANK=0 and WORL
 
 
 def check_ranks_have_met(where: str, fix: str = _FIX) -> None:
-    """Refuses to take this process for the only one where its launcher has started several that share no group yet.
+    """Refuses to treat this process as the only one if its launcher has started several that share no group yet.
 
-    where: who asks, as the error names it. fix: what to do. Raises RefusedError for a launcher's incomplete variables,
+    where: the caller's name for the error. fix: the advice. Raises RefusedError for a launcher's incomplete variables,
     too.
     """
     dist = _distributed()
@@ -28,12 +28,12 @@ def check_ranks_have_met(where: str, fix: str = _FIX) -> None:
         return
     identity = read_identity(os.environ)
     if identity.world_size > 1:
-        what = f"{identity.world_size} ranks were started (by {identity.launcher}), and they haven't met"
+        what = f"{identity.world_size} ranks were started (by {identity.launcher}), but they haven't met"
         raise RefusedError(what, where=where, fix=fix)
 
 
 class RankGroup:
-    """Some ranks of the training, in their order. Making one is collective over all ranks, in it or not."""
+    """Some ranks of the training, in order. Creating one is collective over all ranks, members or not."""
 
     def __init__(self, ranks: Sequence[int] | None = None) -> None:
         dist = _distributed()
@@ -44,7 +44,7 @@ class RankGroup:
         self.ranks = list(ranks) if ranks is not None else list(range(dist.get_world_size() if self.group else 1))
         own = dist.get_rank() if self.is_distributed else 0
         self.index = self.ranks.index(own) if own in self.ranks else -1
-        """The place of this rank in it, -1 = it isn't in it."""
+        """The index of this rank in the group, -1 = it isn't a member."""
 
     @property
     def size(self) -> int:
@@ -53,7 +53,7 @@ class RankGroup:
 
     @property
     def is_leader(self) -> bool:
-        """Whether this is its first rank, which writes what is written once."""
+        """Whether this is the group's first rank, which writes common files."""
         return self.index == 0
 
     def gather(self, value: Any) -> list[Any]:
@@ -65,7 +65,7 @@ class RankGroup:
         return values
 
     def broadcast(self, value: Any, source: int = 0) -> Any:
-        """Returns what the rank at this place of the group has given. Values are pickled."""
+        """Returns the value of the rank at this index of the group. Values are pickled."""
         if not self.is_distributed:
             return value
         box = [value]

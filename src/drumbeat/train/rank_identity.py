@@ -1,37 +1,37 @@
-"""What a launcher says about one rank, and the names under which torch expects it."""
+"""The identity of a rank by its launcher, and torch's variables for it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 ENVIRONMENT = "env://"
-"""torch's address of the meeting point that `MASTER_ADDR` and `MASTER_PORT` name."""
+"""torch's name for the meeting point in `MASTER_ADDR` and `MASTER_PORT`."""
 
 
 @dataclass(frozen=True)
 class RankIdentity:
-    """One rank's number and meeting point, as its launcher gave them."""
+    """One rank's number and meeting point, by its launcher."""
 
     launcher: str
     """`drumbeat`, `torchrun`, `torch`, `Open MPI`, `hydra`, `Slurm`, `TF_CONFIG`, `Batch AI` or `none`."""
     rank: int = 0
     world_size: int = 1
     local_rank: int | None = 0
-    """The number within the node; None = the launcher doesn't say it."""
+    """The number within the node; None = unknown."""
     local_world_size: int | None = 1
-    """The number of ranks on the node; None = the launcher doesn't say it."""
+    """The number of ranks on the node; None = unknown."""
     node_rank: int | None = 0
-    """The number of the node; None = the launcher doesn't say it."""
+    """The number of the node; None = unknown."""
     master_addr: str = "127.0.0.1"
-    """The host of rank 0; "" = the launcher doesn't say it."""
+    """The host of rank 0; "" = unknown."""
     master_port: int = 0
     init_method: str = ENVIRONMENT
-    """Where the ranks meet, as `torch.distributed.init_process_group` reads it."""
+    """The meeting point, in the form of `torch.distributed.init_process_group`."""
 
     def torch_variables(self) -> dict[str, str]:
         """Returns the variables that `init_process_group("env://")` and scripts for torchrun read.
 
-        What the launcher doesn't say is left out.
+        Unknown ones are missing.
         """
         numbers = {
             "RANK": self.rank,

@@ -1,8 +1,8 @@
-"""`ResumableLoader`: batches of a dataset, whose place can be saved and carried to another number of ranks.
+"""`ResumableLoader`: batches of a dataset, whose position can be saved and resumed by another number of ranks.
 
-The order of an epoch depends on seed and epoch only. Batch k of all ranks together is the k-th piece of that order, and
-each rank takes its share of it, so that the number of ranks changes who reads a sample, and not when it comes. Another
-batch cuts what is left of the order into other pieces.
+The order of an epoch depends only on seed and epoch. Batch k of all ranks together is the k-th piece of that order, and
+each rank takes its share of it, so the number of ranks changes who reads a sample, but not when it is read. Another
+batch size divides the rest of the order differently.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ class Samples(Protocol):
 class ResumableLoader:
     """The batches of one rank from a dataset with a length, epoch after epoch.
 
-    Iterating gives the rest of the current epoch, and the next iteration gives the epoch after it. Samples that don't
-    fill the last batch of an epoch are left out of it.
+    An iteration yields the rest of the current epoch, and the next one yields the following epoch. Samples that don't
+    fill the last batch of an epoch are dropped.
     """
 
     is_for_any_world_size = True
-    """Whether another number of ranks can go on from what `state_dict` returns."""
+    """Whether another number of ranks can resume from a `state_dict`."""
 
     def __init__(
         self,
@@ -55,35 +55,35 @@ class ResumableLoader:
     ) -> None:
         """Divides the batch among the data shards.
 
-        batch: samples of all ranks together. seed_samples: whether Python's, NumPy's and torch's generators are seeded
-        for each sample (by seed, epoch and index) while it is read, so that augmentation doesn't depend on who reads
-        it. shard: the index of this rank's part of the data, and the number of parts; None = each rank of torch's
-        process group has a part of its own, but for those of the job's mesh that divide a model. options: torch's
-        DataLoader's, but those that say which samples come when. Raises RefusedError if the batch can't be divided, or
-        is larger than the dataset, or the ranks haven't met.
+        batch: the samples of all ranks together. seed_samples: whether Python's, NumPy's and torch's generators are
+        seeded for each sample (by seed, epoch and index) while it is read, so that augmentation doesn't depend on who
+        reads it. shard: the index of this rank's part of the data, and the number of parts; None = each rank of torch's
+        process group has its own part, except for dimensions of the job's mesh that divide a model. options: torch's
+        DataLoader's, except those that control the order of samples. Raises RefusedError if the batch can't be divided,
+        or is larger than the dataset, or the ranks haven't met.
         """
         from torch.utils.data import DataLoader
 
         index, count = shard if shard is not None else own_shard(WHERE)
         if not 0 <= index < count:
-            what = f"shard=({index}, {count}) names no part of the data"
+            what = f"shard=({index}, {count}) isn't a valid part of the data"
             raise RefusedError(what, where=WHERE, fix="Give an index from 0, and the number of parts.")
         if batch < 1 or batch % count:
             what = f"a batch of {batch} samples can't be divided evenly among {count} data shards"
-            raise RefusedError(what, where=WHERE, fix=f"Take a multiple of {count}.")
+            raise RefusedError(what, where=WHERE, fix=f"Use a multiple of {count}.")
         if batch > len(dataset):
             what = f"a batch of {batch} samples is more than the {len(dataset)} of the dataset"
-            raise RefusedError(what, where=WHERE, fix="Take a smaller batch.")
+            raise RefusedError(what, where=WHERE, fix="Use a smaller batch.")
         if owned := {"batch_size", "shuffle", "sampler", "batch_sampler", "drop_last", "generator"} & options.keys():
-            what = f"{', '.join(sorted(owned))} can't be given: the loader itself says which samples come when"
+            what = f"{', '.join(sorted(owned))} can't be given: the loader itself controls the order of samples"
             raise RefusedError(what, where=WHERE, fix="Give `batch` and `seed` instead.")
         import torch
 
         self._batches = EpochBatches(len(dataset), batch, index, count, seed)
         samples = _SeededSamples(dataset, seed) if seed_samples else _PlacedSamples(dataset)
-        self._record = SampleRecord.of(os.environ, ranks_of_training()[0])
+        self._record = SampleRecord.for_rank(os.environ, ranks_of_training()[0])
         self._batches.on_draw = self._record.draw if self._record.is_kept else None
-        # A generator of its own: torch's would move on with each iterator that is made, also with one after a resume.
+        # A separate generator: torch's would advance with each new iterator, even one after a resume.
         generator = torch.Generator().manual_seed(seed)
         loader: Any = DataLoader
         self._loader = loader(samples, batch_sampler=self._batches, generator=generator, **options)
@@ -98,7 +98,7 @@ class ResumableLoader:
         return self._batches.per_epoch
 
     def __iter__(self) -> Iterator[Any]:
-        """Gives the rest of the current epoch."""
+        """Yields the rest of the current epoch."""
         self._record.begin()
         for batch in self._loader:
             self._record.write(self._batches.epoch, self._batches.done)
@@ -107,20 +107,20 @@ class ResumableLoader:
         self._batches.epoch, self._batches.done = self.epoch + 1, 0
 
     def state_dict(self) -> dict[str, int]:
-        """Returns the place after the last batch that was given, whatever workers have read ahead."""
+        """Returns the position after the last yielded batch, whatever workers have read ahead."""
         batches = self._batches
         return {
             "epoch": batches.epoch, "samples_done": batches.done, "samples": batches.samples, "seed": batches.seed
         }  # fmt: skip
 
     def load_state_dict(self, state: dict[str, int]) -> None:
-        """Goes to a place. Raises RefusedError if it was saved for another seed or number of samples."""
+        """Sets the position. Raises RefusedError if it was saved for another seed or number of samples."""
         batches = self._batches
         for name in ("samples", "seed"):
             if state[name] != getattr(batches, name):
                 now = getattr(batches, name)
                 what = f"the place in the data was saved with {name} {state[name]}, and now it is {now}"
-                fix = "Train with the same, or begin a new job: its checkpoint folder is empty."
+                fix = "Train with the same, or start a new job, whose checkpoint folder is empty."
                 raise RefusedError(what, where=WHERE, fix=fix)
         # Earlier versions saved a number of batches.
         done = state["samples_done"] if "samples_done" in state else state["done"] * state["batch"]
@@ -128,14 +128,14 @@ class ResumableLoader:
 
 
 class EpochBatches:
-    """A batch sampler: of each batch that is left of the epoch, `(epoch, index)` of the samples of a rank's share."""
+    """A batch sampler: for each remaining batch of the epoch, `(epoch, index)` of the samples of a rank's share."""
 
     def __init__(self, samples: int, batch: int, shard: int, shards: int, seed: int) -> None:
         self.samples, self.batch, self.shard, self.shards, self.seed = samples, batch, shard, shards, seed
         self.epoch, self.done = 0, 0
         """The current epoch, and how many of its samples all ranks have read."""
         self.on_draw: Callable[[list[int]], None] | None = None
-        """Is called with the samples of each batch when workers are asked for it; None = they aren't recorded."""
+        """Is called with the samples of each batch that workers are asked for; None = no record."""
 
     @property
     def per_epoch(self) -> int:
@@ -159,7 +159,7 @@ class EpochBatches:
 
 
 class _PlacedSamples:
-    """A dataset that is asked by `(epoch, index)`."""
+    """A dataset that is indexed by `(epoch, index)`."""
 
     def __init__(self, dataset: Samples) -> None:
         self.dataset = dataset
@@ -172,7 +172,7 @@ class _PlacedSamples:
 
 
 class _SeededSamples(_PlacedSamples):
-    """The same, with generators that depend on the sample; outside of it they stay as they were."""
+    """The same, with generators that are seeded by the sample; outside of it they are unchanged."""
 
     def __init__(self, dataset: Samples, seed: int) -> None:
         super().__init__(dataset)

@@ -16,13 +16,13 @@ class SampleRecord:
     """The file of one rank: a line for each batch that the script has been given."""
 
     def __init__(self, path: Path | None, attempt: int, number: int) -> None:
-        """path: None = nothing is recorded. number: of the round."""
+        """path: None = nothing is recorded. number: the round's."""
         self._path, self._start = path, {"attempt": attempt, "round": number}
         self._drawn = deque[list[int]]()
 
     @classmethod
-    def of(cls, variables: Mapping[str, str], rank: int) -> SampleRecord:
-        """Returns the record that the variables of a rank ask for."""
+    def for_rank(cls, variables: Mapping[str, str], rank: int) -> SampleRecord:
+        """Returns the record that the variables of a rank request."""
         folder = variables.get(VARIABLE, "")
         attempt, number = (int(variables.get(f"DRUMBEAT_{name}", "0")) for name in ("ATTEMPT", "ROUND"))
         return cls(Path(folder) / f"{rank}.jsonl" if folder else None, attempt, number)
@@ -33,15 +33,15 @@ class SampleRecord:
         return self._path is not None
 
     def begin(self) -> None:
-        """Forgets batches that workers have read for an iteration that was left."""
+        """Drops batches that workers have read for an abandoned iteration."""
         self._drawn.clear()
 
     def draw(self, samples: list[int]) -> None:
-        """Takes note of a batch that will be read; workers may be some batches ahead of the script."""
+        """Remembers a batch that will be read; workers may be some batches ahead of the script."""
         self._drawn.append(samples)
 
     def write(self, epoch: int, first: int) -> None:
-        """Writes that the script is given the next batch. A training never fails for it.
+        """Records that the script gets the next batch. Errors never end a training.
 
         first: how many samples of the epoch come before the batch.
         """

@@ -1,4 +1,4 @@
-"""`SavedState`: what a checkpoint has of a training, copied and set; `checkpoint_files.py` has its files."""
+"""`SavedState`: the state of a training for a checkpoint, copied and set; `checkpoint_files.py` has its files."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from drumbeat.model.errors import RefusedError
 from drumbeat.train import optimizer_states, random_states
 from drumbeat.train.model_parts import is_wrapped_for_all
-from drumbeat.train.optimizer_states import Entries, Path, as_text, paths_of
+from drumbeat.train.optimizer_states import Entries, Path, as_text, value_paths
 from drumbeat.train.outer_steps import OuterSteps
 from drumbeat.train.rank_group import RankGroup
 
@@ -20,26 +20,26 @@ if TYPE_CHECKING:
 
 WHERE = "train.Checkpoints"
 AVERAGING = "drumbeat.averaging"
-"""The beginning of the names among the other states under which the steps of averagers are."""
+"""The prefix of the names of averagers' steps among the other states."""
 
 
 class AveragingSteps:
-    """The steps that the averager of an optimizer by `local_sgd` counts."""
+    """The step counter of the averager of an optimizer by `local_sgd`."""
 
     def __init__(self, optimizer: Any) -> None:
         self._averager = optimizer.averager
 
     def state_dict(self) -> dict[str, int]:
-        """Returns their number."""
+        """Returns the number of steps."""
         return {"step": self._averager.step}
 
     def load_state_dict(self, state: dict[str, int]) -> None:
-        """Counts on from a number."""
+        """Continues from a number of steps."""
         self._averager.step = state["step"]
 
 
 class SavedState:
-    """What a checkpoint is made of: the parts of a training that change."""
+    """The content of a checkpoint: the parts of a training that change."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class SavedState:
         others: Mapping[str, Any],
         stage: int | str | None = None,
     ) -> None:
-        """stage: of a pipeline, under which this rank's tensors are kept apart; None = their names do that."""
+        """stage: of a pipeline, as a prefix of this rank's tensors; None = their names are distinct."""
         from torch.optim import Optimizer
 
         _check_torch()
@@ -58,50 +58,50 @@ class SavedState:
         steps = {f"{AVERAGING}.{at}": AveragingSteps(one) for at, one in averaging.items()}
         self.model, self.loader, self.others = model, loader, {**others, **steps}
         self._averaging = list(averaging.values())
-        # torch's functions for states don't know its own wrapper.
+        # torch's state functions don't support its own wrapper.
         self.optimizers: list[Any] = [averaging[at].optim if at in averaging else one for at, one in enumerate(given)]
         optimizer_states.check_one_optimizer_each(self.optimizers, WHERE)
         self.root: Path = () if stage is None else ("stages", str(stage))
-        """Where the tensors of this rank are among those of a checkpoint."""
+        """The prefix of this rank's tensors in a checkpoint."""
 
     def tensors(self) -> dict[str, Any]:
-        """Returns the state of model and optimizers by parameter names, as all ranks know them."""
-        states = optimizer_states.states_of(self.model, self.optimizers)
+        """Returns the state of model and optimizers by parameter names that all ranks share."""
+        states = optimizer_states.collect_states(self.model, self.optimizers)
         return {"model": self.model_tensors(), "optimizers": states}
 
     def model_tensors(self) -> dict[str, Any]:
-        """Returns the state of the model by names, as all ranks know them."""
+        """Returns the state of the model by names that all ranks share."""
         from torch.distributed.checkpoint.state_dict import get_model_state_dict
 
         return get_model_state_dict(self.model)
 
     def wanted(self, saved: Entries) -> dict[str, Any]:
-        """Returns what the tensors of a checkpoint can be read into. saved: what is known of each of its values.
+        """Returns the targets for the tensors of a checkpoint. saved: the metadata of its values.
 
-        Raises RefusedError if the checkpoint is of other stages.
+        Raises RefusedError if the checkpoint has other stages.
         """
         depth, place = len(self.root), (*self.root, "optimizers")
         if not any(path[:depth] == self.root and path[depth] == "model" for path in saved):
             stages = sorted({path[1] for path in saved if path[0] == "stages"})
             origin = f"of the stages {', '.join(stages)}" if stages else "without stages"
             here = f"this rank has stage {self.root[-1]}" if self.root else "this rank has none"
-            fix = "Give train.Checkpoints the `stage` that saved it, or begin with an empty folder."
-            raise RefusedError(f"the checkpoint was saved {origin}, and {here}", where=WHERE, fix=fix)
+            fix = "Give train.Checkpoints the `stage` that saved it, or start with an empty folder."
+            raise RefusedError(f"the checkpoint was saved {origin}, but {here}", where=WHERE, fix=fix)
         entries = {path[depth + 1 :]: entry for path, entry in saved.items() if path[: depth + 1] == place}
         states = optimizer_states.wanted_states(self.model, self.optimizers, entries)
         return {"model": self.model_tensors(), "optimizers": states}
 
     def unwanted(self, saved: Entries, wanted: dict[str, Any]) -> list[str]:
-        """Returns the parameters whose states in a checkpoint aren't among the wanted ones; none for a model alone."""
+        """Returns the parameters whose states in a checkpoint aren't wanted; none for a model without optimizers."""
         if not self.optimizers:
             return []
         states = wanted["optimizers"]["state"]
-        asked = {as_text((*self.root, "optimizers", "state", *path)) for path in paths_of(states)}
+        asked = {as_text((*self.root, "optimizers", "state", *path)) for path in value_paths(states)}
         left_out = [path for path in saved if as_text(path) not in asked]
-        return sorted({".".join(name) for name in map(_state_of, left_out) if name})
+        return sorted({".".join(name) for name in map(_state_path, left_out) if name})
 
     def copied(self) -> dict[str, Any]:
-        """Returns a copy of everything, in the memory of the CPU, that the next step can't change."""
+        """Returns a copy of everything in CPU memory, which the next step can't change."""
         from torch.distributed.checkpoint.staging import DefaultStager, StagingOptions
 
         tensors = self.tensors()
@@ -115,22 +115,22 @@ class SavedState:
         }
         stager: Any = DefaultStager(StagingOptions(*[False] * 4))
         try:
-            of_one_rank = self._names_of_one_rank(tensors["model"])
+            of_one_rank = self._single_rank_names(tensors["model"])
             return {**stager.stage(states), "of_one_rank": of_one_rank, "root": self.root}
         finally:
             stager.close()
 
-    def _names_of_one_rank(self, model: dict[str, Any]) -> frozenset[str] | None:
-        """Returns the tensors that may differ between ranks which each have all of them; None = any of them may.
+    def _single_rank_names(self, model: dict[str, Any]) -> frozenset[str] | None:
+        """Returns the tensors that may differ between ranks although each rank has all of them; None = any of them may.
 
         DistributedDataParallel keeps parameters equal. Each rank updates its buffers by its own batches, and rank 0's
-        count; a model that isn't wrapped (`OuterSteps`) is another one on each rank. So is one whose optimizer averages
-        weights: torch's post-local SGD hook lets DistributedDataParallel sum gradients within subgroups only.
+        count; an unwrapped model (`OuterSteps`) differs on each rank. So does one whose optimizer averages weights:
+        torch's post-local SGD hook lets DistributedDataParallel sum gradients only within subgroups.
         """
         import torch
         from torch.nn.parallel import DistributedDataParallel
 
-        model_as_written = getattr(self.model, "_orig_mod", self.model)  # Not as compiled.
+        model_as_written = getattr(self.model, "_orig_mod", self.model)  # The original of a compiled model.
         if self._averaging or not isinstance(model_as_written, DistributedDataParallel):
             return None
         equal = {parameter.data_ptr() for parameter in self.model.parameters()}
@@ -139,7 +139,7 @@ class SavedState:
         return frozenset(f"{prefix}.{name}" for name, value in tensors.items() if value.data_ptr() not in equal)
 
     def may_differ_by_rank(self, ranks: RankGroup) -> bool:
-        """Whether there is nothing to learn from comparing the weights of ranks: they differ, or they can't."""
+        """Whether comparing the weights of ranks is pointless: they differ by design, or can't differ."""
         averages = self._averaging or any(isinstance(other, OuterSteps) for other in self.others.values())
         return ranks.size == 1 or bool(averages) or is_wrapped_for_all(self.model, ranks)
 
@@ -150,11 +150,11 @@ class SavedState:
         set_model_state_dict(self.model, tensors["model"])
         optimizer_states.set_states(self.model, self.optimizers, tensors["optimizers"], WHERE)
         for wrapper in self._averaging:
-            # Loading replaces the groups; a schedule sets the learning rate in those that the wrapper has.
+            # Loading replaces the groups, but a schedule sets the learning rate in those of the wrapper.
             wrapper.param_groups = wrapper.optim.param_groups
 
     def set_rest(self, others: dict[str, Any], ranks: list[dict[str, Any]], rank: int, world_size: int) -> None:
-        """Sets the others, this rank's place in the data, and its random generators, which come last."""
+        """Sets the other states, this rank's place in the data and, last, its random generators."""
         for name, other in self.others.items():
             if name in others:
                 other.load_state_dict(others[name])
@@ -167,19 +167,19 @@ class SavedState:
 
     def _check_loader(self, saved_by: int, world_size: int) -> None:
         if saved_by != world_size and not getattr(self.loader, "is_for_any_world_size", False):
-            what = f"{saved_by} ranks saved their places in the data, and {world_size} ranks are here"
-            fix = "train.ResumableLoader goes on with any number of ranks that divides its batch."
+            what = f"{saved_by} ranks saved their places in the data, but {world_size} ranks are running"
+            fix = "train.ResumableLoader resumes with any number of ranks that divides its batch."
             raise RefusedError(what, where=WHERE, fix=fix)
 
 
-def _state_of(path: Path) -> Path:
-    """Returns the stage, if there is one, and the parameter whose state is at a path of a checkpoint; () = neither."""
+def _state_path(path: Path) -> Path:
+    """Returns the stage, if any, and the parameter whose state is at a path of a checkpoint; () = neither."""
     depth = 2 if path[0] == "stages" else 0
     return (*path[:depth], path[depth + 2]) if path[depth : depth + 2] == ("optimizers", "state") else ()
 
 
 def _averages(optimizer: Any) -> bool:
-    """Whether it is torch's wrapper that averages weights over the ranks (`train.local_sgd`)."""
+    """Whether an optimizer is torch's wrapper that averages weights over the ranks (`train.local_sgd`)."""
     module = sys.modules.get("torch.distributed.optim.post_localSGD_optimizer")  # Importing it takes a second.
     return module is not None and isinstance(optimizer, module.PostLocalSGDOptimizer)
 
@@ -191,4 +191,4 @@ def _check_torch() -> None:
         importlib.import_module("torch.distributed.checkpoint.staging").DefaultStager  # noqa: B018 (is it there?)
     except (ImportError, AttributeError):
         what = f"torch {torch.__version__} is too old for train.Checkpoints: it can't copy sharded states"
-        raise RefusedError(what, where=WHERE, fix="Take a newer torch; 2.13 is tested.") from None
+        raise RefusedError(what, where=WHERE, fix="Install a newer torch; 2.13 is tested.") from None

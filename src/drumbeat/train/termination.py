@@ -1,4 +1,4 @@
-"""SIGTERM in a rank: remembered until the training can save, and obeyed where it never gets there."""
+"""SIGTERM in a rank: remembered until the training can save; enforced if it never gets there."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ TERMINATED = 128 + signal.SIGTERM
 class TerminationRequest:
     """Whether this process was asked to end.
 
-    While the main thread waits in C, for a collective whose other ranks are gone, no handler of Python's runs. A
-    thread hears of the signal at once, and ends the process if the training doesn't come by within its patience.
-    Forked children (of a process pool, a data loader) don't share it: SIGTERM ends them, and this process isn't told.
+    While the main thread waits in C, for a collective whose other ranks are gone, no Python handler runs. A thread
+    notices the signal at once, and ends the process if the training doesn't react within the timeout. Forked children
+    (of a process pool, a data loader) don't share it: SIGTERM ends them without affecting this process.
     """
 
-    def __init__(self, patience_s: Callable[[], float]) -> None:
-        """Takes SIGTERM over, unless the script has a handler of its own or this isn't the main thread."""
+    def __init__(self, timeout_s: Callable[[], float]) -> None:
+        """Takes over SIGTERM, unless the script has its own handler or this isn't the main thread."""
         self.is_set = False
-        self._patience_s, self._is_over = patience_s, threading.Event()
+        self._timeout_s, self._is_over = timeout_s, threading.Event()
         self._previous: Any = None
         if signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
             return
@@ -33,7 +33,7 @@ class TerminationRequest:
         self._reading, self._writing = os.pipe()
         os.set_blocking(self._writing, False)
         before = signal.set_wakeup_fd(self._writing, warn_on_full_buffer=False)
-        if before != -1:  # An event loop listens there.
+        if before != -1:  # An event loop uses the wakeup file.
             signal.set_wakeup_fd(before)
             os.close(self._reading)
             os.close(self._writing)
@@ -44,18 +44,18 @@ class TerminationRequest:
         threading.Thread(target=self._listen, name="drumbeat.termination", daemon=True).start()
 
     def heed(self) -> None:
-        """Says that the training ends by itself now, in the time that it takes."""
+        """Records that the training now ends by itself, in its own time."""
         self._is_over.set()
 
     def close(self) -> None:
-        """Gives SIGTERM back, unless the script has taken it over since."""
+        """Restores the handling of SIGTERM, unless the script has taken it over since."""
         self._is_over.set()
         if self._previous is not None:
             self._give_back()
             os.close(self._writing)
 
     def forget(self) -> None:
-        """Leaves SIGTERM to its parent in a child that was forked: what the child gets means the child alone."""
+        """Restores SIGTERM in a forked child: a signal to the child concerns only the child."""
         self.is_set, self._is_over = False, threading.Event()
         self._give_back()
         for descriptor in (self._reading, self._writing):
@@ -65,7 +65,7 @@ class TerminationRequest:
     def _give_back(self) -> None:
         _requests.remove(self)
         listener = signal.set_wakeup_fd(-1)
-        if listener not in (-1, self._writing):  # An event loop has begun to listen since.
+        if listener not in (-1, self._writing):  # An event loop has taken the wakeup file since.
             signal.set_wakeup_fd(listener)
         if signal.getsignal(signal.SIGTERM) == self._remember:
             signal.signal(signal.SIGTERM, self._previous)
@@ -78,21 +78,21 @@ class TerminationRequest:
         while heard := os.read(self._reading, 64):
             if signal.SIGTERM in heard:
                 self.is_set = True
-                if not self._is_over.wait(self._patience_s()):
+                if not self._is_over.wait(self._timeout_s()):
                     os._exit(TERMINATED)
         os.close(self._reading)
 
 
 _requests: list[TerminationRequest] = []
-"""Those that have SIGTERM: one, or none."""
+"""The requests that handle SIGTERM: one, or none."""
 _masks = threading.local()
 _watch = threading.Lock()
 _are_forks_watched = False
 
 
 def _watch_forks() -> None:
-    """Has each fork from now on call the functions below; Python can't take that back."""
-    global _are_forks_watched  # noqa: PLW0603 (one of each process)
+    """Makes each later fork call the functions below, which Python can't undo."""
+    global _are_forks_watched  # noqa: PLW0603 (one for each process)
     with _watch:
         if not _are_forks_watched:
             _are_forks_watched = True

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from drumbeat.bench.cases import Benchmark, Case, cases
-from drumbeat.bench.results import Results, load, load_or_begin, measurement_of
+from drumbeat.bench.results import Results, load, load_or_begin, read_measurement
 from drumbeat.bench.scaling_chart import draw
 from drumbeat.bench.summary import summarize
 from drumbeat.model.errors import ConflictError, SpecError
@@ -24,7 +24,7 @@ WRITTEN = {
 def test_a_second_run_goes_on_after_the_measured_cases(tmp_path: Path):
     file = tmp_path / "deep" / "results.json"
     first = load_or_begin(file, BENCHMARK, "a machine")
-    first.measurements.append(measurement_of(Case(1, "200mbit", 1), "job-1", WRITTEN, 0.25))
+    first.measurements.append(read_measurement(Case(1, "200mbit", 1), "job-1", WRITTEN, 0.25))
     first.save(file)
     second = load_or_begin(file, BENCHMARK, "another machine")
     assert second == first
@@ -42,14 +42,14 @@ def test_results_of_another_benchmark_are_refused_with_what_differs(tmp_path: Pa
 def test_a_file_that_is_something_else_is_refused(tmp_path: Path, text: str):
     file = tmp_path / "results.json"
     file.write_text(text)
-    with pytest.raises(SpecError, match="holds no results of a benchmark"):
+    with pytest.raises(SpecError, match="doesn't contain results of a benchmark"):
         load(file)
 
 
 @pytest.mark.parametrize(("suffix", "head"), [("png", b"\x89PNG"), ("svg", b"<?xml")])
 def test_the_chart_is_a_picture_of_the_wanted_format(tmp_path: Path, suffix: str, head: bytes):
     pytest.importorskip("matplotlib", reason="needs matplotlib: run tools/setup.sh")
-    made = [measurement_of(case, "job", WRITTEN, 0.0) for case in cases(BENCHMARK)]
+    made = [read_measurement(case, "job", WRITTEN, 0.0) for case in cases(BENCHMARK)]
     file = tmp_path / f"scaling.{suffix}"
     assert draw(summarize(Results(BENCHMARK, "a machine", made)), "a title", file)
     assert file.read_bytes().startswith(head)

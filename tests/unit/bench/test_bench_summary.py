@@ -74,7 +74,7 @@ def test_a_quiet_machine_has_no_warning():
 def test_a_case_that_was_measured_once_is_warned_of():
     made = results(measured(1, 1, 10))
     assert warnings(made, summarize(made), 2, is_here=True) == [
-        "some cases have been measured once only, so their spread isn't known: see --repeats"
+        "some cases were measured only once, so their spread is unknown: see --repeats"
     ]
 
 

@@ -41,10 +41,10 @@ def test_coordinates_are_those_of_torchs_device_mesh():
 def test_a_rank_has_the_mesh_and_its_own_coordinates_as_variables():
     plan = planned(a_job({"pp": 2, "dp": 2}))
     roster = Roster(1, 1, tuple(Member(n, "h", f"10.0.0.{n}", "/n", "/c") for n in range(2)), 29500)
-    of_rank = environment_variables.of_job(plan, roster, plan.ranks[3])
+    of_rank = environment_variables.job_variables(plan, roster, plan.ranks[3])
     assert json.loads(of_rank["DRUMBEAT_MESH"]) == {"pp": 2, "dp": 2}
     assert (of_rank["DRUMBEAT_MESH_PP"], of_rank["DRUMBEAT_MESH_DP"]) == ("1", "1")
-    assert environment_variables.of_job(plan, roster, plan.ranks[1])["DRUMBEAT_MESH_PP"] == "0"
+    assert environment_variables.job_variables(plan, roster, plan.ranks[1])["DRUMBEAT_MESH_PP"] == "0"
 
 
 def test_a_job_without_a_mesh_has_none_of_its_variables():

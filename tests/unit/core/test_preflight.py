@@ -173,7 +173,7 @@ def test_nodes_of_which_none_reaches_another_fail_the_job():
 
 def test_machine_whose_disk_takes_nothing_is_given_up():
     job = decide(a_job(2, 1), Placed((Slot(0, "a", 1), Slot(1, "b", 1))), at(1)).job
-    event = said(1, Phase.STAGING, error="the disk takes no file: No space left on device", is_unusable=True)
+    event = said(1, Phase.STAGING, error="the disk accepts no file: No space left on device", is_unusable=True)
     decision = decide(job, event, at(2))
     assert (decision.job.state, decision.job.lacking) == (State.QUEUED, ("b",))
     assert decision.job.machine_faults[0].reason is Reason.NODE_UNUSABLE

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from drumbeat.engines.kubernetes.connection import is_as_good, refusal
+from drumbeat.engines.kubernetes.connection import counts_as_success, refusal
 from drumbeat.model.errors import UnreachableError
 
 Json = dict[str, Any]
@@ -74,7 +74,7 @@ class FakeCluster:
         if path.endswith("/selfsubjectaccessreviews"):
             return {"status": {"allowed": self.may_patch}}
         status, answer = self._answer(method, path.strip("/").split("/")[2:], copy.deepcopy(body), query or {})
-        if is_as_good(status, answer.get("reason", ""), also):
+        if counts_as_success(status, answer.get("reason", ""), also):
             return {}
         if status >= 400:
             raise refusal(status, answer["message"], f"{method} {path}")

@@ -98,7 +98,7 @@ def test_machine_that_its_cluster_keeps_for_gpus_is_one_of_jobs_with_gpus(make: 
     free, kept, _ = make().machines()
     assert (free.is_for_gpus, free.why) == (False, "")
     assert (kept.name, kept.is_for_gpus, len(kept.gpus)) == ("n2", True, 2)
-    assert kept.why == "only jobs with GPUs run on it: it has the taint nvidia.com/gpu"
+    assert kept.why == "it only takes jobs with GPUs: it has the taint nvidia.com/gpu"
     own = make(tolerations=[{"key": "nvidia.com/gpu", "operator": "Exists"}])
     assert not any(one.is_for_gpus for one in own.machines())
 
@@ -151,7 +151,7 @@ def test_compute_whose_pods_no_node_takes_says_what_keeps_them_from_all(make: Ma
     with pytest.raises(NoMachinesError, match=r"every node of the cluster has a taint .*: team"):
         make().machines()
     cluster.nodes.clear()
-    with pytest.raises(NoMachinesError, match=r"the cluster has no node.*set `nodes`"):
+    with pytest.raises(NoMachinesError, match=r"the cluster has no nodes.*set `nodes`"):
         make().machines()
 
 
@@ -217,12 +217,12 @@ def test_start_over_pods_that_still_end_is_made_later(make: Make, cluster: FakeC
     engine, gang = make(), a_gang(nodes=1)
     engine.start(gang)
     cluster.doom(0)
-    with pytest.raises(UnreachableError, match="of an earlier start still ends"):
+    with pytest.raises(UnreachableError, match="of an earlier start is still ending"):
         make().start(gang)
 
 
 def test_image_that_nobody_names_is_refused(make: Make):
-    with pytest.raises(EngineError, match="no image is named"):
+    with pytest.raises(EngineError, match="no image is set"):
         make(image=None).start(a_gang())
 
 
@@ -342,7 +342,7 @@ def test_drain_on_an_old_cluster_is_known_by_its_cordoned_machine(make: Make, cl
     del cluster.pods[cluster.pod(1)["metadata"]["name"]]
     sighting = lost(engine, gang)
     assert sighting.cause is Loss.PREEMPTED
-    assert "was deleted while its machine leaves: it is cordoned" in sighting.gone[1]
+    assert "was deleted while its machine was leaving: it is cordoned" in sighting.gone[1]
 
 
 def test_whole_gang_deleted_at_once_was_canceled(make: Make, cluster: FakeCluster):
@@ -489,7 +489,7 @@ def test_pod_that_doesnt_end_in_time_is_said_and_tried_again(
     engine, gang = make(), a_gang(nodes=1)
     engine.start(gang)
     cluster.is_slow_to_end = True
-    with pytest.raises(UnreachableError, match=r"pod .*-0 still ends"):
+    with pytest.raises(UnreachableError, match=r"pod .*-0 is still ending"):
         engine.stop(gang.name)
     cluster.pods.clear()
     engine.stop(gang.name)

@@ -82,11 +82,11 @@ def tainted(key: str, **more: str) -> dict[str, Any]:
         ),
         (
             node(READY, pressure("DiskPressure", "kubelet has disk pressure")), "unusable", "Ready",
-            "it runs out of disk space (kubelet has disk pressure)", SINCE,
+            "it is running out of disk space (kubelet has disk pressure)", SINCE,
         ),
         (
             node(READY, pressure("PIDPressure", "kubelet has insufficient PID available")), "unusable", "Ready",
-            "it runs out of process ids (kubelet has insufficient PID available)", SINCE,
+            "it is running out of process ids (kubelet has insufficient PID available)", SINCE,
         ),
         (
             node(READY, pressure("NetworkUnavailable", "RouteController failed to create a route")), "unusable",
@@ -108,7 +108,7 @@ def tainted(key: str, **more: str) -> dict[str, Any]:
         ),
         (
             node(READY, spec=tainted("aws-node-termination-handler/spot-itn", value="id")), "leaving", "Ready",
-            "its cloud takes it back (spot)", None,
+            "its cloud is taking it back (spot)", None,
         ),
         (node(READY, deletionTimestamp=LATELY), "leaving", "Ready", "it is being removed from the cluster", SINCE),
         (
@@ -127,7 +127,7 @@ def test_node_short_of_memory_still_takes_pods_and_says_so():
     """Kubernetes keeps only pods without requests away from it."""
     verdict = judged_node(node(READY, pressure("MemoryPressure", "kubelet has insufficient memory available")), NOW)
     assert verdict.state is NodeState.IDLE
-    assert verdict.why == "it runs out of memory (kubelet has insufficient memory available)"
+    assert verdict.why == "it is running out of memory (kubelet has insufficient memory available)"
 
 
 def pod(gang: str, machine: str, phase: str = "Running") -> dict[str, Any]:

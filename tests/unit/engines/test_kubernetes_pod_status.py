@@ -136,12 +136,12 @@ NO_PYTHON = 'exec: "python3": executable file not found in $PATH'
         (
             {"state": terminated(255, "Unknown")},
             Loss.LOST,
-            "ended unseen: its machine was restarted",
+            "ended unobserved: its machine was restarted",
         ),
         (
             {"state": terminated(137, "ContainerStatusUnknown", "The container could not be located")},
             Loss.LOST,
-            "ended unseen: its machine was restarted (The container could not be located)",
+            "ended unobserved: its machine was restarted (The container could not be located)",
         ),
         ({"state": terminated(255, "Error")}, Loss.FAILED, "ended with exit code 255"),
         ({"state": terminated(137, "OOMKilled")}, Loss.OUT_OF_MEMORY, "was killed at its memory limit"),
@@ -173,7 +173,7 @@ NO_PYTHON = 'exec: "python3": executable file not found in $PATH'
         ({"reason": "OutOfmemory"}, Loss.LOST, "was refused by its machine: OutOfmemory"),
         ({"reason": "NodeAffinity"}, Loss.LOST, "no longer matched its machine's labels when it arrived"),
         ({"reason": "UnexpectedAdmissionError"}, Loss.LOST, "was refused by its machine"),
-        ({}, Loss.LOST, "ended, and Kubernetes doesn't say how"),
+        ({}, Loss.LOST, "ended, and Kubernetes doesn't report how"),
     ],
 )
 def test_pod_that_failed_says_why(status: Json, loss: Loss, why: str):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from drumbeat.engines.kubernetes.connection import is_as_good, refusal
+from drumbeat.engines.kubernetes.connection import counts_as_success, refusal
 from drumbeat.engines.kubernetes.machines import amount
 from drumbeat.model.errors import EngineError, UnreachableError
 
@@ -25,10 +25,10 @@ ROLE = 'pods is forbidden: User "ada" cannot create resource "pods" in API group
     [
         (401, "Unauthorized", "Kubernetes doesn't accept the user's credentials: Unauthorized. Log in to the cluster"),
         (403, QUOTA, f"the namespace's quota is used up: {QUOTA}"),
-        (409, CHANGED_QUOTA, f"Kubernetes can't do POST /pods at this moment: {CHANGED_QUOTA}"),
-        (429, "Too many requests", "the Kubernetes API server can't answer now (429)"),
-        (500, "etcdserver: request timed out", "the Kubernetes API server can't answer now (500): etcdserver"),
-        (503, "apiserver is shutting down", "the Kubernetes API server can't answer now (503)"),
+        (409, CHANGED_QUOTA, f"Kubernetes can't serve POST /pods right now: {CHANGED_QUOTA}"),
+        (429, "Too many requests", "the Kubernetes API server can't answer right now (429)"),
+        (500, "etcdserver: request timed out", "the Kubernetes API server can't answer right now (500): etcdserver"),
+        (503, "apiserver is shutting down", "the Kubernetes API server can't answer right now (503)"),
     ],
 )
 def test_refusal_that_passes_by_itself_is_waited_for(status: int, message: str, says: str):
@@ -63,7 +63,7 @@ def test_other_refusals_are_final_and_say_what_to_do(status: int, message: str, 
     ],
 )
 def test_conflict_is_as_good_as_success_only_where_the_object_exists(status: int, reason: str, is_good: bool):
-    assert is_as_good(status, reason, frozenset({404, 409})) is is_good
+    assert counts_as_success(status, reason, frozenset({404, 409})) is is_good
 
 
 @pytest.mark.parametrize(

@@ -285,14 +285,18 @@ def test_jobs_image_comes_before_the_computes():
 @pytest.mark.parametrize(
     ("container", "image", "says"),
     [
-        (None, None, "no image is named for the pods of job cifar. Set `image`"),
+        (None, None, "no image is set for the pods of job cifar. Set `image`"),
         (Container("b", build=ImageBuild("k", "c", source="Dockerfile")), "x", "pods can't build images. Push it"),
         (
             Container("b", registries=("acr",)),
             "x",
-            "needs credentials, which pods take from the cluster. Name",
+            "needs credentials, which pods take from the cluster. Set",
         ),
-        (Container("b", args=("--ipc=host",)), "x", "don't apply to pods: --ipc=host. Use the compute's `pod`"),
+        (
+            Container("b", args=("--ipc=host",)),
+            "x",
+            "don't apply to pods: --ipc=host. Set the same options in the compute's `pod`",
+        ),
     ],
 )
 def test_image_that_pods_cant_have_is_refused(container: Container | None, image: str | None, says: str):

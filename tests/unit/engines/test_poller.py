@@ -13,7 +13,7 @@ from drumbeat.engines.poller import Poller
 from drumbeat.model.errors import UnreachableError
 from tests.threads import refuse_once
 
-PATIENCE_S = 20.0
+TIMEOUT_S = 20.0
 
 
 class Cluster:
@@ -33,7 +33,7 @@ class Cluster:
 
     def await_looks(self, number: int = 1) -> None:
         for _ in range(number):
-            assert self.looks.acquire(timeout=PATIENCE_S)
+            assert self.looks.acquire(timeout=TIMEOUT_S)
 
 
 @pytest.fixture

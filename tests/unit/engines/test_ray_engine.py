@@ -169,7 +169,9 @@ def test_numbers_of_the_autoscaler_are_read_once_and_shown(make: Make, cluster: 
     assert cluster.jobs == {}
     gang = a_gang(nodes=4)
     engine.start(gang)
-    seen(engine, gang, lambda sighting: "INFEASIBLE" in sighting.word and "autoscaler starts mach" in sighting.word)
+    seen(
+        engine, gang, lambda sighting: "INFEASIBLE" in sighting.word and "autoscaler is starting mach" in sighting.word
+    )
 
 
 def test_cluster_whose_file_says_nothing_of_scaling_runs_no_job_for_it(make: Make, cluster: FakeRay):
@@ -318,7 +320,7 @@ def test_preempted_machine_is_told_early_and_then_counts_as_preempted(make: Make
     gang = started(engine)
     cluster.drain(1)
     sighting = seen(engine, gang, lambda sighting: sighting.leaving)
-    assert sighting.leaving == {1: "Ray drains machine n2"}
+    assert sighting.leaving == {1: "Ray is draining machine n2"}
     assert not sighting.gone, "its ranks are saving"
     cluster.lose(1, "Terminated due to preemption: the spot market takes it back")
     sighting = lost(engine, gang)

@@ -15,8 +15,8 @@ from drumbeat.engines.ray.gang_program import (
     BundleHolder,
     agent_folder,
     end_node,
+    end_result,
     own_folder,
-    result_of,
 )
 
 pytestmark = pytest.mark.feature("C4")
@@ -82,7 +82,7 @@ def ray(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     ],
 )
 def test_only_a_machine_that_is_lost_counts_as_ended_where_the_ending_failed(answer: object, machine: str, said: str):
-    assert result_of("g", answer, machine, GROUPS) == said
+    assert end_result("g", answer, machine, GROUPS) == said
 
 
 @pytest.mark.parametrize(
@@ -106,12 +106,12 @@ def test_a_drained_machine_that_takes_no_task_is_ended_by_the_gangs_actor_there(
     names = [{"name": name, "namespace": "x"} for name in holders]
     ray.__dict__["util"] = SimpleNamespace(list_named_actors=lambda all_namespaces: names)
     ray.__dict__["get_actor"] = holders.__getitem__
-    assert result_of("g", TaskUnschedulableError(), "id1", GROUPS) == said
+    assert end_result("g", TaskUnschedulableError(), "id1", GROUPS) == said
 
 
 @pytest.mark.usefixtures("ray")
 def test_a_machine_that_takes_no_task_and_is_not_drained_is_asked_again():
-    said = result_of("g", TaskUnschedulableError(), "id1", GROUPS)
+    said = end_result("g", TaskUnschedulableError(), "id1", GROUPS)
     assert said == "its processes on machine n1 can't be ended now (TaskUnschedulableError)"
 
 
@@ -124,8 +124,8 @@ def test_no_program_of_a_folder_that_others_have_access_to_is_run(
     folder.mkdir(parents=True)
     own_folder().chmod(mode)
     (folder / AGENT_FILE).write_text(f"open({str(tmp_path / 'run')!r}, 'w')")
-    assert "it isn't private" in end_node("gang", file=str(folder / AGENT_FILE))
-    with pytest.raises(PermissionError, match="it isn't private"):
+    assert "the folder isn't private" in end_node("gang", file=str(folder / AGENT_FILE))
+    with pytest.raises(PermissionError, match="the folder isn't private"):
         BundleHolder("gang", 0, 1)._keep(b"")
     assert not (tmp_path / "run").exists()
 

@@ -102,7 +102,7 @@ def test_end_of_an_actor_is_told_by_its_reason(reason: str, message: str, loss: 
 def test_worker_that_died_says_nothing_of_the_agent(reason: str):
     judgement = verdict(actor("DEAD", reason, "Worker exits unexpectedly"), NODES)
     assert judgement.why == ""
-    assert judgement.word == f"its actor is gone ({reason}), its agent may go on"
+    assert judgement.word == f"its actor is gone ({reason}), its agent may continue"
 
 
 # --- a whole gang ---------------------------------------------------------------------------------------------------
@@ -115,7 +115,7 @@ def test_gang_runs_when_all_actors_live():
     ("scheduling", "word"),
     [
         ("NO_RESOURCES", "NO_RESOURCES: all machines that could hold it are in use"),
-        ("INFEASIBLE", "INFEASIBLE: no machine of the cluster could hold it now"),
+        ("INFEASIBLE", "INFEASIBLE: no machine of the cluster could hold it at present"),
         ("NEW_WORD", "NEW_WORD: Ray has no machines for it"),
     ],
 )
@@ -129,7 +129,7 @@ def test_group_without_machines_waits_with_rays_word(scheduling: str, word: str)
 def test_gang_whose_job_waits_or_runs_is_being_started():
     assert judged(view("PENDING"), 2).waits
     sighting = judged(view("RUNNING", {"state": "CREATED"}, n0=actor()), 2)
-    assert (sighting.word, sighting.waits) == ("RUNNING: Ray starts its nodes, 1 of 2 nodes", False)
+    assert (sighting.word, sighting.waits) == ("RUNNING: Ray is starting its nodes, 1 of 2 nodes", False)
 
 
 def test_group_that_lost_a_machine_before_its_nodes_ran_is_lost():
@@ -138,7 +138,7 @@ def test_group_that_lost_a_machine_before_its_nodes_ran_is_lost():
 
 
 def test_gang_that_ray_knows_nothing_of_is_gone():
-    assert judged(view(), 2).gone == dict.fromkeys((0, 1), "Ray knows nothing of it")
+    assert judged(view(), 2).gone == dict.fromkeys((0, 1), "Ray doesn't know it")
 
 
 def test_only_the_node_that_ended_is_gone():
@@ -159,7 +159,7 @@ def test_refusal_of_a_machine_is_found_among_other_lines():
     [
         (FAILED + "ConnectionError: no cluster", "ConnectionError: no cluster"),
         ("Unexpected error occurred: The actor died because its node has died.", "its node has died."),
-        ("", "Ray doesn't say why"),
+        ("", "Ray gives no reason"),
     ],
 )
 def test_job_that_failed_by_itself_loses_the_gang(message: str, last: str):
@@ -183,7 +183,7 @@ def test_job_that_failed_after_a_machine_died_tells_of_the_machine():
 def test_reason_why_a_gang_cant_be_ended_is_its_programs():
     said = json.dumps({"event": "stuck", "why": "process 17 can't be killed"})
     assert stuck_reason({"message": FAILED + said}) == "process 17 can't be killed"
-    assert stuck_reason({"message": None}) == "Ray doesn't say why"
+    assert stuck_reason({"message": None}) == "Ray gives no reason"
 
 
 def test_names_are_read_back():

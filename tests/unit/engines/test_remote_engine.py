@@ -109,9 +109,9 @@ def usable(engine: RemoteEngine) -> bool:
 
 def test_what_a_login_shell_prints_is_no_part_of_the_answer():
     assert remote_engine.understood(b'Welcome to {far-1}\nmodules loaded\n{"stuck": {}}', b"") == {"stuck": {}}
-    with pytest.raises(UnreachableError, match=r"gave no answer; the last it said: modules loaded$"):
+    with pytest.raises(UnreachableError, match=r"gave no answer; its last output: modules loaded$"):
         remote_engine.understood(b"Welcome to {far-1}\nmodules loaded\n", b"")
-    with pytest.raises(UnreachableError, match=r"gave no answer; the last it said: Connection closed$"):
+    with pytest.raises(UnreachableError, match=r"gave no answer; its last output: Connection closed$"):
         remote_engine.understood(b"Welcome\n", b"Connection closed\n")
 
 
@@ -128,8 +128,8 @@ def test_a_machine_that_answers_is_as_it_says(engine: RemoteEngine, played: Play
     [
         (UnreachableError("no route"), "no route"),
         (UnreachableError("its key isn't known", fix="Compare it."), "its key isn't known. Compare it"),
-        (OSError(24, "Too many open files"), "it can't be asked from here: [Errno 24] Too many open files"),
-        (ValueError("not what was meant"), "it can't be asked from here: not what was meant"),
+        (OSError(24, "Too many open files"), "it can't be asked from this machine: [Errno 24] Too many open files"),
+        (ValueError("not what was meant"), "it can't be asked from this machine: not what was meant"),
     ],
 )
 def test_whatever_breaks_a_look_the_machine_is_looked_at_again(
@@ -158,7 +158,7 @@ def test_a_machine_that_no_thread_could_be_started_for_is_looked_at_when_one_can
 def test_a_start_that_this_machine_has_no_file_left_for_is_the_machines_trouble(engine: RemoteEngine, played: Played):
     assert usable(engine)
     played.raises = OSError(24, "Too many open files")
-    with pytest.raises(UnreachableError, match="no agent could be started on m: it can't be asked from here"):
+    with pytest.raises(UnreachableError, match="no agent could be started on m: it can't be asked from this machine"):
         engine.start(a_gang())
 
 
@@ -277,7 +277,7 @@ def test_a_look_from_before_another_server_started_a_gang_says_nothing_of_it(
     assert successor.observe(gang).gone == {}
     other.raises = None
     played.gangs.clear()
-    why = "machine m knows nothing of it"
+    why = "machine m doesn't know it"
     until(lambda: successor.observe(gang).gone == {0: why, 1: why})
     successor.close()
 

@@ -42,7 +42,7 @@ def test_squeue_s_lines_are_read_and_others_passed_over():
         SlurmJob("18", "RUNNING", "drumbeat-rack-ab12cd-b.1", "", "n[1-3]", "UNLIMITED"),
         SlurmJob("19", "CANCELLED", "x y", "", "", "10:00"),
     ]
-    assert [job.told for job in read_jobs(printed)[:2]] == ["PENDING (Resources)", "RUNNING"]
+    assert [job.state_and_reason for job in read_jobs(printed)[:2]] == ["PENDING (Resources)", "RUNNING"]
 
 
 def test_sinfo_s_machines_are_each_there_once_and_of_the_default_partition():
@@ -202,21 +202,21 @@ def test_ids_of_a_name_are_this_users_living_job_first_and_then_the_oldest(progr
         (9, "mine", me, "RUNNING"), (8, "mine", me, "PENDING"),
     ]  # fmt: skip
     command(programs, "scontrol", "; ".join(one.format(*job) for job in jobs))
-    assert Slurm().ids_of("mine") == ["8", "9", "3"]
+    assert Slurm().job_ids("mine") == ["8", "9", "3"]
 
 
 def test_ids_of_a_name_that_slurmctld_does_not_have_come_from_accounts(programs: Path):
     me = os.geteuid()
     command(programs, "scontrol", "echo No jobs in the system")
-    assert Slurm().ids_of("mine") == [], "no accounts are no error"
+    assert Slurm().job_ids("mine") == [], "no accounts are no error"
     command(programs, "sacct", f"printf '7|{me}|mine\\n8|{me + 1}|mine\\n9|{me}|mine|x\\n'")
-    assert Slurm().ids_of("mine") == ["7"]
+    assert Slurm().job_ids("mine") == ["7"]
 
 
 def test_ids_of_a_name_are_not_known_while_slurmctld_refuses_to_say(programs: Path):
     command(programs, "scontrol", REFUSED.format("Protocol authentication error"))
     with pytest.raises(UnreachableError, match="Protocol authentication error"):
-        Slurm().ids_of("mine")
+        Slurm().job_ids("mine")
 
 
 @pytest.mark.parametrize("why", ["Protocol authentication error", "Unable to contact slurm controller"])
@@ -261,7 +261,7 @@ def test_limit_of_submitted_jobs_passes_when_one_of_them_ends(programs: Path, li
         Slurm().submit("#!/bin/sh\n")
 
 
-PASSING = {
+TRANSIENT = {
     "an inactive partition": "Batch job submission failed: Required partition not available (inactive or drain)",
     "a partition's limits": "Batch job submission failed: Requested partition configuration not available now",
     "a munged that restarts": "Batch job submission failed: Protocol authentication error",
@@ -270,7 +270,7 @@ PASSING = {
 }
 
 
-@pytest.mark.parametrize("said", PASSING.values(), ids=PASSING)
+@pytest.mark.parametrize("said", TRANSIENT.values(), ids=TRANSIENT)
 def test_submission_that_slurm_may_take_later_is_not_refused(programs: Path, said: str):
     command(programs, "sbatch", f"echo 'sbatch: error: {said}' >&2; exit 1")
     with pytest.raises(UnreachableError, match=re.escape(said[-20:])):

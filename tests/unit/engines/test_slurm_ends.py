@@ -15,7 +15,7 @@ LIMIT = "reached Slurm's time limit of 02:00:00. Raise `time_limit` of the compu
 @pytest.mark.parametrize(
     ("ended", "loss", "why"),
     [
-        (None, Loss.LOST, "isn't known to Slurm any more"),
+        (None, Loss.LOST, "is no longer known to Slurm"),
         (Ended("NODE_FAIL"), Loss.LOST, "lost a node (NODE_FAIL)"),
         (Ended("PREEMPTED"), Loss.PREEMPTED, "was preempted by Slurm"),
         (Ended("CANCELLED"), Loss.CANCELED, "was canceled in Slurm (scancel), not by drumbeat"),
@@ -48,7 +48,7 @@ def test_what_a_job_said_last_is_told_without_slurm_s_own_lines():
     said = "drumbeat needs Python 3.11 or newer; /usr/bin/python3 is 3.9.2\nsrun: error: n1: task 0: Exited\n"
     loss, why = judged(Ended("FAILED", 1), 30, said)
     assert loss is Loss.FAILED
-    assert why == "failed; the last it said: drumbeat needs Python 3.11 or newer; /usr/bin/python3 is 3.9.2"
+    assert why == "failed; its last output: drumbeat needs Python 3.11 or newer; /usr/bin/python3 is 3.9.2"
 
 
 def test_a_program_that_isn_t_there_is_named():

@@ -112,7 +112,7 @@ class Played(Slurm):
         mine = [one for one in self.there if one.id not in self.others]
         return next((Ended(one.word) for one in mine if (one.id, one.name) == (job, name)), None)
 
-    def ids_of(self, name: str) -> list[str]:
+    def job_ids(self, name: str) -> list[str]:
         self._answer()
         if self.is_mute:
             raise UnreachableError("Slurm doesn't answer now")
@@ -222,7 +222,7 @@ def test_a_gang_that_squeue_doesn_t_show_is_ended_before_its_folder_goes(
     gang = a_gang()
     engine.start(gang)
     played.there, played.is_hidden, played.is_deaf, played.is_stuck = [SlurmJob("17", word, NAME)], True, True, True
-    with pytest.raises(UnreachableError, match="Slurm job 17 still ends on its nodes"):
+    with pytest.raises(UnreachableError, match="Slurm job 17 is still ending on its nodes"):
         engine.stop(gang.name)
     assert (tmp_path / "gangs" / NAME).exists()
     played.is_stuck = False
@@ -258,7 +258,7 @@ def test_a_job_that_has_a_gang_s_number_but_isn_t_its_own_is_left_alone(
     engine._look()
     seen = engine.observe(a_gang())
     assert (seen.cause, sorted(seen.gone)) == (Loss.LOST, [0, 1])
-    assert seen.gone[0] == "Slurm job 7 isn't known to Slurm any more"
+    assert seen.gone[0] == "Slurm job 7 is no longer known to Slurm"
     engine.stop("contract.1")
     a_folder(tmp_path, NAME, 7)
     assert engine.sweep(set[str]) == []
@@ -542,7 +542,7 @@ def test_a_gang_is_submitted_once_and_taken_away_whole(engine: SlurmEngine, play
 
 def test_checkpoints_are_apart_from_those_of_a_deleted_job_of_the_name(engine: SlurmEngine, tmp_path: Path):
     gang = replace(a_gang(nodes=1), first_version=3)
-    engine._lay_out(gang, engine._folder_of(gang.name))
+    engine._lay_out(gang, engine._gang_folder(gang.name))
     (file,) = tmp_path.rglob("enrolment.json")
     assert json.loads(file.read_text())["checkpoints"] == f"{tmp_path}/jobs/drumbeat-rack-m4rk-contract~3/checkpoints"
     assert "contract~3.1" in engine.rendered(gang)
@@ -646,7 +646,7 @@ def running(engine: SlurmEngine, played: Played, output: Path, said: str) -> Sig
     return engine.observe(a_gang())
 
 
-SAID = "ended with exit code {}; the last it said: {}"
+SAID = "ended with exit code {}; its last output: {}"
 BINDING = "srun: cluster configuration lacks support for cpu binding\n"
 ENDED = {
     "a program that is missing": (

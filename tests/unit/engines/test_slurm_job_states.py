@@ -21,7 +21,7 @@ pytestmark = pytest.mark.feature("C4")
     ],
 )  # fmt: skip
 def test_a_word_is_found_in_what_is_printed(printed: str, word: str):
-    assert job_states.said(printed) == word
+    assert job_states.full_word(printed) == word
 
 
 def test_a_word_that_nobody_knows_moves_nothing():
@@ -60,7 +60,7 @@ def test_nobody_is_missed_while_a_job_waits(word: str):
         ("down*", "Not responding", "it is down"), ("down", "bad fan", "it is down (bad fan)"),
         ("drained", "Low RealMemory", "it is drained (Low RealMemory)"), ("drng", "none", "it is being drained"),
         ("idle*", "none", "it doesn't answer Slurm"), ("maint", "week 12", "it is in maintenance (week 12)"),
-        ("inval", "", "it isn't as Slurm was told"),
+        ("inval", "", "it doesn't match Slurm's configuration"),
     ],
 )  # fmt: skip
 def test_a_machine_s_word_says_whether_anything_can_start_there(state: str, why: str, unusable: str):

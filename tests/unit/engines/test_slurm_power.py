@@ -60,7 +60,7 @@ def test_each_word_of_slurm_s_is_one_of_the_states(word: str, why: str, state: s
 
 
 def test_a_machine_that_never_came_says_so_and_how_it_is_given_back():
-    why = "Slurm switched it on, and it didn't come within 40 s (ResumeTimeout)"
+    why = "Slurm switched it on, and it didn't start within 40 s (ResumeTimeout)"
     assert node_states.meaning("down!", "ResumeTimeout reached", 40).why == (
         f"{why}; scontrol update nodename=… state=power_down_force gives it back"
     )
@@ -105,7 +105,7 @@ def test_the_scale_is_the_partition_s():
 @pytest.mark.parametrize(("kept", "count"), [("", 0), ("n[1-2]", 2), ("n[1-2]:1", 1), ("n[1-2]:5", 2)])
 def test_machines_that_are_never_switched_off_are_counted(kept: str, count: int):
     listed = ["n1", "n2", "elsewhere"] if kept else []
-    assert power_saving.count_kept(Power(kept=kept), listed, ["n1", "n2", "n3"]) == count
+    assert power_saving.count_kept(Power(always_on=kept), listed, ["n1", "n2", "n3"]) == count
 
 
 # --- what a job waits for ---------------------------------------------------------------------------------------
@@ -126,9 +126,9 @@ GOING = {"n1": NodeWord(NodeState.LEAVING), "n2": NodeWord(NodeState.LEAVING), "
          "CONFIGURING: n[1-2] are being started (usually 31 s here)"),
         (SlurmJob("1", "CONFIGURING", nodes="n1"), {}, {}, "CONFIGURING: n1 is being started (usually 31 s here)"),
         (SlurmJob("1", "PENDING", reason=DOWN), GOING, {},
-         "PENDING: n1 and n2 are being switched off, and on again for it"),
+         "PENDING: n1 and n2 are being switched off, and then on again for the job"),
         (SlurmJob("1", "PENDING", reason="ReqNodeNotAvail, UnavailableNodes:n1"), GOING, {},
-         "PENDING: n1 and n2 are being switched off, and on again for it"),
+         "PENDING: n1 and n2 are being switched off, and then on again for the job"),
         (SlurmJob("1", "PENDING", reason=DOWN), {}, {"n2": "ResumeTimeout reached", "n1": "none"},
          "PENDING: n2 didn't start in time (Slurm's ResumeTimeout)"),
         (SlurmJob("1", "PENDING", reason=MAINTENANCE), GOING, {},

@@ -30,10 +30,10 @@ Load key "/keys/far": bad permissions
 @pytest.mark.parametrize(
     ("said", "what", "fix"),
     [
-        (CHANGED, "its host key isn't the one that is known here", "Find out why it changed"),
-        (MISSING + CHANGED, "its host key isn't the one that is known here", "Find out why it changed"),
-        (UNKNOWN, "its host key isn't known here", "compare the fingerprint"),
-        (DENIED, "it doesn't let this user in", "logs in without asking"),
+        (CHANGED, "its host key differs from the known one", "Find out why it changed"),
+        (MISSING + CHANGED, "its host key differs from the known one", "Find out why it changed"),
+        (UNKNOWN, "its host key is unknown to this machine", "compare the fingerprint"),
+        (DENIED, "it refuses this user's login", "logs in without a prompt"),
         (MISSING + DENIED, "the key can't be used", "`identity_file`"),
         (READABLE + DENIED, "the key can't be used", "`identity_file`"),
         ('Load key "/keys/far": invalid format\n' + DENIED, "the key can't be used", "`identity_file`"),

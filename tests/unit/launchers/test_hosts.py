@@ -112,11 +112,11 @@ def test_a_line_for_pdsh():
 
 
 def test_pdsh_waits_for_all_unless_one_failing_ends_what_is_one_job():
-    patience = [
-        pdsh_stand_in.parse(["-S", "-w", "a,b", *words]).patience
+    others_timeout_s = [
+        pdsh_stand_in.parse(["-S", "-w", "a,b", *words]).others_timeout_s
         for words in (["make"], ["-k", "make"], ["python", "-m", "deepspeed.launcher.launch", "t.py"])
     ]
-    assert patience == [None, 0.0, 30.0]
+    assert others_timeout_s == [None, 0.0, 30.0]
 
 
 def test_what_pdsh_passes_on_is_told_apart_by_host_also_of_a_line_without_an_end():

@@ -152,7 +152,7 @@ def test_different_mpis_are_refused_with_who_has_which():
 
 
 def test_nodes_of_a_machine_that_are_not_in_a_row_are_refused():
-    with pytest.raises(RefusedError, match=r"follow each other: 10\.0\.0\.1, 10\.0\.0\.2, 10\.0\.0\.1"):
+    with pytest.raises(RefusedError, match=r"aren't adjacent: 10\.0\.0\.1, 10\.0\.0\.2, 10\.0\.0\.1"):
         line(a_plan(3, 1), a_roster("Open MPI 4.1.4", "10.0.0.1", "10.0.0.2", "10.0.0.1"))
 
 

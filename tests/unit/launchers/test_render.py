@@ -154,7 +154,7 @@ def test_a_signed_address_stands_in_a_variable_and_in_no_command(command: str, s
     signed = OutputPlan("m", "uri_file", "direct", "https://host/m?sig=secret")
     plan = a_plan(1, 1, command=command, outputs=(signed,))
     assert path_substitution.fill(plan, "/n/0") == shell
-    assert path_substitution.of_node(plan, "/n/0")["outputs"]["m"] == signed.uri
+    assert path_substitution.node_paths(plan, "/n/0")["outputs"]["m"] == signed.uri
     value = subprocess.run(
         ["bash", "-c", shell.replace("t ", "printf %s ", 1)], env={"AZURE_ML_OUTPUT_m": "a b&c"}, capture_output=True,
         text=True, check=True,
@@ -166,10 +166,10 @@ def test_a_signed_address_stands_in_a_variable_and_in_no_command(command: str, s
 def test_ranks_are_told_of_the_path_where_things_appear():
     inputs = (InputPlan("d", "uri_folder", "https://host/x", "ro_mount", appears="/data/x"),)
     outputs = (OutputPlan("m", "uri_folder", "rw_mount", appears="/out"),)
-    found = path_substitution.of_node(a_plan(1, 1, inputs=inputs, outputs=outputs), "/n/0")
+    found = path_substitution.node_paths(a_plan(1, 1, inputs=inputs, outputs=outputs), "/n/0")
     assert (found["inputs"]["d"], found["outputs"]["m"]) == ("/data/x", "/out")
 
 
 def test_a_copied_file_keeps_its_name():
     plan = a_plan(1, 1, inputs=(InputPlan("f", "uri_file", "file:///a/labels.csv", "download"),))
-    assert path_substitution.of_node(plan, "/n/0")["inputs"]["f"] == "/n/0/inputs/f/labels.csv"
+    assert path_substitution.node_paths(plan, "/n/0")["inputs"]["f"] == "/n/0/inputs/f/labels.csv"

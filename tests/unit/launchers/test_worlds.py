@@ -45,8 +45,8 @@ def test_deepspeed_that_was_told_no_number_and_starts_one_is_told_of():
     lines = (SHELL, DEEPSPEED.format(""), ON_NODE, TRAIN)
     said = verdict(a_plan(), 0, chain(*lines, WORLD_SIZE="1"))
     assert said is not None
-    assert said.startswith("deepspeed was told no number of processes and has started one")
-    assert said.endswith("1 says that one is meant)")
+    assert said.startswith("deepspeed got no number of processes and has started one")
+    assert said.endswith("1 confirms that one is intended)")
     assert "--hostfile $DLTS_HOSTFILE" in (verdict(a_plan(2), 0, chain(*lines, WORLD_SIZE="1")) or "")
 
 
@@ -86,7 +86,7 @@ def test_a_world_of_one_node_in_a_job_of_several_is_told_of():
         a_plan(2), 1, chain(SHELL, TORCHRUN.format(""), TRAIN, ranks=2, WORLD_SIZE="2", GROUP_WORLD_SIZE="1")
     )
     assert told == (
-        "torchrun has formed a world of 2 on node 1 alone, and the job has 2 nodes, so each trains for itself: give it "
+        "torchrun has formed a world of 2 on node 1 alone, and the job has 2 nodes, so each trains by itself: give it "
         "--nnodes, --node_rank $NODE_RANK, --master_addr $MASTER_ADDR and --master_port $MASTER_PORT"
     )
 
@@ -138,5 +138,5 @@ def test_ranks_of_horovods_that_know_nothing_of_each_other_are_told_of(
     plan = Plan("j", "e", "pytorch", nodes, per_node, "run", launchers.ranks("pytorch", nodes, per_node), told)
     ranks = [Process(100 + n, 1, ("python", "t.py"), variables, is_horovods=True) for n in range(per_node)]
     said = verdict(plan, 0, ranks) or ""
-    begin = f"the ranks use Horovod, and nothing tells them of each other: each of the {nodes * per_node} trains for"
+    begin = f"the ranks use Horovod without knowing each other: each of the {nodes * per_node} trains by"
     assert said.startswith(begin) is is_said

@@ -32,7 +32,7 @@ def test_a_remark_that_comes_first_is_not_taken_for_the_supervisors_word(
         agent._exit = EXIT_LEFT
 
     monkeypatch.setattr(agent, "_follow_logs", lambda: None)
-    monkeypatch.setattr(agent._mounts, "adopt", lambda: post(agent._on_remark))
+    monkeypatch.setattr(agent._mounts, "adopt", lambda: post(agent._on_message))
     monkeypatch.setattr(agent._supervisor, "begin", lambda **_: post(word))
     monkeypatch.setattr(agent._reporter, "begin", begin)
     monkeypatch.setattr(agent._reporter, "report", lambda _: None)

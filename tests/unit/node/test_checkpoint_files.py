@@ -80,12 +80,12 @@ def test_file_that_lacks_its_end_is_put_back_wherever_it_breaks_off(tmp_path: Pa
         made, _ = seen(tmp_path)
         for length in (0, 1, 2, 3, 4, 7, len(after) - 1):
             path.write_bytes(after[:length])
-            assert len(TornFiles(str(tmp_path)).put_back()) == 1, (name, length)
+            assert len(TornFiles(str(tmp_path)).restore()) == 1, (name, length)
             assert path.read_bytes() == before
             for _ in range(2):
                 made.look(lambda: False)
         path.write_bytes(after)
-        assert TornFiles(str(tmp_path)).put_back() == []
+        assert TornFiles(str(tmp_path)).restore() == []
         assert path.read_bytes() == after
         path.unlink()
 
@@ -113,7 +113,7 @@ def test_file_whose_format_does_not_tell_stays(tmp_path: Path, name: str, data: 
     (tmp_path / name).write_bytes(data)
     seen(tmp_path)
     (tmp_path / name).write_bytes(data + b"x")
-    assert TornFiles(str(tmp_path)).put_back() == []
+    assert TornFiles(str(tmp_path)).restore() == []
     assert (tmp_path / name).read_bytes() == data + b"x"
 
 
@@ -127,7 +127,7 @@ def test_file_of_another_format_than_before_stays(tmp_path: Path, length: int):
         made.look(lambda: False)
     assert copies(tmp_path) == []
     path.write_bytes(b"x" * length)
-    assert TornFiles(str(tmp_path)).put_back() == []
+    assert TornFiles(str(tmp_path)).restore() == []
     assert path.stat().st_size == length
 
 
@@ -155,7 +155,7 @@ def test_file_that_can_not_be_read_stays(tmp_path: Path, monkeypatch: pytest.Mon
     for _ in range(2):
         made.look(lambda: False)
     assert copies(tmp_path) == ["last.pt"]
-    assert TornFiles(str(tmp_path)).put_back() == []
+    assert TornFiles(str(tmp_path)).restore() == []
     assert b"newer" in path.read_bytes()
 
 
@@ -167,7 +167,7 @@ def test_torn_file_does_not_take_the_place_of_its_copy_while_other_ranks_go_on(t
         path.write_bytes(whole[:length])
         for _ in range(3):
             made.look(lambda: False)
-    assert len(TornFiles(str(tmp_path)).put_back()) == 1
+    assert len(TornFiles(str(tmp_path)).restore()) == 1
     assert path.read_bytes() == whole
 
 
@@ -185,9 +185,9 @@ def test_file_that_can_not_be_put_back_is_told_and_the_others_are(tmp_path: Path
         replace(source, target)
 
     monkeypatch.setattr(os, "replace", refuses)
-    first, second = TornFiles(str(tmp_path)).put_back()
-    assert first.startswith("a.pt is the beginning of a save that was cut off, and can't be put back: [Errno 13]")
-    assert second.startswith("b.pt (4 bytes) is the beginning of a save that was cut off; it was put back")
+    first, second = TornFiles(str(tmp_path)).restore()
+    assert first.startswith("a.pt is the start of an interrupted save, and can't be restored: [Errno 13]")
+    assert second.startswith("b.pt (4 bytes) is the start of an interrupted save; it was restored")
 
 
 def test_close_keeps_copies_that_the_next_attempt_needs(tmp_path: Path):
@@ -197,7 +197,7 @@ def test_close_keeps_copies_that_the_next_attempt_needs(tmp_path: Path):
     path.write_bytes(whole[:50])
     TornFiles(str(tmp_path)).close()
     assert path.read_bytes() == whole[:50]
-    assert len(TornFiles(str(tmp_path)).put_back()) == 1
+    assert len(TornFiles(str(tmp_path)).restore()) == 1
     assert path.read_bytes() == whole
 
 
@@ -215,13 +215,13 @@ def test_torn_file_without_a_copy_is_put_aside_and_stays_there(tmp_path: Path):
     path = tmp_path / "ckpt" / "epoch-7.pt"
     path.parent.mkdir()
     path.write_bytes(archive(tmp_path / "a", "x")[:-9])
-    (said,) = TornFiles(str(tmp_path)).put_back()
+    (said,) = TornFiles(str(tmp_path)).restore()
     assert said.startswith("ckpt/epoch-7.pt (")
-    assert said.endswith("is the beginning of a save that was cut off; it has no earlier whole version, and was moved "
+    assert said.endswith("is the start of an interrupted save; it has no earlier complete version, and was moved "
                          "to .last-good/aside")  # fmt: skip
     assert not path.exists()
     seen(tmp_path)
-    assert TornFiles(str(tmp_path)).put_back() == []
+    assert TornFiles(str(tmp_path)).restore() == []
     TornFiles(str(tmp_path)).close()
     assert (tmp_path / ".last-good" / "aside" / "ckpt" / "epoch-7.pt").exists()
 
@@ -235,8 +235,8 @@ def test_copy_survives_that_its_file_is_written_in_place(tmp_path: Path):
     path.write_bytes(whole[:50])
     for _ in range(3):
         made.look(lambda: False)
-    (said,) = TornFiles(str(tmp_path)).put_back()
-    assert said.startswith("last.pt (50 bytes) is the beginning of a save that was cut off; it was put back as of 2")
+    (said,) = TornFiles(str(tmp_path)).restore()
+    assert said.startswith("last.pt (50 bytes) is the start of an interrupted save; it was restored as of 2")
     assert path.read_bytes() == whole
     TornFiles(str(tmp_path)).close()
     assert [one.name for one in tmp_path.iterdir()] == ["last.pt"]

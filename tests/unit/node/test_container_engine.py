@@ -9,7 +9,7 @@ import pytest
 
 from drumbeat.launchers.container_command import LABEL, RANK_LABEL, ContainerEngine
 from drumbeat.model.errors import EngineError
-from drumbeat.node.images.container_engine import NOTE, container_of, full_name
+from drumbeat.node.images.container_engine import NOTE, find_container, full_name
 
 ENGINE = """#!/bin/sh
 wanted=
@@ -35,10 +35,10 @@ def test_container_of_a_rank_is_found_beside_those_of_services_and_of_other_rank
         f"c1 {LABEL}=/other {RANK_LABEL}=1\n"
     )
     (tmp_path / NOTE).write_text(json.dumps({"program": str(program)}))
-    assert container_of(root, 0) == (str(program), "b0")
-    assert container_of(root, 1) == (str(program), "b1")
-    with pytest.raises(EngineError, match="the container of rank 2 isn't known"):
-        container_of(root, 2)
+    assert find_container(root, 0) == (str(program), "b0")
+    assert find_container(root, 1) == (str(program), "b1")
+    with pytest.raises(EngineError, match="the container of rank 2 is unclear"):
+        find_container(root, 2)
 
 
 @pytest.mark.feature("E1")

@@ -3,7 +3,7 @@
 import pytest
 
 from drumbeat.model.plan import PythonEnvironment
-from drumbeat.node.environments.install_errors import explain, is_passing
+from drumbeat.node.environments.install_errors import explain, is_transient
 
 pytestmark = pytest.mark.feature("E4")
 
@@ -116,12 +116,12 @@ def mine(*wanted: str, source: str = "env.yml") -> PythonEnvironment:
     [
         (
             "pip", ("tiny", "nosuchpkg==9"), MISSING,
-            "pip found no version of nosuchpkg==9; there is 1.0, 2.0 (env.yml, line 7)",
+            "pip found no version of nosuchpkg==9; available: 1.0, 2.0 (env.yml, line 7)",
         ),
         ("pip", ("tiny", "NoSuchPkg == 9"), NONE, "pip found no version of nosuchpkg==9 (env.yml, line 7)"),
         (
             "pip", ("nosuchpkg-more", "nosuchpkg==9"), MANY,
-            "pip found no version of nosuchpkg==9; there is … 0.3, 0.4, 0.5, 0.6, 0.7 (env.yml, line 7)",
+            "pip found no version of nosuchpkg==9; available: … 0.3, 0.4, 0.5, 0.6, 0.7 (env.yml, line 7)",
         ),
         ("pip", ("a", "wraps"), INDIRECT, "pip found no version of deep>=5 (which wraps requires) (env.yml, line 7)"),
         (
@@ -200,7 +200,11 @@ NOTHING = NONE.replace("nosuchpkg==9", "tiny").replace("Looking in links: /wheel
         ),
         (LATE + NOTHING, "pypi.org (Read timed out), and so found no version of tiny", True),
         (PROXY + NOTHING, "pypi.org (Cannot connect to proxy), and so found no version of tiny", True),
-        (UNTRUSTED + NOTHING, "pypi.org (its certificate isn't trusted here), and so found no version of tiny", False),
+        (
+            UNTRUSTED + NOTHING,
+            "pypi.org (its certificate isn't trusted on this node), and so found no version of tiny",
+            False,
+        ),
         (FILE, "files.pythonhosted.org (Network is unreachable)", True),
     ],
 )
@@ -209,7 +213,7 @@ def test_an_index_that_cant_be_reached_is_the_cause_and_not_what_it_lacks(said: 
     assert (
         explain(mine("a", "tiny"), "pip", said, 1) == f"environment mine: pip could not reach the index {told}{asked}"
     )
-    assert is_passing("pip", said) is may_pass
+    assert is_transient("pip", said) is may_pass
 
 
 OF_OLD_UV = """\
@@ -275,15 +279,15 @@ credentials (401 Unauthorized)
 def test_uv_too_names_the_index_that_it_could_not_have(said: str, told: str, may_pass: bool):
     asked = "" if said == OUT_OF_SERVICE else ", and so found no version of tiny (env.yml, line 7)"
     assert explain(mine("a", "tiny==7"), "uv", said, 2) == f"environment mine: uv {told}{asked}"
-    assert is_passing("uv", said) is may_pass
+    assert is_transient("uv", said) is may_pass
 
 
 def test_what_isnt_the_networks_fault_doesnt_pass():
     for said in (MISSING, NONE, CONFLICT, BUILD, "", REFUSED + BUILD):
-        assert not is_passing("pip", said)
+        assert not is_transient("pip", said)
         assert "could not reach" not in explain(mine("a"), "pip", said, 1)
     for said in (UV, NEW_UV, MAMBA):
-        assert not is_passing("uv", said)
+        assert not is_transient("uv", said)
 
 
 @pytest.mark.parametrize(
@@ -295,7 +299,7 @@ def test_what_isnt_the_networks_fault_doesnt_pass():
     ],
 )
 def test_the_other_tools_say_themselves_what_they_could_not_reach(tool: str, said: str):
-    assert is_passing(tool, said)
+    assert is_transient(tool, said)
 
 
 def test_a_requirement_without_a_place_is_told_itself():
@@ -339,8 +343,8 @@ CMAKE = """\
         (
             "  c++: fatal error: Killed signal terminated program cc1plus\n",
             (
-                "c++: fatal error: Killed signal terminated program cc1plus (too little memory: say MAKEFLAGS: -j1 "
-                "among the build's variables)"
+                "c++: fatal error: Killed signal terminated program cc1plus (too little memory: set MAKEFLAGS: -j1 "
+                "in the build's variables)"
             ),
         ),
         (

@@ -113,7 +113,7 @@ def test_an_environment_has_what_pythons_own_venv_puts_into_one(
 @pytest.mark.feature("E1")
 def test_conda_packages_are_made_by_the_first_conda_there_is(tmp_path: Path):
     wanted = mine("tiny", conda=("ffmpeg=6",), channels=("conda-forge",))
-    with pytest.raises(RefusedError, match=r"packages of conda's \(ffmpeg=6\).*Move them below `pip:`"):
+    with pytest.raises(RefusedError, match=r"conda packages \(ffmpeg=6\).*Move them below `pip:`"):
         choose(wanted, None, {"PATH": str(tmp_path)})
     for tool in ("conda", "micromamba"):
         program(tmp_path / "bin", tool)

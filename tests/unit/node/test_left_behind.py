@@ -115,7 +115,7 @@ def test_containers_of_an_engine_that_hangs_for_a_while_are_gone_in_the_end(
 
     container_engine.clear_all(docker, say)
     which = f"docker ps --all --filter label=drumbeat.root={docker}"
-    assert said == [f"docker doesn't answer whether a container of this job is left: {which}"]
+    assert said == [f"docker doesn't say whether a container of this job remains: {which}"]
     assert not (tmp_path / "there").exists()
 
 
@@ -124,7 +124,7 @@ def test_a_container_that_is_not_removed_for_long_is_named_and_the_round_is_over
 ):
     (tmp_path / "stuck").touch()
     monkeypatch.setattr(container_engine, "GIVE_UP_S", 0.0)
-    why = "docker doesn't remove container c0ffee of this job, which may run on: docker rm --force c0ffee"
+    why = "docker doesn't remove container c0ffee of this job, which may still run: docker rm --force c0ffee"
     with pytest.raises(EngineError) as given_up:
         container_engine.clear_all(docker, lambda _: pytest.fail("it isn't asked again"))
     assert given_up.value.what == why

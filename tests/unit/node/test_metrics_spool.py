@@ -17,7 +17,16 @@ import pytest
 from drumbeat.model.errors import DrumbeatError, RefusedError, UnreachableError
 from drumbeat.model.metric_lines import line_of, spooled
 from drumbeat.model.metrics import MetricRecord, Point, PointsLogged, run_id
-from drumbeat.node.metrics.folder import OVER, STUCK, end_of, is_stuck, keep_sent, loss_reason, segments, sent_offset
+from drumbeat.node.metrics.folder import (
+    OVER,
+    STUCK,
+    is_stuck,
+    keep_sent,
+    loss_reason,
+    segments,
+    sent_offset,
+    spool_length,
+)
 from drumbeat.node.metrics.forwarder import Forwarder
 from drumbeat.node.metrics.spool import Spool, SpoolFullError
 from drumbeat.node.platform.request_backoff import Backoff
@@ -68,7 +77,7 @@ def test_lines_of_many_threads_are_all_in_the_spool_when_answered(tmp_path: Path
     again = Spool(str(tmp_path))
     steps = [one.record.points[0].step for one in again.records() if isinstance(one.record, PointsLogged)]
     assert sorted(steps) == sorted(100 * number + step for number in range(4) for step in range(20))
-    assert again.end == spool.end == end_of(str(tmp_path))
+    assert again.end == spool.end == spool_length(str(tmp_path))
 
 
 KILLED = """
@@ -87,7 +96,7 @@ os.kill(os.getpid(), 9)
 @pytest.mark.feature("M2")
 def test_a_line_that_was_cut_by_kill_9_is_removed_and_the_ones_before_it_stay(tmp_path: Path):
     subprocess.run([sys.executable, "-c", KILLED, str(tmp_path)], check=False)
-    cut = end_of(str(tmp_path))
+    cut = spool_length(str(tmp_path))
     spool = Spool(str(tmp_path))
     assert spool.end < cut
     spool.append(line_of(points(7)))
@@ -126,7 +135,7 @@ def test_a_disk_that_refuses_leaves_the_spool_as_it_was(tmp_path: Path):
     spool._file = os.open("/dev/full", os.O_WRONLY)
     with pytest.raises(SpoolFullError, match="No space left"):
         spool.append(line_of(points(1)))
-    assert spool.end == end_of(str(tmp_path)) == len(line_of(points(0)))
+    assert spool.end == spool_length(str(tmp_path)) == len(line_of(points(0)))
 
 
 @pytest.mark.feature("M2")
@@ -215,7 +224,7 @@ def test_line_at_which_the_server_fails_is_skipped_and_all_others_arrive(tmp_pat
     which = "a record" if len(bad) == 1 else "4 records"
     expected = f"the server can't keep {which} of metrics of this node: the server has a defect here (AttributeError)"
     assert loss_reason(str(sent)) == expected
-    assert len([note for note in notes if "is skipped" in note]) == len(bad)
+    assert len([note for note in notes if "skipped a line" in note]) == len(bad)
 
 
 @pytest.mark.feature("M2")

@@ -77,5 +77,5 @@ def test_end_of_a_round_waits_for_a_server_that_is_away_until_the_job_is_cancele
     assert waiting.is_alive()
     supervisor.on_cancel()
     waiting.join(20)
-    assert answers == ["the server took no metrics of this node for 0.05 s after the job was canceled"]
+    assert answers == ["the server accepted no metrics of this node for 0.05 s after the job was canceled"]
     supervisor.end()

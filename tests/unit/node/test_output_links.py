@@ -40,9 +40,9 @@ def test_links_to_folders_are_followed_only_into_what_is_the_jobs_own(tmp_path: 
     sender = OutputUpload(str(outputs), link, Journal(str(tmp_path / "journal")), lambda _: None, (str(job),))
     sender.send()
     assert set(server.files) == {"step-2/file", "latest/file", "sources/file", "theirs"}
-    assert sender.remark == (
-        f"2 entries of the outputs are not kept: elsewhere (a link to {foreign}, a folder outside of the job's own), "
-        "root (a link to /, a folder outside of the job's own)"
+    assert sender.message == (
+        f"2 entries of the outputs are not kept: elsewhere (a link to {foreign}, a folder outside the job's own), "
+        "root (a link to /, a folder outside the job's own)"
     )
 
 
@@ -59,9 +59,10 @@ def test_names_that_are_not_utf8_and_empty_folders_are_named_and_fail_no_job(tmp
     sender.send()
     assert set(server.files) == {f"default/{name}" for name in (r"caf\xe9/a", r"b\xff", r"c\xff", "good")}
     assert server.files[r"default/b\xff"]["size"] == 2
-    assert sender.remark == (
-        r"3 entries of the outputs are not kept: default/c\xff (another file has this name, and one whose name isn't "
-        "UTF-8 would get it), default/empty/ (an empty folder), default/self (a link to a folder that it lies in); "
+    assert sender.message == (
+        r"3 entries of the outputs are not kept: default/c\xff (another file has the name that this one, "
+        "whose name isn't UTF-8, would get), default/empty/ (an empty folder), default/self (a link to a folder that "
+        "contains it); "
         r"2 entries of the outputs are kept by other names: default/b\xff (its name isn't UTF-8), default/caf\xe9/a "
         "(its name isn't UTF-8)"
     )
@@ -80,14 +81,14 @@ def test_broken_links_and_pipes_in_outputs_are_left_out_and_named(tmp_path: Path
     sender = OutputUpload(str(outputs), server, Journal(str(tmp_path / "journal")), lambda _: None)
     sender.send()
     assert set(server.files) == {"step/file"}
-    assert sender.remark == (
+    assert sender.message == (
         "4 entries of the outputs are not kept: latest (a broken link to step-9), pipe (not a file or folder), "
         "step/loop (a broken link to loop) and 1 more"
     )
     for path in ("latest", "step/loop", "pipe"):
         (outputs / path).unlink()
     sender.send()
-    assert sender.remark == "1 entry of the outputs is not kept: zz (a broken link to /gone/\\xff)"
+    assert sender.message == "1 entry of the outputs is not kept: zz (a broken link to /gone/\\xff)"
     (outputs / "zz").unlink()
     sender.send()
-    assert sender.remark == ""
+    assert sender.message == ""

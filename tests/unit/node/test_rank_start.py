@@ -7,7 +7,9 @@ from drumbeat.node.supervisor.rank_start import describe_too_long
 
 def test_words_that_are_too_long_are_named_with_their_sizes():
     said = describe_too_long(("/bin/bash", "-c", "x" * 140_000), {"A": "y" * 139_990, "B": "z"})
-    assert said == "the command has 140,000 bytes and the variable A has 139,992 bytes, and Linux takes 131,071 in one"
+    assert (
+        said == "the command has 140,000 bytes and the variable A has 139,992 bytes, and Linux accepts 131,071 in one"
+    )
 
 
 def test_words_that_are_too_many_are_counted_and_the_longest_is_named():

@@ -109,7 +109,7 @@ def test_what_was_told_last_counts_beside_the_enrolment(tmp_path: Path):
     servers.look()
     assert known(servers) == [ONE, TWO], "the one that answers stays first"
     servers.next()
-    assert (servers.first, servers.is_first_believed) == (TWO, True)
+    assert (servers.first, servers.is_first_trusted) == (TWO, True)
     remember(given, (ONE,))
     servers.look()
     assert known(servers) == [ONE], "nobody tells of it any more"
@@ -119,9 +119,9 @@ def test_an_enrolments_server_that_isnt_told_of_any_more_is_the_last_to_be_asked
     given = enrolled(tmp_path, ONE)
     remember(given, (TWO,))
     servers = Servers(given)
-    assert (known(servers), servers.is_first_believed) == ([TWO, ONE], True)
+    assert (known(servers), servers.is_first_trusted) == ([TWO, ONE], True)
     servers.next()
-    assert (servers.first, servers.is_first_believed) == (ONE, False)
+    assert (servers.first, servers.is_first_trusted) == (ONE, False)
 
 
 def test_an_agent_that_is_started_again_knows_what_was_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -147,9 +147,9 @@ def test_what_cant_be_written_is_known_as_long_as_the_agent_lives(tmp_path: Path
 def test_the_secret_is_told_only_where_it_is_safe(tmp_path: Path):
     remember(enrolled(tmp_path), (ONE, "http://10.0.0.9:1", "http://127.0.0.1:1", FAR, "ftp://x"))
     assert known(Servers(enrolled(tmp_path, ONE))) == [ONE]
-    assert Servers(enrolled(tmp_path, TWO)).is_first_believed
+    assert Servers(enrolled(tmp_path, TWO)).is_first_trusted
     remember(enrolled(tmp_path), (FAR,))
-    assert Servers(enrolled(tmp_path, TWO)).is_first_believed, "what was told is of no use to it"
+    assert Servers(enrolled(tmp_path, TWO)).is_first_trusted, "what was told is of no use to it"
     far = known(Servers(enrolled(tmp_path, "https://10.0.0.2:2")))
     assert far == [FAR, "https://10.0.0.2:2"], "never its own machine"
 
@@ -178,7 +178,7 @@ def test_a_stranger_at_the_address_of_a_server_that_is_gone_ends_no_attempt(tmp_
         remember(given, (two,))
         with linked(given) as link:
             link._servers.next()
-            assert (link._servers.first, link._servers.is_first_believed) == (stranger, False)
+            assert (link._servers.first, link._servers.is_first_trusted) == (stranger, False)
             with pytest.raises(UnreachableError):
                 link.sync({}, "", 0)
             assert link.sync({}, "", 0) == "two"

@@ -139,7 +139,7 @@ def test_rank_without_stack_has_its_state_and_the_reason(rank: subprocess.Popen[
 @pytest.mark.parametrize(
     ("script", "sentence"),
     [
-        ("echo 'Error: Permission Denied: Try again' >&2; exit 1", "the agent lacks the right to look"),
+        ("echo 'Error: Permission Denied: Try again' >&2; exit 1", "the agent lacks the permission to inspect"),
         ("echo 'Error: Failed to find python version' >&2; exit 1", "py-spy: Failed to find python version"),
         ("echo garbage", "the process was between two states"),
         ("exec sleep 100", "py-spy gave no stack within 0.3 s"),
@@ -182,6 +182,6 @@ def test_servers_program_is_kept_by_its_hash(tmp_path: Path, monkeypatch: pytest
             assert (name, bool(machine)) == ("py-spy", True)
             yield SimpleNamespace(headers={DIGEST_HEADER: digest}, read=lambda: reads.append(1) or b"program")
 
-    first = find_py_spy.copy_of_server(LinkToServer())
-    assert find_py_spy.copy_of_server(LinkToServer()) == first
+    first = find_py_spy.fetch_copy(LinkToServer())
+    assert find_py_spy.fetch_copy(LinkToServer()) == first
     assert (Path(first).read_bytes(), len(reads), os.access(first, os.X_OK)) == (b"program", 1, True)

@@ -184,8 +184,8 @@ def test_faults_are_those_that_the_compute_allows():
     ("faults", "engine", "what"),
     [
         ((), "slurm", "compute rack is of type slurm"),
-        ((FaultKind.CUT,), "local", "no links of their own that could be cut"),
-        ((FaultKind.FILL_DISK,), "netlab", "a full disk needs a disk of the job's own"),
+        ((FaultKind.CUT,), "local", "no separate links that could be cut"),
+        ((FaultKind.FILL_DISK,), "netlab", "`fill-disk` needs a separate disk for the job"),
     ],
 )
 def test_fault_that_cannot_be_had_is_refused_with_what_to_do(faults: tuple[FaultKind, ...], engine: str, what: str):

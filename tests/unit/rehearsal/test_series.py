@@ -3,7 +3,7 @@
 import pytest
 
 from drumbeat.model.errors import SpecError
-from drumbeat.rehearsal.fault_costs import Cost, Strike, cost_of
+from drumbeat.rehearsal.fault_costs import Cost, Strike, compute_cost
 from drumbeat.rehearsal.faults import FaultKind, draw_faults, parse_faults
 from drumbeat.rehearsal.metric_comparison import LoggedPoint, SeriesKey, compare_series, main_series, measures_time
 
@@ -37,7 +37,7 @@ def test_values_differ_by_a_bit(value: float, other: float):
 def test_missing_and_additional_steps_are_differences():
     unbroken, longer = {LOSS: points((1, 0.5))}, {LOSS: points((1, 0.5), (2, 0.5))}
     assert str(compare_series(longer, unbroken)[0]) == "loss of rank 0 has no step 2"
-    assert str(compare_series(unbroken, longer)[0]) == "loss of rank 0 has a step 2 that the unbroken run hasn't"
+    assert str(compare_series(unbroken, longer)[0]) == "loss of rank 0 has a step 2 that the unbroken run lacks"
 
 
 def test_metrics_of_nodes_and_of_checkpoints_are_not_judged():
@@ -67,13 +67,13 @@ def test_steps_are_counted_by_the_longest_series_of_the_lowest_rank():
 
 def test_cost_counts_steps_that_were_done_again():
     series = [LoggedPoint(1, 1.0, 10), LoggedPoint(2, 1.0, 11), LoggedPoint(3, 1.0, 12), LoggedPoint(2, 1.0, 15)]
-    cost = cost_of(series, Strike(11.5, 11.5, "rank 0"), 13.0, 4.0)
+    cost = compute_cost(series, Strike(11.5, 11.5, "rank 0"), 13.0, 4.0)
     assert cost == Cost(step=2, resumed=2, lost_steps=2, next_step_s=3.5, extra_s=4.0)
 
 
 def test_cost_of_a_fault_that_restarts_nothing_is_time_alone():
     series = [LoggedPoint(1, 1.0, 10), LoggedPoint(2, 1.0, 11), LoggedPoint(3, 1.0, 22)]
-    assert cost_of(series, Strike(11.5, 21.5, "rank 0"), None, 10.0) == Cost(2, 3, 0, 10.5, 10.0)
+    assert compute_cost(series, Strike(11.5, 21.5, "rank 0"), None, 10.0) == Cost(2, 3, 0, 10.5, 10.0)
 
 
 def test_same_seed_draws_the_same_faults_and_each_kind_takes_its_turn():
@@ -86,6 +86,6 @@ def test_same_seed_draws_the_same_faults_and_each_kind_takes_its_turn():
 
 def test_unknown_fault_is_refused_with_the_list_of_faults():
     assert parse_faults("stop, kill,stop") == (FaultKind.STOP, FaultKind.KILL)
-    with pytest.raises(SpecError, match="'explode' is no fault") as refused:
+    with pytest.raises(SpecError, match="'explode' isn't a fault") as refused:
         parse_faults("kill,explode")
     assert refused.value.fix == "Choose from kill, stop, agent, keeper, cut, fill-disk."

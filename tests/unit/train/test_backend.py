@@ -20,9 +20,9 @@ def rank(host: str, *gpus: str, backends: tuple[str, ...] = ALL) -> RankHardware
     ("ranks", "backend", "reason", "gpus"),
     [
         ([rank("a"), rank("a")], "gloo", "no rank sees a GPU", (-1, -1)),
-        ([rank("a", "x", "y"), rank("a", "x", "y")], "nccl", "each rank has a GPU of its own", (0, 1)),
-        ([rank("a", "x"), rank("a", "y")], "nccl", "each rank has a GPU of its own", (0, 0)),
-        ([rank("a", "x"), rank("b", "y")], "nccl", "each rank has a GPU of its own", (0, 0)),
+        ([rank("a", "x", "y"), rank("a", "x", "y")], "nccl", "each rank has its own GPU", (0, 1)),
+        ([rank("a", "x"), rank("a", "y")], "nccl", "each rank has its own GPU", (0, 0)),
+        ([rank("a", "x"), rank("b", "y")], "nccl", "each rank has its own GPU", (0, 0)),
         ([rank("a", "x"), rank("a", "x")], "gloo", "several ranks share a GPU", (0, 0)),
         ([rank("a", "x"), rank("b")], "gloo", "1 of 2 ranks see no GPU", (-1, -1)),
         ([rank("a", "x", backends=("gloo",))], "gloo", "torch has no NCCL", (0,)),
@@ -55,7 +55,7 @@ def test_backend_that_cannot_be_had_is_refused(wish: str, sentence: str):
 
 def test_backend_that_was_asked_for_is_taken():
     assert choose_backend([rank("a", "x")], "gloo").backend == "gloo"
-    assert choose_backend([rank("a", backends=("gloo", "mpi"))], "mpi").reason == "it was asked for"
+    assert choose_backend([rank("a", backends=("gloo", "mpi"))], "mpi").reason == "it was requested"
 
 
 def test_ranks_without_a_common_backend_are_refused():

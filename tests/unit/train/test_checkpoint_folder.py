@@ -23,7 +23,7 @@ def save(folder: CheckpointFolder, step: int, files: dict[str, bytes] = FILES) -
     for name, content in files.items():
         (partial / name).write_bytes(content)
     return folder.publish(
-        CheckpointManifest(step, 1, folder.generation, {name: Digest.of(partial / name) for name in files})
+        CheckpointManifest(step, 1, folder.generation, {name: Digest.from_file(partial / name) for name in files})
     )
 
 
@@ -79,7 +79,7 @@ def test_a_changed_byte_and_a_missing_file_are_noticed(tmp_path: Path, name: str
 def test_job_of_a_deleted_name_may_use_a_folder_that_a_later_attempt_had(tmp_path: Path):
     save(a_folder(tmp_path, attempt=2), 5)
     variables = {"DRUMBEAT_JOB": "j", "DRUMBEAT_UNIQUE_JOB": "j~3", "DRUMBEAT_ATTEMPT": "1", "DRUMBEAT_ROUND": "1"}
-    new = CheckpointFolder(tmp_path, 3, Generation.of(variables))
+    new = CheckpointFolder(tmp_path, 3, Generation.from_environment(variables))
     new.claim()
     save(new, 1)
     assert new.steps() == [5, 1]
@@ -122,9 +122,9 @@ def test_another_job_takes_the_folder_over_and_the_earlier_one_hears_of_it(tmp_p
     second = a_folder(tmp_path, job="second")
     assert second.steps() == [5]
     save(second, 6)
-    with pytest.raises(RefusedError, match="attempt 1, round 0 of job second has begun since") as caught:
+    with pytest.raises(RefusedError, match="attempt 1, round 0 of job second has started since") as caught:
         save(first, 7)
-    assert "a `folder=` of its own" in caught.value.fix
+    assert "its own `folder=`" in caught.value.fix
 
 
 def test_a_broken_step_is_put_aside_and_pushes_no_good_one_out(tmp_path: Path):
@@ -150,7 +150,7 @@ def test_the_format_of_a_later_version_is_refused(tmp_path: Path):
     folder = a_folder(tmp_path)
     manifest = save(folder, 9) / MANIFEST
     manifest.write_text(manifest.read_text().replace('"format": 1', '"format": 2'))
-    with pytest.raises(RefusedError, match="has format 2, and this drumbeat reads format 1"):
+    with pytest.raises(RefusedError, match="has format 2, and this version of drumbeat reads format 1"):
         folder.broken_files(9)
 
 

@@ -65,9 +65,12 @@ def test_shard_is_the_place_along_the_data_dimensions(sizes: dict[str, int], sha
 @pytest.mark.parametrize(
     ("sizes", "says"),
     [
-        ({"dp": 2, "ep": 2}, "whether the ranks along 'ep' of the job's mesh read the same samples isn't known"),
+        ({"dp": 2, "ep": 2}, "it is unclear whether the ranks along 'ep' of the job's mesh read the same samples"),
         ({"dp": 2, "blocks": 2}, "the ranks along 'blocks'"),
-        ({"dp": 2}, r"the job's mesh is 2 data shards \(dp\), and 4 ranks are here. Give the data shards yourself"),
+        (
+            {"dp": 2},
+            r"the job's mesh is 2 data shards \(dp\), but 4 ranks are running. Give the data shards explicitly",
+        ),
     ],
 )
 def test_mesh_that_does_not_say_who_reads_what_is_refused(sizes: dict[str, int], says: str):
@@ -78,14 +81,14 @@ def test_mesh_that_does_not_say_who_reads_what_is_refused(sizes: dict[str, int],
 def test_named_shard_counts_whatever_the_mesh_is(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("DRUMBEAT_MESH", json.dumps({"ep": 2}))
     assert samples_of(0, 2, shard=(1, 2)) == samples_of(1, 2, shard=(1, 2)) != samples_of(1, 2, shard=(0, 2))
-    with pytest.raises(RefusedError, match=r"shard=\(2, 2\) names no part of the data"):
+    with pytest.raises(RefusedError, match=r"shard=\(2, 2\) isn't a valid part of the data"):
         samples_of(0, 2, shard=(2, 2))
 
 
 def test_loader_that_is_made_before_the_ranks_have_met_is_refused(monkeypatch: pytest.MonkeyPatch):
     for name, value in {"RANK": "1", "WORLD_SIZE": "4", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29999"}.items():
         monkeypatch.setenv(name, value)
-    with pytest.raises(RefusedError, match=r"4 ranks were started .*, and they haven't met. Call train.init\(\) first"):
+    with pytest.raises(RefusedError, match=r"4 ranks were started .*, but they haven't met. Call train.init\(\) first"):
         ResumableLoader(torch.arange(16), batch=4)
     assert len(next(iter(ResumableLoader(torch.arange(16), batch=4, shard=(1, 4))))) == 1
 

@@ -130,8 +130,8 @@ def test_innermost_launcher_counts(variables: dict[str, str], launcher: str):
         ({**TORCHRUN, "RANK": "4"}, "torchrun says that this is rank 4 of 4"),
         ({**TORCHRUN, "RANK": "one"}, "RANK is 'one'"),
         ({**HYDRA, "PMI_SIZE": ""}, "PMI_SIZE isn't set"),
-        ({"TF_CONFIG": "{"}, "TF_CONFIG names no place for this task"),
-        (tf_config("ps", 0), "parameter servers and evaluators run no torch"),
+        ({"TF_CONFIG": "{"}, "TF_CONFIG gives this task no rank"),
+        (tf_config("ps", 0), "parameter servers and evaluators don't run torch"),
         ({"AZ_BATCHAI_TASK_INDEX": "1"}, "Set WORLD_SIZE or AZ_BATCH_HOST_LIST"),
     ],
 )

@@ -15,7 +15,7 @@ from torch.optim import lr_scheduler
 
 from drumbeat.model.errors import RefusedError
 from drumbeat.train import BatchScaling, Checkpoints
-from drumbeat.train.batch_scaling import scaling_of
+from drumbeat.train.batch_scaling import compute_scaling
 
 pytestmark = [
     pytest.mark.feature("T5", "T7"),
@@ -59,7 +59,7 @@ SCHEDULES = {
 
 @pytest.mark.parametrize("kind", SCHEDULES)
 def test_resumed_rates_are_those_of_as_many_ranks_from_the_start(kind: str, tmp_path: Path):
-    two, three = (scaling_of(0.1, world_size=size, batch_per_rank=4, warmup_steps=6) for size in (2, 3))
+    two, three = (compute_scaling(0.1, world_size=size, batch_per_rank=4, warmup_steps=6) for size in (2, 3))
     model, optimizer, schedule = make(two, SCHEDULES[kind])
     before = Checkpoints(model, optimizer, folder=tmp_path, scaling=two, schedule=schedule)
     steps(optimizer, schedule, 3)
@@ -77,7 +77,7 @@ def test_resumed_rates_are_those_of_as_many_ranks_from_the_start(kind: str, tmp_
 
 
 def test_rates_of_the_same_ranks_are_those_that_were_saved_to_the_bit(tmp_path: Path):
-    scaling = scaling_of(0.1, world_size=3, batch_per_rank=4)
+    scaling = compute_scaling(0.1, world_size=3, batch_per_rank=4)
     model, optimizer, schedule = make(scaling, SCHEDULES["cosine"])
     checkpoints = Checkpoints(model, optimizer, folder=tmp_path, scaling=scaling, schedule=schedule)
     steps(optimizer, schedule, 3)
@@ -90,7 +90,7 @@ def test_rates_of_the_same_ranks_are_those_that_were_saved_to_the_bit(tmp_path: 
 
 
 def test_rate_without_schedule_follows_and_that_saved_without_scaling_stays(tmp_path: Path):
-    two, three = (scaling_of(0.1, world_size=size, batch_per_rank=4) for size in (2, 3))
+    two, three = (compute_scaling(0.1, world_size=size, batch_per_rank=4) for size in (2, 3))
     for saved, rate in ((two, 0.3), (None, 0.2)):
         folder = tmp_path / str(rate)
         model = nn.Linear(2, 2)
@@ -106,5 +106,5 @@ def test_rate_without_schedule_follows_and_that_saved_without_scaling_stays(tmp_
 
 def test_scaling_that_is_something_else_is_refused(tmp_path: Path):
     other: Any = nn.Linear(1, 1)
-    with pytest.raises(RefusedError, match="`scaling` is a Linear, and not what"):
+    with pytest.raises(RefusedError, match="`scaling` is a Linear, not the result"):
         Checkpoints(nn.Linear(1, 1), folder=tmp_path, scaling=other)

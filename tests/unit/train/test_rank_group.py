@@ -40,7 +40,7 @@ def group() -> Iterator[None]:
 
 
 def test_checkpoints_of_several_ranks_that_have_not_met_are_refused(launcher: str, tmp_path: Path):
-    expected = rf"4 ranks were started \(by {launcher}\), and they haven't met.*Call train.init\(\) first"
+    expected = rf"4 ranks were started \(by {launcher}\), but they haven't met.*Call train.init\(\) first"
     with pytest.raises(RefusedError, match=expected):
         Checkpoints(nn.Linear(1, 1), folder=tmp_path)
 

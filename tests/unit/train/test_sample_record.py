@@ -15,7 +15,7 @@ pytestmark = pytest.mark.feature("F9")
 
 def record_of(folder: Path, number: int = 1) -> SampleRecord:
     variables = {"DRUMBEAT_SAMPLE_RECORD": str(folder), "DRUMBEAT_ATTEMPT": "1", "DRUMBEAT_ROUND": str(number)}
-    return SampleRecord.of(variables, rank=3)
+    return SampleRecord.for_rank(variables, rank=3)
 
 
 def test_batch_is_written_when_the_script_has_it_and_not_when_it_is_drawn(tmp_path: Path):
@@ -43,7 +43,7 @@ def test_half_a_line_of_a_killed_rank_is_left_out(tmp_path: Path):
 
 
 def test_nothing_is_kept_without_a_folder_and_no_folder_stops_a_training(tmp_path: Path):
-    assert not SampleRecord.of({}, rank=0).is_kept
+    assert not SampleRecord.for_rank({}, rank=0).is_kept
     record = record_of(tmp_path / "missing")
     record.draw([1])
     record.write(0, 0)

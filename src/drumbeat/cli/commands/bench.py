@@ -159,7 +159,7 @@ def _remove(client: Client, name: str) -> None:
 
 def _run(client: Client, results: Results, case: Case, code: Path) -> Measurement:
     from drumbeat.bench.machine_load import busy_share
-    from drumbeat.bench.results import measurement_of
+    from drumbeat.bench.results import read_measurement
 
     busy = busy_share()
     name = client.submit(job(results.benchmark, case, code)).name
@@ -172,7 +172,7 @@ def _run(client: Client, results: Results, case: Case, code: Path) -> Measuremen
         sentence = ended.sentence if ended else "it hasn't ended"
         fix = f"See its log: drumbeat logs {name}. The measured cases are kept; the same command goes on."
         raise EngineError(f"{case}: job {name} didn't complete: {sentence}", where="drumbeat bench", fix=fix)
-    return measurement_of(case, name, _measured(client, name), busy)
+    return read_measurement(case, name, _measured(client, name), busy)
 
 
 def _measured(client: Client, name: str) -> dict[str, Any]:

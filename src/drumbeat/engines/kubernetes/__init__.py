@@ -1,5 +1,5 @@
 """The engine over a Kubernetes cluster.
 
-`render` writes the pods, `own_pod_keys` merges what a person wants of them, `machines` tells which nodes there are,
-`pod_status` what the pods say, and `engine` has the gangs.
+`render` writes the pods, `own_pod_keys` merges the user's own keys into them, `machines` lists the nodes, `pod_status`
+reads the pods' status, and `engine` has the gangs.
 """

@@ -25,7 +25,7 @@ UNAUTHORIZED, FORBIDDEN, CONFLICT, TOO_MANY, ERROR = 401, 403, 409, 429, 500
 
 
 class _Libraries:
-    """lightkube and its HTTP library. They are of an extra, so other servers' checkouts may lack them."""
+    """lightkube and its HTTP library. They belong to an extra, so an installation may lack them."""
 
     def __init__(self) -> None:
         try:
@@ -38,7 +38,7 @@ class _Libraries:
 
 @dataclass(frozen=True)
 class _Target:
-    """The context and the namespace that the kubeconfig named first: a person may switch both while jobs run."""
+    """The context and the namespace that the kubeconfig named first; its user may switch both while jobs run."""
 
     context: str
     namespace: str
@@ -47,7 +47,7 @@ class _Target:
 class ClusterConnection:
     """The API of a cluster. Thread-safe; connects with the first request.
 
-    The kubeconfig is read again after a 401 or when its plugin fails: for the credentials and the server's address of
+    After a 401, or when its plugin fails, the kubeconfig is read again for the credentials and the server's address of
     the context that it named first. Raises EngineError without the extra `kubernetes`.
     """
 
@@ -56,15 +56,15 @@ class ClusterConnection:
         self._client: Any = None
         self._target: _Target | None = None
         self._server = ""
-        """The URL of the API server that was connected to last."""
+        """The URL of the API server of the last connection."""
         self._extensions: dict[str, str] = {}
-        """What the HTTP library is told with each request: the name that the server's certificate has."""
+        """The HTTP library's extensions of each request: the name in the server's certificate."""
         self._tokens: PluginTokens | None = None
         self._lock = threading.RLock()
 
     @property
     def namespace(self) -> str:
-        """Where the pods are created. Raises EngineError when the kubeconfig can't be read."""
+        """The namespace of the pods. Raises EngineError when the kubeconfig can't be read."""
         if self._spec.namespace:
             return self._spec.namespace
         return self._target.namespace if self._target else self._chosen().config.namespace
@@ -84,12 +84,13 @@ class ClusterConnection:
         query: Mapping[str, str | int] | None = None,
         also: frozenset[int] = frozenset(),
     ) -> Json:
-        """The answer. also: refusals that are as good, whose answer is {}; of 409, only AlreadyExists.
+        """The API server's answer. also: status codes that count as success, with {} as the answer; of 409, only
+        AlreadyExists.
 
         Raises EngineError, UnreachableError.
         """
         response = self._answer(method, path, body, query, "")
-        if is_as_good(response.status_code, _field(response, "reason"), also):
+        if counts_as_success(response.status_code, _field(response, "reason"), also):
             return {}
         if response.is_success:
             return response.json()
@@ -117,12 +118,12 @@ class ClusterConnection:
         tokens = self._tokens
         try:
             return tokens.current(refused) if tokens else ""
-        except DrumbeatError:  # The kubeconfig may name another plugin by now.
+        except DrumbeatError:  # The kubeconfig may name another plugin now.
             self.close()
             raise
 
     def close(self) -> None:
-        """The next request connects again."""
+        """Closes the connection; the next request opens another."""
         with self._lock:
             client, self._client = self._client, None
         if client is not None:
@@ -146,13 +147,14 @@ class ClusterConnection:
         try:
             parameters = self._libraries.adapter.ConnectionParams(timeout=timeout, proxy=chosen.proxy)
             client = self._libraries.adapter.Client(config, parameters)
-        except Exception as error:  # lightkube's, ssl's and the file system's: the kubeconfig names what can't be used.
+        # Errors of lightkube, ssl and the file system: something that the kubeconfig names is unusable.
+        except Exception as error:
             raise self._unusable(error) from error
         plugin = _plugin(config)
         if plugin is None:
             self._tokens = None
         else:
-            client.auth = None  # lightkube's own for plugins has neither v1 nor a time limit.
+            client.auth = None  # lightkube's own plugin support has neither v1 nor a time limit.
             if self._tokens is None or self._tokens.plugin != plugin:
                 self._tokens = PluginTokens(plugin)
         self._server = str(config.cluster.server)
@@ -166,7 +168,7 @@ class ClusterConnection:
                 chosen = chosen_context(self._spec.kubeconfig or "", context)
                 self._target = self._target or _Target(chosen.config.context_name, chosen.config.namespace)
                 return chosen
-        except Exception as error:  # yaml's, msgspec's and lightkube's own: all of them say that the file is wrong.
+        except Exception as error:  # Errors of yaml, msgspec and lightkube: the file is invalid.
             raise self._unusable(error) from error
 
     def _unusable(self, error: Exception) -> EngineError:
@@ -187,33 +189,33 @@ def _plugin(config: Any) -> Plugin | None:
 
 
 def _message(response: Any) -> str:
-    """The sentence of a refusal: a Status object's message, else what came."""
+    """The message of a refusal: that of its Status object, else the response's text."""
     return _field(response, "message") or response.text.strip()[:300] or f"HTTP {response.status_code}"
 
 
 def _field(response: Any, key: str) -> str:
-    """A field of a Status object; "" = there is none."""
+    """A field of a Status object, "" if it is missing."""
     try:
         return str(response.json()[key])
     except (ValueError, KeyError, TypeError):
         return ""
 
 
-def is_as_good(status: int, reason: str, also: frozenset[int]) -> bool:
-    """Whether a refusal is one of those that are as good as success. reason: of its Status object."""
-    # A quota that was just changed is a conflict as well (reason Conflict): then nothing was created.
+def counts_as_success(status: int, reason: str, also: frozenset[int]) -> bool:
+    """Whether a refusal counts as success. reason: that of its Status object."""
+    # A quota that was just changed is a conflict, too (reason Conflict); then nothing was created.
     return status in also and (status != CONFLICT or reason == "AlreadyExists")
 
 
 def refusal(status: int, message: str, request: str) -> DrumbeatError:
-    """The error that a refusal of the API server is: what passes by itself is unreachable, all else is final."""
+    """The error for a refusal of the API server: UnreachableError where it is transient, else final."""
     if status == UNAUTHORIZED:
         fix = "Log in to the cluster again on the server's machine, as the server's user."
         return UnreachableError(f"Kubernetes doesn't accept the user's credentials: {message}", fix=fix)
     if status == CONFLICT:
-        return UnreachableError(f"Kubernetes can't do {request} at this moment: {message}")
+        return UnreachableError(f"Kubernetes can't serve {request} right now: {message}")
     if status == TOO_MANY or status >= ERROR:
-        return UnreachableError(f"the Kubernetes API server can't answer now ({status}): {message}")
+        return UnreachableError(f"the Kubernetes API server can't answer right now ({status}): {message}")
     if status == FORBIDDEN and "exceeded quota" in message:
         return UnreachableError(f"the namespace's quota is used up: {message}")
     if status == FORBIDDEN and "violates PodSecurity" in message:

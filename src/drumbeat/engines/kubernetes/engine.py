@@ -1,7 +1,7 @@
-"""The engine over a Kubernetes cluster: a gang is N plain pods by name. Kubernetes chooses the machines.
+"""The engine over a Kubernetes cluster: a gang is N plain pods. Kubernetes chooses the machines.
 
-One thread lists the pods of all gangs every two seconds; nothing is watched, because a watch says nothing when its
-server vanishes. Pods are created by `start` alone: one that ended or was deleted is never created again.
+One thread lists the pods of all gangs every two seconds; no watch is used, because a watch is silent when its server
+vanishes. Only `start` creates pods: a pod that ended or was deleted is never created again.
 """
 
 from __future__ import annotations
@@ -35,12 +35,14 @@ from drumbeat.ports.engines import Gang, Sighting
 
 POLL_S, NODES_INTERVAL_S, JUDGE_INTERVAL_S = 2.0, 5.0, 10.0
 END_S = 50.0
-"""How long a stop waits for pods at a time; it is tried again."""
+"""How long one call of `stop` waits for pods; the call is repeated."""
 
 
 @dataclass
 class _Tracked:
-    """A gang that is looked after. since: it is there for sure, by the monotonic clock; inf = it is being created."""
+    """A gang that the engine tracks. since: when its pods certainly existed, by the monotonic clock; inf = they are
+    being created.
+    """
 
     gang: Gang
     history: GangHistory
@@ -52,7 +54,9 @@ class _Tracked:
 
 @dataclass(frozen=True)
 class _Refusal:
-    """A gang's pods could not be released. times: in a row. until: when it is tried again, by the monotonic clock."""
+    """A gang whose pods could not be released. times: refusals in a row. until: when the next try is due, by the
+    monotonic clock.
+    """
 
     times: int
     until: float
@@ -60,12 +64,14 @@ class _Refusal:
 
 
 class KubernetesEngine:
-    """The `Engine` port. mark: tells this server's pods from those of other servers in the namespace."""
+    """The `Engine` of one compute. mark: distinguishes this server's pods from those of other
+    servers in the namespace.
+    """
 
     name = "kubernetes"
     has_queue = True
     leave_s = 3.0
-    """How long pods whose agents were told to leave are waited for before they are deleted."""
+    """How long the engine waits for pods whose agents are leaving before it deletes them."""
     node_grace_s, quiet_s = GRACE_S, QUIET_S
     nodes_s = NODES_INTERVAL_S
 
@@ -75,24 +81,24 @@ class KubernetesEngine:
         self._looks: NodeLooks | None = None
         self._nodes: list[dict[str, Any]] = []
         self._occupants: dict[str, list[Occupant]] = {}
-        """The nodes of this compute's jobs by the machines that they are on."""
+        """The job nodes of this compute, by machine."""
         self._nodes_at, self._judged_at = -math.inf, -math.inf
         self._placing = ""
-        """The gang for which others are held back by their scheduling gates, by its object name."""
+        """The object name of the gang whose placement the other gated gangs wait for."""
         self._refusals: dict[str, _Refusal] = {}
         """Gangs whose pods could not be released, by object name."""
         self._has_gates: bool | None = None
-        """Whether the cluster has scheduling gates that the user may take off; None = it wasn't asked yet."""
+        """Whether the cluster has scheduling gates and its user may remove them; None = not asked yet."""
         self._is_blind = False
-        """The user may not list the cluster's nodes."""
+        """Whether the cluster's user lacks the permission to list nodes."""
         self._tracked: dict[str, _Tracked] = {}
         self._backoffs: dict[str, tuple[int, float]] = {}
-        """By unique name of a job, how often it gave its pods back, and until when it asks for none."""
+        """By unique name of a job: how often it gave its pods back, and until when it may not ask again."""
         self._wanted: Wanted | None = None
-        """What the first sweep was told; before, whatever is there is left alone."""
+        """The wanted gangs, as of the first sweep; before that, unknown gangs are left alone."""
         self._must_sweep = False
         self._ending: set[str] = set()
-        """Unwanted gangs that may have a Secret still, by the names that drumbeat has for them."""
+        """Drumbeat's names of unwanted gangs that may still have a Secret."""
         self._lock = threading.Lock()
         self.poller = Poller("Kubernetes", self._look, lambda: bool(self._tracked) or self._must_sweep, busy_s=POLL_S)
 
@@ -102,33 +108,33 @@ class KubernetesEngine:
 
     # --- machines ---------------------------------------------------------------------------------------------
     def machines(self) -> list[Machine]:
-        """The cluster's nodes, as last listed. Raises UnreachableError while none was ever seen, NoMachinesError where
-        no pod of the compute may run on any.
+        """The cluster's nodes, as last listed. Raises UnreachableError before the first list, NoMachinesError where no
+        node accepts the compute's pods.
         """
         self._begin()
         if (problem := self.poller.problem) and self._nodes_at == -math.inf:
             raise UnreachableError(problem.what, fix=problem.fix)
         listed = machines.machines(self._spec, self._nodes, self._occupants)
         if not listed and self._is_blind:
-            what = "the server may not list the cluster's nodes, so it doesn't know how large a job can be"
+            what = "the server may not list the cluster's nodes, so the largest possible size of a job is unknown"
             raise UnreachableError(what, fix="Set `nodes` and `cpus_per_node` in the compute's file.")
         if not listed and self._nodes_at > -math.inf:
             raise machines.no_machines(self._spec, self._nodes)
         return listed
 
     def server_addresses(self) -> list[str]:
-        """Where this machine is on the way to the cluster."""
+        """The address of this machine on the route to the cluster."""
         if self._spec.server_address:
             return [self._spec.server_address]
         own = route_to(*self._api.server)
         if not own or own.startswith("127.") or own == "::1":
-            what = "the way to the API server doesn't tell how pods reach this machine"
+            what = "the route to the API server doesn't show at which address pods reach this machine"
             raise UnreachableError(what, fix="Set `server_address` in the compute's file.")
         return [own]
 
     # --- gangs ------------------------------------------------------------------------------------------------
     def start(self, gang: Gang) -> str:
-        """Creates its pods, but for those that are there already. Raises EngineError with Kubernetes' refusal."""
+        """Creates the gang's missing pods. Raises EngineError with Kubernetes' refusal."""
         self._begin()
         tracked = self._track(gang, math.inf)
         self.poller.nudge()
@@ -140,7 +146,7 @@ class KubernetesEngine:
         return f"created {len(gang.slots)} pods, {gang_name(self._owner, gang.name)}-*"
 
     def _knows_gates(self) -> bool:
-        """Whether gangs of several nodes are held back until they can be placed one after another."""
+        """Whether gangs of several nodes wait for each other, so that they are placed one after another."""
         if self._has_gates is None:
             self._has_gates = self._pods.has_gates()
         return self._has_gates
@@ -148,17 +154,17 @@ class KubernetesEngine:
     def _require_turn(self, gang: Gang) -> None:
         times, until = self._backoffs.get(gang.unique_job, (0, 0.0))
         if time.monotonic() < until:
-            # The same sentence each time: what changes would be another line of the job's story.
+            # The text is the same each time, because each different text is an event of the job.
             pause = f"it asks again {backoff_s(times, gang.unique_job):.0f} s after that"
             given_back = f"it gave its pods back {counted(times, 'time')} because not all got machines"
             raise UnreachableError(f"{given_back}; {pause}")
 
     def rendered(self, gang: Gang) -> str:
-        """Node 0's pod."""
+        """The pod of node 0."""
         return render.rendered(self._spec, gang, self._pods.scope, agent_archive(), is_gated=bool(self._has_gates))
 
     def observe(self, gang: Gang) -> Sighting:
-        """What its pods were when they were last listed."""
+        """The gang's state as of the last list of its pods."""
         self._begin()
         tracked = self._track(gang, time.monotonic())
         trouble = self.poller.trouble
@@ -173,7 +179,7 @@ class KubernetesEngine:
     def _track(self, gang: Gang, since: float) -> _Tracked:
         with self._lock:
             tracked = self._tracked.get(gang.name)
-            if tracked is None:  # With `observe`: another server started it.
+            if tracked is None:  # `observe` gets gangs that another server started.
                 history = GangHistory(
                     gang_name(self._owner, gang.name),
                     len(gang.slots),
@@ -187,9 +193,9 @@ class KubernetesEngine:
 
     # --- stop -------------------------------------------------------------------------------------------------
     def stop(self, name: str) -> None:
-        """Waits a moment for pods whose agents leave, and deletes the others; by force on lost machines.
+        """Waits a moment for pods whose agents leave, then deletes the others; by force on lost machines.
 
-        Its attempt is over by now: an agent that goes on, on a machine that is cut off, is refused by every server.
+        The attempt is over by now: every server refuses an agent that continues on a partitioned machine.
         """
         deadline = time.monotonic() + self.leave_s
         while self._pods.are_running(name, self._lost()) and time.monotonic() < deadline:
@@ -197,7 +203,7 @@ class KubernetesEngine:
         deadline, pause = time.monotonic() + END_S, 0.1
         while left := self._pods.delete(name, self._lost()):
             if time.monotonic() >= deadline:
-                raise UnreachableError(f"pod {left[0]} still ends")
+                raise UnreachableError(f"pod {left[0]} is still ending")
             time.sleep(pause)
             pause = min(2.0, pause * 1.5)
         failpoint("engine.cancelled")
@@ -213,7 +219,9 @@ class KubernetesEngine:
             self._tracked.pop(gang, None)
 
     def sweep(self, wanted: Wanted) -> list[str]:
-        """Deletes the others' pods, then waits for them; when the API doesn't answer, as soon as it does."""
+        """Deletes the pods of all other gangs and waits for them; without an answer of the API,
+        as soon as it answers.
+        """
         try:
             surplus = sorted(self._pods.gangs() - wanted())
             self._wanted = wanted
@@ -228,7 +236,7 @@ class KubernetesEngine:
         return surplus
 
     def close(self) -> None:
-        """Asks no more, and closes the connections."""
+        """Stops polling, and closes the connections."""
         self.poller.close()
         self._api.close()
 
@@ -261,7 +269,7 @@ class KubernetesEngine:
             self._end_unwanted({pod["metadata"]["labels"][GANG] for each in pods.values() for pod in each.values()})
 
     def _release(self, pods: Mapping[str, Mapping[int, dict[str, Any]]], now: float) -> None:
-        """Lets the next gang of those that are held back have its machines. A refused one is tried again later."""
+        """Releases the pods of the next gated gang. A refused release is tried again later."""
         sizes = {one.history.name: one.history.size for one in list(self._tracked.values())}
         self._refusals = {name: one for name, one in self._refusals.items() if name in pods}
         refused = {name for name, one in self._refusals.items() if now < one.until}
@@ -278,9 +286,9 @@ class KubernetesEngine:
             self.poller.nudge()
 
     def _held_because(self, name: str) -> str:
-        """Why a gang is held back by its scheduling gates, "" = for nothing. name: of its objects."""
+        """Why a gang's scheduling gates remain, "" = they don't. name: the object name."""
         if refusal := self._refusals.get(name):
-            return f"its pods can't be released, so others go first, and it is tried again: {refusal.why}"
+            return f"its pods can't be released, so other jobs go first until a later try succeeds: {refusal.why}"
         if self._placing and name != self._placing:
             return f"its pods are released when those of {self._placing} have machines"
         return ""
@@ -302,7 +310,7 @@ class KubernetesEngine:
         history = tracked.history
         had_given_up = history.gave_up
         history.looked(pods, look)
-        if history.is_puzzled and not self._is_blind:  # A drain cordons a machine, and evicts its pods at once.
+        if history.is_puzzled and not self._is_blind:  # A drain cordons a machine and evicts its pods at once.
             self._look_at_nodes(look.now)
             look = self._view(look.now)
             history.looked(pods, look)
@@ -319,7 +327,7 @@ class KubernetesEngine:
             tracked.sighting = replace(tracked.sighting, word=f"{tracked.sighting.word}; {why}")
         tracked.seen_at = look.now
         if tracked.sighting.waits and tracked.gang.servers != tracked.servers:
-            # Its nodes will call whichever servers there are when they start, which may be days from now.
+            # Its nodes will call the servers that exist when they start, possibly days from now.
             with contextlib.suppress(DrumbeatError):
                 self._pods.renew_secret(self._spec, tracked.gang)
                 tracked.servers = tracked.gang.servers
@@ -327,7 +335,7 @@ class KubernetesEngine:
             self._backoffs.pop(tracked.gang.unique_job, None)
 
     def _end_unwanted(self, present: set[str]) -> None:
-        """Deletes what no job wants anymore: a start that was given up may be carried out after its stop."""
+        """Deletes pods of gangs that no job wants: a start that was given up may be carried out after the stop."""
         names = self._pods.gangs() if present else set[str]()
         leftovers = unwanted({*names, *self._tracked, *self._ending}, self._wanted)
         for name in leftovers:
@@ -342,13 +350,13 @@ class KubernetesEngine:
 
 
 def backoff_s(times: int, gang: str) -> float:
-    """How long a job waits before it asks for pods again, after it gave them back so often. Two jobs that block each
-    other get different times.
+    """How long a job waits before it asks for pods again, after it gave them back `times` times. Two jobs that block
+    each other get different pauses.
     """
     share = sha256(gang.encode()).digest()[0] / 255
     return min(600.0, 15.0 * 2 ** min(times, 6)) * (0.5 + share)
 
 
 def connected_engine(spec: KubernetesCompute, mark: str) -> KubernetesEngine:
-    """The engine with a connection of its own. Raises EngineError without the Kubernetes client."""
+    """An engine with its own connection. Raises EngineError without the Kubernetes client."""
     return KubernetesEngine(spec, mark, ClusterConnection(spec))

@@ -1,6 +1,6 @@
 """Credentials from an exec plugin of a kubeconfig: `aws eks get-token`, `gke-gcloud-auth-plugin`, `kubelogin`.
 
-The protocol is client-go's ExecCredential, v1 and v1beta1; lightkube's own doesn't have v1, nor a time limit.
+The protocol is client-go's ExecCredential, v1 and v1beta1; lightkube's implementation has neither v1 nor a time limit.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from drumbeat.model.errors import EngineError, UnreachableError
 VERSIONS = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
 PLUGIN_TIMEOUT_S = 60.0
 _EARLY_S = 30.0
-"""A token is replaced so long before it expires."""
+"""How long before its expiry a token is replaced."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Plugin:
                 check=False,
             )
         except subprocess.TimeoutExpired:
-            what = f"the kubeconfig's plugin {self.command} gave no answer in {timeout_s:g} s"
+            what = f"the kubeconfig's plugin {self.command} didn't answer within {timeout_s:g} s"
             raise UnreachableError(what) from None
         except OSError as error:
             what = f"the kubeconfig's plugin {self.command} can't be run: {error.strerror}"
@@ -86,7 +86,7 @@ class PluginTokens:
         self._lock = threading.Lock()
 
     def current(self, refused: str = "") -> str:
-        """The token to send. refused: one that the API server doesn't accept. Raises UnreachableError, EngineError."""
+        """The token to send. refused: a token that the API server rejected. Raises UnreachableError, EngineError."""
         with self._lock:
             if self._token in ("", refused) or time.time() > self._expires - _EARLY_S:
                 self._token, self._expires = self.plugin.token()

@@ -1,6 +1,6 @@
 """The kubeconfig as kubectl reads it: several files of `$KUBECONFIG` as one, proxies and TLS names of clusters.
 
-lightkube reads one file, and neither of these keys of a cluster.
+lightkube reads one file, and ignores these keys of a cluster.
 https://kubernetes.io/docs/concepts/configuration/organize-cluster-access-kubeconfig/#merging-kubeconfig-files
 """
 
@@ -16,33 +16,33 @@ from typing import Any
 Json = dict[str, Any]
 DEFAULT = "~/.kube/config"
 _LISTS = {"clusters": "cluster", "contexts": "context", "users": "user"}
-"""The lists of a kubeconfig, and the key that holds each entry's content."""
+"""The lists of a kubeconfig, and the key of each entry's content."""
 _PATHS = ("certificate-authority", "client-certificate", "client-key", "tokenFile")
 
 
 @dataclass(frozen=True)
 class ChosenContext:
-    """A context with its cluster and its user. config: lightkube's own."""
+    """A context with its cluster and user. config: lightkube's object."""
 
     config: Any
     proxy: str | None = None
     """The URL of the proxy before the API server."""
     tls_name: str = ""
-    """The name that the API server's certificate has, "" = that of its address."""
+    """The name in the API server's certificate, "" = its address."""
 
 
 def chosen_context(given: str, context: str | None) -> ChosenContext:
-    """The context of a kubeconfig, None = its current one. given: the file; "" = the pod's own service account, else
-    `$KUBECONFIG`, else kubectl's default file.
+    """The given context of a kubeconfig; without one, its current context. given: the file; "" = the pod's service
+    account, else `$KUBECONFIG`, else kubectl's default file.
 
-    Raises lightkube's, yaml's and msgspec's errors, and OSError.
+    Raises errors of lightkube, yaml and msgspec, and OSError.
     """
     library: Any = import_module("lightkube.config.kubeconfig")
     errors: Any = import_module("lightkube.core.exceptions")
     if not given:
         try:
             return ChosenContext(library.KubeConfig.from_service_account().get())
-        except errors.ConfigError:  # The server runs in no pod.
+        except errors.ConfigError:  # The server doesn't run in a pod.
             given = os.environ.get("KUBECONFIG") or DEFAULT
             places = [one for one in given.split(os.pathsep) if one]
     else:
@@ -62,7 +62,7 @@ def _read(file: Path) -> Json:
 
 
 def merge(documents: Sequence[tuple[Path, Mapping[str, Any]]]) -> Json:
-    """The files as one: the first that has an entry of a name, or a current context, has it whole.
+    """Merges the files: the first entry of a name, and the first current context, win as a whole.
 
     Paths are relative to their own file.
     """
@@ -71,12 +71,12 @@ def merge(documents: Sequence[tuple[Path, Mapping[str, Any]]]) -> Json:
         merged["current-context"] = merged.get("current-context") or document.get("current-context") or None
         for key, content in _LISTS.items():
             entries: list[Json] = merged.setdefault(key, [])
-            known = {one["name"] for one in entries}
+            names = {one["name"] for one in entries}
             listed: list[Json] = document.get(key) or []
             entries += [
                 {"name": one["name"], content: _resolved(file, one[content])}
                 for one in listed
-                if one["name"] not in known
+                if one["name"] not in names
             ]
     return merged
 
@@ -85,6 +85,6 @@ def _resolved(file: Path, content: Mapping[str, Any] | None) -> Json:
     paths = {key: str(file.absolute().parent / content[key]) for key in _PATHS if content and content.get(key)}
     plugin: Mapping[str, Any] = (content or {}).get("exec") or {}
     command = str(plugin.get("command") or "")
-    if "/" in command and not command.startswith("/"):  # As client-go has it.
+    if "/" in command and not command.startswith("/"):  # As client-go resolves it.
         return {**(content or {}), **paths, "exec": {**plugin, "command": str(file.absolute().parent / command)}}
     return {**(content or {}), **paths}

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
-from drumbeat.engines.kubernetes.node_states import Occupant, is_passing, judged_node, occupied
+from drumbeat.engines.kubernetes.node_states import Occupant, is_transient, judged_node, occupied
 from drumbeat.jobfile.compute.kubernetes import KubernetesCompute
 from drumbeat.model.api.computes import Machine, NodeState
 from drumbeat.model.plurals import name_some
@@ -18,7 +18,7 @@ _BINARY_UNITS = {f"{letter}i": 1024.0 ** (power + 1) for power, letter in enumer
 
 
 def amount(text: object) -> float:
-    """A Kubernetes quantity as a number: `3920m`, `16Gi`, `4`; 0 for what isn't one."""
+    """A Kubernetes quantity as a number: `3920m`, `16Gi`, `4`; 0 if it is invalid."""
     parts = re.fullmatch(r"([0-9.]+(?:[eE][0-9]+)?)([a-zA-Z]{0,2})", str(text))
     factor = (_UNITS | _BINARY_UNITS).get(parts[2]) if parts else None
     return float(parts[1]) * factor if parts and factor else 0.0
@@ -29,8 +29,8 @@ def machines(
 ) -> list[Machine]:
     """The nodes on which this compute's pods may run; with `nodes: N`, as many as the cluster may grow to.
 
-    occupants: the nodes of jobs by the machines that they are on. Machines that aren't listed count as like those for
-    all jobs, if there are any.
+    occupants: job nodes by machine. Machines that aren't listed are assumed to be like the listed ones, if there are
+    any.
     """
     listed = [one for node in nodes if (one := _machine(spec, node, occupants))]
     missing = (spec.nodes or 0) - len(listed)
@@ -42,12 +42,12 @@ def machines(
 
 
 def no_machines(spec: KubernetesCompute, nodes: Sequence[Json]) -> NoMachinesError:
-    """What keeps the compute's pods from all the nodes of the cluster."""
+    """The error that says why no node of the cluster accepts the compute's pods."""
     labels = ", ".join(f"{key}={value}" for key, value in spec.node_selector.items())
     selected = [node for node in nodes if _is_selected(spec, node)]
     taints = sorted({one.get("key", "") for node in selected for one in _lasting_taints(node)})
     if not nodes:
-        what = "the cluster has no node"
+        what = "the cluster has no nodes"
     elif not selected:
         what = f"no node of the cluster has the labels of `node_selector`: {labels}"
     else:
@@ -58,16 +58,16 @@ def no_machines(spec: KubernetesCompute, nodes: Sequence[Json]) -> NoMachinesErr
 
 
 def gpu_toleration(spec: KubernetesCompute) -> dict[str, str]:
-    """What pods with GPUs tolerate: just what the admission plugin ExtendedResourceToleration adds to them.
+    """The toleration of pods with GPUs: the one that the admission plugin ExtendedResourceToleration adds.
 
-    Clusters have it to keep other pods from machines with GPUs; it isn't on everywhere that such taints are.
+    Clusters use such taints to keep other pods off machines with GPUs, and the plugin isn't enabled on all of them.
     https://kubernetes.io/docs/reference/access-authn-authz/admission-controllers/#extendedresourcetoleration
     """
     return {"key": spec.gpu_resource, "operator": "Exists", "effect": "NoSchedule"}
 
 
 def _machine(spec: KubernetesCompute, node: Json, occupants: Mapping[str, Sequence[Occupant]]) -> Machine | None:
-    """None = no pod of this compute may run there."""
+    """The machine of a Kubernetes node; None if it accepts no pod of this compute."""
     has: Json = node.get("status", {}).get("allocatable") or {}
     gpus = int(amount(has.get(spec.gpu_resource, 0))) if spec.gpus_per_node is None else spec.gpus_per_node
     own = cast("Iterable[Json]", spec.pod.get("spec", {}).get("tolerations") or ())
@@ -78,10 +78,10 @@ def _machine(spec: KubernetesCompute, node: Json, occupants: Mapping[str, Sequen
     name, cpus = node["metadata"]["name"], int(amount(has.get("cpu", 0)))
     alone = judged_node(node)
     verdict = occupied(alone, occupants.get(name, ()))
-    kept = f"only jobs with GPUs run on it: it has the taint {spec.gpu_resource}" if is_for_gpus else ""
+    kept = f"it only takes jobs with GPUs: it has the taint {spec.gpu_resource}" if is_for_gpus else ""
     return Machine(
         name,
-        # A machine that pods share has room for several of `cpus_per_node`.
+        # A machine that pods share has capacity for several of `cpus_per_node`.
         cpus if spec.share_machines else spec.cpus_per_node or cpus,
         tuple(str(number) for number in range(gpus)),
         int(amount(has.get("memory", 0)) / 2**20),
@@ -107,7 +107,7 @@ def _is_selected(spec: KubernetesCompute, node: Json) -> bool:
 
 def _lasting_taints(node: Json) -> list[Json]:
     taints: list[Json] = node.get("spec", {}).get("taints") or []
-    return [one for one in taints if not is_passing(one)]
+    return [one for one in taints if not is_transient(one)]
 
 
 def _tolerates(tolerations: Iterable[Json], taint: Json) -> bool:

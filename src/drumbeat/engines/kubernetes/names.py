@@ -1,7 +1,7 @@
 """The names and labels of drumbeat's objects in Kubernetes: pure.
 
-The same gang of the same server has the same names each time, so a POST that is repeated creates nothing twice. An
-object name is a DNS label of at most 63 characters; job names may be longer, and may have capitals and `_`.
+A gang of a server has the same names each time, so a repeated POST creates nothing twice. An object name is a DNS label
+of at most 63 characters; job names may be longer, and may contain capitals and `_`.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ import re
 from drumbeat.model.unique_names import parse_gang_name
 
 OWNER, GANG, NODE = "drumbeat/owner", "drumbeat/gang", "drumbeat/node"
-"""Labels: whose pod it is, of which gang (its object name), and of which node of the gang."""
+"""Labels: the pod's owner, its gang (an object name), and its node of the gang."""
 JOB = "drumbeat/job"
 """Annotation: the gang's name in drumbeat (`model/unique_names.py`)."""
 _MAX_JOB = 36
 
 
 def owner(compute: str, mark: str) -> str:
-    """The label value that tells this server's compute from all others in the namespace."""
+    """The label value that identifies this server's compute in the namespace."""
     return f"{mark}-{_digest(compute)}"
 
 
@@ -27,7 +27,7 @@ def gang_name(owner_label: str, gang: str) -> str:
     """The object name of a gang: readable, and unique by a digest of the whole name."""
     job, attempt = parse_gang_name(gang)
     readable = re.sub(r"[^a-z0-9]+", "-", job.lower()).strip("-")[:_MAX_JOB].rstrip("-") or "job"
-    if not readable[0].isalpha():  # Before 1.32, some objects' names had to begin with a letter.
+    if not readable[0].isalpha():  # Before 1.32, names of some objects had to begin with a letter.
         readable = f"j{readable}"
     return f"{readable}-{attempt}-{_digest(f'{owner_label}/{gang}')}"
 

@@ -1,7 +1,7 @@
-"""What Kubernetes' words for a node say of its state: conditions, taints, `unschedulable`, deletion. Pure.
+"""The state of a Kubernetes node by its conditions, taints, `unschedulable` and deletion. Pure.
 
-The node controller's and the kubelet's words were seen on 1.20.2 and 1.36.2. The taints of autoscalers and of clouds
-are from their documentation.
+The words of the node controller and the kubelet were observed on 1.20.2 and 1.36.2; the taints of autoscalers and
+clouds are from their documentation.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from drumbeat.model.unique_names import parse_gang_name
 Json = Mapping[str, Any]
 
 YOUNG = timedelta(minutes=10)
-"""A node that isn't ready is being prepared for so long after it joined the cluster; later it is unusable."""
+"""For how long after it joined the cluster a node that isn't ready counts as being prepared; later it is unusable."""
 
 TAINTS: dict[str, tuple[NodeState, str]] = {
     "ToBeDeletedByClusterAutoscaler": (NodeState.LEAVING, "the cluster's autoscaler is removing it"),
     "karpenter.sh/disrupted": (NodeState.LEAVING, "Karpenter is removing it"),
-    "karpenter.sh/disruption": (NodeState.LEAVING, "Karpenter is removing it"),  # Until its version 0.37.
-    "aws-node-termination-handler/spot-itn": (NodeState.LEAVING, "its cloud takes it back (spot)"),
+    "karpenter.sh/disruption": (NodeState.LEAVING, "Karpenter is removing it"),  # Until Karpenter 0.37.
+    "aws-node-termination-handler/spot-itn": (NodeState.LEAVING, "its cloud is taking it back (spot)"),
     "aws-node-termination-handler/rebalance-recommendation": (NodeState.LEAVING, "its cloud may take it back (spot)"),
-    "aws-node-termination-handler/scheduled-maintenance": (NodeState.LEAVING, "its cloud has a maintenance for it"),
-    "aws-node-termination-handler/asg-lifecycle-termination": (NodeState.LEAVING, "its cloud scales it down"),
+    "aws-node-termination-handler/scheduled-maintenance": (NodeState.LEAVING, "its cloud has scheduled maintenance"),
+    "aws-node-termination-handler/asg-lifecycle-termination": (NodeState.LEAVING, "its cloud is scaling it down"),
     "cloud.google.com/impending-node-termination": (NodeState.LEAVING, "its cloud is about to end it"),
     "node.kubernetes.io/out-of-service": (NodeState.UNUSABLE, "it was taken out of service"),
     "node.cloudprovider.kubernetes.io/shutdown": (NodeState.UNUSABLE, "its cloud has shut it down"),
@@ -35,8 +35,8 @@ TAINTS: dict[str, tuple[NodeState, str]] = {
 }
 """Taints that come and go with a node's state, by key."""
 PRESSURES: dict[str, str] = {
-    "DiskPressure": "it runs out of disk space",
-    "PIDPressure": "it runs out of process ids",
+    "DiskPressure": "it is running out of disk space",
+    "PIDPressure": "it is running out of process ids",
     "NetworkUnavailable": "its network isn't available",
 }
 """Conditions with which Kubernetes places no more pods on a node. Under MemoryPressure it places drumbeat's pods."""
@@ -45,24 +45,26 @@ CORDON = "node.kubernetes.io/unschedulable"
 
 @dataclass(frozen=True)
 class NodeVerdict:
-    """The state of a Kubernetes node by itself: IDLE = pods may start on it. since: as Kubernetes has it."""
+    """The state of a Kubernetes node, apart from its pods: IDLE = pods may start on it. since: Kubernetes' own time."""
 
     state: NodeState
     word: str
-    """As `kubectl get nodes` has it."""
+    """The status as `kubectl get nodes` prints it."""
     why: str = ""
     since: datetime | None = None
 
 
 def judged_node(node: Json, now: datetime | None = None) -> NodeVerdict:
-    """What is most certain comes first: a node that leaves is said to leave, also when it doesn't answer anymore."""
+    """The verdict on a node. The most certain rule comes first: a node that is leaving is LEAVING even if it no longer
+    answers.
+    """
     word = _word(node)
     state, why, since = next(_verdicts(node, now or datetime.now(UTC)), (NodeState.IDLE, _shortage(node), None))
     return NodeVerdict(state, word, why, _time(since))
 
 
-def is_passing(taint: Json) -> bool:
-    """Whether a taint tells how a node is now, rather than whom it is for."""
+def is_transient(taint: Json) -> bool:
+    """Whether a taint describes the node's current state, rather than which pods it is for."""
     key = str(taint.get("key"))
     return key in TAINTS or key.startswith("node.kubernetes.io/")
 
@@ -86,16 +88,16 @@ def _verdicts(node: Json, now: datetime) -> Iterator[_Found]:
 
 def _unready(node: Json, now: datetime) -> Iterator[_Found]:
     ready = _conditions(node).get("Ready", {})
-    since, said = ready.get("lastTransitionTime"), _in_brackets(ready.get("message", ""))
+    since, message = ready.get("lastTransitionTime"), _in_brackets(ready.get("message", ""))
     if ready.get("status") == "True":
         return
     joined = _time(node["metadata"].get("creationTimestamp"))
     if ready.get("status") == "Unknown" and ready.get("reason") != "NodeStatusNeverUpdated":
-        yield NodeState.UNUSABLE, f"it doesn't answer Kubernetes{said}", since
+        yield NodeState.UNUSABLE, f"it doesn't answer Kubernetes{message}", since
     elif joined is not None and now - joined < YOUNG:
-        yield NodeState.PREPARING, f"it has joined the cluster and isn't ready yet{said}", joined.isoformat()
+        yield NodeState.PREPARING, f"it has joined the cluster and isn't ready yet{message}", joined.isoformat()
     else:
-        yield NodeState.UNUSABLE, f"Kubernetes says that it isn't ready{said}", since
+        yield NodeState.UNUSABLE, f"Kubernetes says that it isn't ready{message}", since
 
 
 def _under_pressure(node: Json) -> Iterator[_Found]:
@@ -106,7 +108,11 @@ def _under_pressure(node: Json) -> Iterator[_Found]:
 
 def _shortage(node: Json) -> str:
     memory = _conditions(node).get("MemoryPressure", {})
-    return f"it runs out of memory{_in_brackets(memory.get('message', ''))}" if memory.get("status") == "True" else ""
+    return (
+        f"it is running out of memory{_in_brackets(memory.get('message', ''))}"
+        if memory.get("status") == "True"
+        else ""
+    )
 
 
 def _word(node: Json) -> str:
@@ -134,7 +140,7 @@ def _in_brackets(message: str) -> str:
 
 @dataclass(frozen=True)
 class Occupant:
-    """A node of a job that is on a machine. gang: its name (`model/unique_names.py`)."""
+    """A node of a job on a machine. gang: its name (`model/unique_names.py`)."""
 
     gang: str
     node: int
@@ -146,7 +152,7 @@ class Occupant:
 
 
 def occupied(verdict: NodeVerdict, occupants: Iterable[Occupant]) -> NodeVerdict:
-    """The verdict on a node on which there are pods of jobs."""
+    """The verdict on a node that runs pods of jobs."""
     listed = sorted(occupants, key=lambda one: (one.gang, one.node))
     if not listed:
         return verdict

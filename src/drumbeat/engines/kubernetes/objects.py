@@ -1,6 +1,6 @@
 """The objects of one server's gangs in Kubernetes: created, listed by label, deleted.
 
-Every request is within the namespace, but for the list of nodes, without which the engine gets along.
+Every request stays within the namespace, except the list of nodes, which the engine can do without.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from drumbeat.ports.engines import Gang
 Json = dict[str, Any]
 GONE, EXISTS = frozenset({404}), frozenset({409})
 END_GRACE_S = 15
-"""The grace time of pods whose attempt is over: their ranks have been stopped, and their results kept."""
+"""The grace time of pods whose attempt is over: their ranks have stopped, and their results are saved."""
 OVERDUE = timedelta(seconds=60)
-"""A pod that is there so long after its grace time is deleted by force: its machine's kubelet doesn't end it."""
+"""How long after its grace time a pod is deleted by force: its machine's kubelet doesn't end it."""
 PAGE = 500
 
 
 class Api(Protocol):
-    """The API of a cluster, as one user."""
+    """The API of a cluster, as one of its users."""
 
     @property
     def namespace(self) -> str:
-        """Where the pods are created."""
+        """The namespace of the pods."""
         ...
 
     @property
@@ -50,14 +50,15 @@ class Api(Protocol):
         query: Mapping[str, str | int] | None = None,
         also: frozenset[int] = frozenset(),
     ) -> Json:
-        """The answer. also: refusals that are as good, whose answer is {}; of 409, only AlreadyExists.
+        """The API server's answer. also: status codes that count as success, with {} as the answer; of 409, only
+        AlreadyExists.
 
         Raises EngineError, UnreachableError.
         """
         ...
 
     def close(self) -> None:
-        """Closes what is open; a later request connects again."""
+        """Closes the connection; a later request opens another."""
         ...
 
 
@@ -70,7 +71,7 @@ class Pods:
 
     # --- create -----------------------------------------------------------------------------------------------
     def create(self, spec: KubernetesCompute, gang: Gang, archive: AgentArchive, *, is_gated: bool = False) -> None:
-        """All that the gang lacks, or nothing. is_gated: several pods wait for `release`.
+        """Creates all missing objects of the gang, or none. is_gated: several pods wait for `release`.
 
         Raises EngineError, UnreachableError.
         """
@@ -78,7 +79,7 @@ class Pods:
         wanted = render.pods(spec, gang, self.scope, archive, is_gated=is_gated)
         present = self._listed({GANG: name})
         if dying := [one["metadata"]["name"] for one in present if "deletionTimestamp" in one["metadata"]]:
-            raise UnreachableError(f"pod {dying[0]} of an earlier start still ends")
+            raise UnreachableError(f"pod {dying[0]} of an earlier start is still ending")
         self._api.call("POST", f"{self._path}/configmaps", render.agent_map(archive, self.scope), also=EXISTS)
         if present:
             self._api.call("POST", f"{self._path}/secrets", render.secret(spec, gang, self.scope), also=EXISTS)
@@ -88,21 +89,21 @@ class Pods:
         self._create_pods([one for one in wanted if one["metadata"]["name"] not in names], name)
 
     def _create_pods(self, missing: list[Json], secret: str) -> None:
-        made: list[str] = []
+        created: list[str] = []
         try:
             for one in missing:
                 self._api.call("POST", f"{self._path}/pods", one, also=EXISTS)
-                made.append(one["metadata"]["name"])
+                created.append(one["metadata"]["name"])
         except DrumbeatError:
-            # All or none: what was created would hold machines for nothing.
-            for name in made:
+            # All or none: the pods created so far would hold machines for nothing.
+            for name in created:
                 self._api.call("DELETE", f"{self._path}/pods/{name}", _grace(0), also=GONE)
-            if len(made) < len(missing):
+            if len(created) < len(missing):
                 self._api.call("DELETE", f"{self._path}/secrets/{secret}", also=GONE)
             raise
 
     def has_gates(self) -> bool:
-        """Whether the cluster knows scheduling gates, and the user may take them off. Raises UnreachableError."""
+        """Whether the cluster has scheduling gates, and its user may remove them. Raises UnreachableError."""
         attributes = {"namespace": self.scope.namespace, "verb": "patch", "resource": "pods"}
         review = {
             "apiVersion": "authorization.k8s.io/v1",
@@ -113,16 +114,16 @@ class Pods:
             if not supports_gates(self._api.call("GET", "/version")):
                 return False
             answer = self._api.call("POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", review)
-        except EngineError:  # Who may not ask goes without them.
+        except EngineError:  # Without the permission to ask, the engine does without gates.
             return False
         return bool(answer.get("status", {}).get("allowed"))
 
     def release(self, pod: Mapping[str, Any]) -> None:
-        """Has Kubernetes place a pod. Raises EngineError, UnreachableError."""
+        """Removes a pod's gate, so that Kubernetes places it. Raises EngineError, UnreachableError."""
         self._api.call("PATCH", f"{self._path}/pods/{pod['metadata']['name']}", released_spec(pod), also=GONE)
 
     def renew_secret(self, spec: KubernetesCompute, gang: Gang) -> None:
-        """Replaces the gang's Secret, without the permission to read or change one."""
+        """Replaces the gang's Secret; needs no permission to read or change Secrets."""
         made = render.secret(spec, gang, self.scope)
         self._api.call("DELETE", f"{self._path}/secrets/{made['metadata']['name']}", also=GONE)
         self._api.call("POST", f"{self._path}/secrets", made)
@@ -137,13 +138,13 @@ class Pods:
         return pods
 
     def gangs(self) -> set[str]:
-        """The names, in drumbeat, of the gangs that have pods."""
+        """Drumbeat's names of the gangs that have pods."""
         listed = self._listed({OWNER: self.scope.owner})
         annotations: list[dict[str, str]] = [pod["metadata"].get("annotations") or {} for pod in listed]
         return {each[JOB] for each in annotations if JOB in each}
 
     def nodes(self) -> list[Json] | None:
-        """The cluster's nodes; None = the user may not list them."""
+        """The cluster's nodes; None = the cluster's user may not list them."""
         try:
             return self._all("/api/v1/nodes", {})
         except EngineError as error:
@@ -152,7 +153,7 @@ class Pods:
             raise
 
     def events(self, gang_object: str, node: int) -> list[Json]:
-        """The events of a pod, oldest first; none where the user may not list them."""
+        """The events of a pod, oldest first; empty if the user may not list them."""
         selector = f"involvedObject.name={pod_name(gang_object, node)},involvedObject.kind=Pod"
         try:
             return self._all(f"{self._path}/events", {"fieldSelector": selector})
@@ -176,7 +177,7 @@ class Pods:
 
     # --- delete -----------------------------------------------------------------------------------------------
     def are_running(self, gang: str, lost: Collection[str]) -> bool:
-        """Whether a pod of the gang runs on a machine that answers, and isn't being deleted."""
+        """Whether a pod of the gang runs on a reachable machine and isn't being deleted."""
         return any(
             one.get("status", {}).get("phase") == "Running"
             and "deletionTimestamp" not in one["metadata"]
@@ -185,9 +186,10 @@ class Pods:
         )
 
     def delete(self, gang: str, lost: Collection[str]) -> list[str]:
-        """Deletes the gang's pods; returns the names of those that are there still.
+        """Deletes the gang's pods; returns the names of those that still exist.
 
-        Only for a gang whose attempt is over: on a machine that is cut off, a pod deleted by force goes on.
+        Call it only after the attempt is over: on a partitioned machine, a pod that was deleted by force continues to
+        run.
         """
         present = self._listed({GANG: gang_name(self.scope.owner, gang)})
         for one in present:
@@ -199,26 +201,26 @@ class Pods:
         return [one["metadata"]["name"] for one in present]
 
     def delete_all(self, gangs: Collection[str]) -> None:
-        """Has all pods of these gangs begin to end."""
+        """Begins to end all pods of these gangs."""
         for gang in gangs:
             self.delete(gang, ())
 
     def delete_secret(self, gang: str) -> None:
-        """What its pods enrolled with."""
+        """Deletes the Secret with which the gang's pods enrolled."""
         self._api.call("DELETE", f"{self._path}/secrets/{gang_name(self.scope.owner, gang)}", also=GONE)
 
 
 def occupants(pods: Mapping[str, Mapping[int, Json]]) -> dict[str, list[Occupant]]:
-    """The nodes of jobs by the machines that they are on. pods: by gang and node, as listed."""
-    found: dict[str, list[Occupant]] = {}
+    """The job nodes by machine. pods: by gang and node, as listed."""
+    by_machine: dict[str, list[Occupant]] = {}
     for node, pod in ((node, pod) for each in pods.values() for node, pod in each.items()):
         machine, status = pod["spec"].get("nodeName"), pod.get("status", {})
         if machine and status.get("phase") not in ("Failed", "Succeeded"):
             annotations: dict[str, str] = pod["metadata"].get("annotations") or {}
             began = status.get("startTime")
             since = datetime.fromisoformat(began) if began else None
-            found.setdefault(machine, []).append(Occupant(annotations.get(JOB, ""), node, since))
-    return found
+            by_machine.setdefault(machine, []).append(Occupant(annotations.get(JOB, ""), node, since))
+    return by_machine
 
 
 def _grace(seconds: int) -> Json:

@@ -1,4 +1,6 @@
-"""The merge of a person's own keys into a pod: pure. What else a pod has, tolerations included, is in `render.py`."""
+"""The merge of the user's own keys into a pod: pure. Everything else in a pod, tolerations
+included, is in `render.py`.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +9,12 @@ from typing import Any, cast
 
 Json = dict[str, Any]
 _NAMES = ("name", "mountPath")
-"""Keys by which two entries of a list are the same one, as in Kubernetes' own strategic merge."""
+"""Keys that identify the entries of a list, as in Kubernetes' own strategic merge."""
 
 
 def merged(pod: Mapping[str, Any], own: Mapping[str, Any]) -> Json:
-    """The pod with a person's keys over it: mappings merge, lists of named entries merge by name, others are extended.
+    """The pod with the user's keys merged over it: mappings merge, lists of named entries merge by name, other lists
+    are extended.
 
     A key with the value null is removed.
     """

@@ -1,10 +1,11 @@
-"""What is known of a gang from all looks at its pods: pure but for its own memory.
+"""The history of a gang's pods over all observations: pure but for its own memory.
 
-The first reason why a pod ends is kept: a pod that was preempted and then ended well in its grace time is preempted.
+The first reason for a pod's end is kept: a pod that was preempted and then exited cleanly in its grace time is
+preempted.
 
-The times that a pod has for its machine and its image are keys of the compute, with defaults in
-`jobfile/compute/kubernetes.py`. The reasons to which the time for the image applies, such as ErrImagePull, are in
-the table `STUCK` in `engines/kubernetes/pod_status.py`.
+The time limits for a pod's machine and image are keys of the compute, with defaults in `jobfile/compute/kubernetes.py`.
+The reasons to which the limit for the image applies, such as ErrImagePull, are in the table `STUCK` in
+`engines/kubernetes/pod_status.py`.
 """
 
 from __future__ import annotations
@@ -22,18 +23,17 @@ from drumbeat.ports.engines import Sighting
 
 Json = Mapping[str, Any]
 HINDERED_S = 30.0
-"""A pod that is starting for so long says what hinders it; its events are asked for again after each such time."""
+"""How long a pod starts before its status says what delays it; its events are fetched again at this interval."""
 OVERDUE = timedelta(seconds=30)
-"""A pod that is there so long after its grace time is over won't end by itself."""
+"""How long after its grace time a pod counts as unable to end by itself."""
 
 TOGETHER = timedelta(seconds=2)
-"""Pods that are deleted within so short a time were deleted by one command."""
+"""Pods that are deleted within this time were deleted by one command."""
 
 
 @dataclass(frozen=True)
 class Look:
-    """One look at a cluster. now: of the monotonic clock; at: the time of day. lost, unfit: names of machines.
-
+    """One observation of a cluster. now: the monotonic clock; at: the time of day. lost, unfit: names of machines.
     leaving: why machines leave, by name.
     """
 
@@ -46,7 +46,7 @@ class Look:
 
 @dataclass(frozen=True)
 class Deletion:
-    """A pod that was deleted with nothing that says why. at: when its grace time ends, as the pod has it."""
+    """The unexplained deletion of a pod. at: when its grace time ends, as the pod says."""
 
     at: datetime
     machine: str
@@ -54,37 +54,37 @@ class Deletion:
 
 @dataclass
 class GangHistory:
-    """name: the gang's object name. size: how many nodes it has."""
+    """The history of one gang. name: its object name. size: the number of its nodes."""
 
     name: str
     size: int
     schedule_timeout_s: float
     image_timeout_s: float
     ended: dict[int, PodVerdict] = field(default_factory=dict[int, PodVerdict])
-    """By node, what ended it, in the order in which they ended."""
+    """What ended each node's pod, in order of their ends."""
     gave_up: bool = False
-    """Some of its pods ran and others got no machine for too long."""
+    """Whether some of its pods ran while others got no machine for too long."""
     questions: set[int] = field(default_factory=set[int])
-    """Nodes whose pods' events would tell more."""
+    """Nodes whose pods' events should be fetched."""
     _causes: dict[int, tuple[Loss, str]] = field(default_factory=dict[int, tuple[Loss, str]])
     _asked: set[int] = field(default_factory=set[int])
     _machines: dict[int, str] = field(default_factory=dict[int, str])
     _metadata: dict[int, Json] = field(default_factory=dict[int, Json])
-    """Of the pod that was seen."""
+    """Metadata of each node's pod."""
     _deletions: dict[int, Deletion] = field(default_factory=dict[int, Deletion])
     _stuck_since: dict[int, float] = field(default_factory=dict[int, float])
     _next_hindrance_at: dict[int, float] = field(default_factory=dict[int, float])
-    """By node that is starting, when its pod's events are asked for, by the monotonic clock."""
+    """When the events of each starting node's pod are fetched next, by the monotonic clock."""
     _hindrances: dict[int, str] = field(default_factory=dict[int, str])
     _split_since: float | None = None
     _now: float = 0.0
-    """Of the last look."""
+    """The monotonic time of the last observation."""
     _living: dict[int, PodVerdict] = field(default_factory=dict[int, PodVerdict])
     _unfit: Collection[str] = ()
     _leaving: Mapping[str, str] = field(default_factory=dict[str, str])
 
     def looked(self, pods: Mapping[int, Json], look: Look) -> None:
-        """Takes in what the API shows of its pods now."""
+        """Records the current state of the gang's pods."""
         self.questions, self._living, self._unfit, self._leaving = set(), {}, look.unfit, look.leaving
         self._now = look.now
         for node in range(self.size):
@@ -131,12 +131,12 @@ class GangHistory:
             self._note_start(node, verdict, look.now)
 
     def _dying(self, node: int, pod: Json, verdict: PodVerdict, look: Look) -> None:
-        """It has its grace time: its ranks save, and its agent says so itself."""
+        """Records a pod in its grace time: its ranks save, and its agent reports the end itself."""
         if not verdict.is_unexplained:
             self._causes.setdefault(node, (verdict.loss, verdict.why))
         if look.at > _deadline(pod, look) + OVERDUE:
             loss, why = self._causes.get(node, (Loss.LOST, verdict.why))
-            self.ended[node] = PodVerdict("Terminating", f"{why}, and doesn't end", loss)
+            self.ended[node] = PodVerdict("Terminating", f"{why}, and doesn't terminate", loss)
 
     def _note_deletion(self, node: int, pod: Json, look: Look) -> None:
         if node in self._causes:
@@ -153,7 +153,7 @@ class GangHistory:
             self.questions.add(node)
 
     def _require_whole(self, now: float) -> None:
-        """Nodes that are there for nothing are given back: two gangs with half their pods each would wait forever."""
+        """Gives back the pods of an incomplete gang: two gangs with half their pods each would wait forever."""
         waiting = [node for node, one in self._living.items() if one.waits]
         if not waiting or len(waiting) == self.size:
             self._split_since = None
@@ -170,7 +170,7 @@ class GangHistory:
                 self.ended[node] = PodVerdict("Unschedulable", why)
 
     def answered(self, node: int, events: Sequence[Json]) -> None:
-        """Takes in the events about pods of that name."""
+        """Records the events about pods of the node's name."""
         if metadata := self._metadata.get(node):
             events = own_events(events, metadata)
         if self._living.get(node, PodVerdict("gone")).word in STARTING:
@@ -182,17 +182,17 @@ class GangHistory:
             self._causes.setdefault(node, cause)
 
     def _drained(self, node: int) -> tuple[Loss, str] | None:
-        """Before 1.26, nothing but the state of its machine tells an eviction from other deletions."""
+        """Explains a deletion by the machine's state: before 1.26, nothing else shows that it was an eviction."""
         why = self._leaving.get(self._machines.get(node, ""))
-        return (Loss.PREEMPTED, f"was deleted while its machine leaves: {why}") if why else None
+        return (Loss.PREEMPTED, f"was deleted while its machine was leaving: {why}") if why else None
 
     @property
     def is_puzzled(self) -> bool:
-        """Whether a pod was deleted and nothing says why yet: the state of its machine may."""
+        """Whether a deletion is still unexplained: the state of the pod's machine may explain it."""
         return any(self._living[node].word not in STARTING for node in self.questions)
 
     def sighting(self) -> Sighting:
-        """What the engine says of the gang."""
+        """The gang's state as the engine reports it."""
         verdicts = {**self._living, **self.ended}
         gone = {node: f"its pod {self._place(node)} {one.why}" for node, one in sorted(self.ended.items())}
         waits = not gone and any(one.waits for one in verdicts.values())
@@ -223,7 +223,7 @@ def _deadline(pod: Json, look: Look) -> datetime:
 
 
 def is_cancellation(deletions: Sequence[Deletion], size: int, unfit_machines: Collection[str]) -> bool:
-    """Whether a person deleted the whole gang: two pods or more, at once, from machines that are well.
+    """Whether a user deleted the whole gang: two or more pods, at once, from healthy machines.
 
     A drain cordons its machine first, and takes one machine at a time.
     """

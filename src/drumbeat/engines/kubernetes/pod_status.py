@@ -1,6 +1,6 @@
-"""What Kubernetes' words mean to drumbeat: pure. A pod as its API shows it becomes a verdict.
+"""The meaning of a pod's status for drumbeat: pure. A pod as the API shows it becomes a verdict.
 
-Seen on 1.20.2 and 1.36.2 with real and virtual kubelets; what was only read of in Kubernetes' sources says so.
+Observed on 1.20.2 and 1.36.2 with real and virtual kubelets. Rows marked "Read" are from Kubernetes' sources only.
 """
 
 from __future__ import annotations
@@ -15,11 +15,14 @@ Json = Mapping[str, Any]
 
 DISRUPTIONS: dict[str, tuple[Loss, str]] = {
     "PreemptionByScheduler": (Loss.PREEMPTED, "was preempted by a pod with a higher priority"),
-    "EvictionByEvictionAPI": (Loss.PREEMPTED, "was evicted: its machine is drained or scaled down"),
+    "EvictionByEvictionAPI": (Loss.PREEMPTED, "was evicted: its machine is being drained or scaled down"),
     "DeletionByTaintManager": (Loss.LOST, "was deleted because its machine doesn't answer Kubernetes"),
-    "DeletionByPodGC": (Loss.LOST, "was deleted because its machine is no part of the cluster anymore"),  # Read.
+    "DeletionByPodGC": (Loss.LOST, "was deleted because its machine is no longer part of the cluster"),  # Read.
     # Read. Set for pressure on a machine and for its shutdown; `status.reason` says which when the pod has ended.
-    "TerminationByKubelet": (Loss.LOST, "was ended by its machine, which runs out of a resource or shuts down"),
+    "TerminationByKubelet": (
+        Loss.LOST,
+        "was ended by its machine, which is running out of a resource or shutting down",
+    ),
 }
 """Reasons of the condition DisruptionTarget, 1.26 and newer."""
 
@@ -44,26 +47,26 @@ STUCK = frozenset(
         "ImageInspectError", "SignatureValidationFailed",
     }
 )  # fmt: skip
-"""Waiting reasons that don't end by themselves, though Kubernetes keeps trying.
+"""Waiting reasons that don't resolve by themselves, though Kubernetes keeps trying.
 
-How long a pod may stay in one is judged in `pod_history.py`.
+`pod_history.py` decides how long a pod may stay in one.
 """
 STARTING = frozenset({"ContainerCreating", "PodInitializing"})
-"""Waiting reasons of a pod whose machine prepares it: it pulls the image, mounts volumes. Its agent can't call yet."""
+"""Waiting reasons of a pod that its machine prepares: image pull, volume mounts. Its agent can't call yet."""
 UNSEEN_ENDS = frozenset({"Unknown", "ContainerStatusUnknown"})  # Read.
-"""Reasons of a container's end that its machine hasn't seen: containerd's and the kubelet's, after a restart."""
+"""Reasons of a container's end that its machine didn't observe: containerd's and the kubelet's, after a restart."""
 
 OWN_LIMIT = ("exceeds the limit", "exceeds the total limit", "exceeded its local ephemeral storage limit")
-"""What the kubelet's eviction manager says where a pod or its container is over a limit of its own."""
+"""Phrases of the kubelet's eviction manager for a pod or container over a limit of its own."""
 
 EVENTS: dict[str, tuple[Loss, str]] = {
     "Preempted": (Loss.PREEMPTED, "was preempted by a pod with a higher priority"),
     "TaintManagerEviction": (Loss.LOST, "was deleted because its machine doesn't answer Kubernetes"),
     "Evicted": (Loss.PREEMPTED, "was evicted by its machine"),
 }
-"""Events that tell why a pod is deleted where no condition does (before 1.26)."""
+"""Events that explain a deletion where no condition does (before 1.26)."""
 REVOKED = "Cancelling deletion"
-"""How the taint manager's event begins when the machine answered again, and the pod stays."""
+"""The start of the taint manager's event when the machine answered again and the pod stays."""
 
 EXITS: dict[int, tuple[Loss, str]] = {
     0: (Loss.LOST, "ended: its agent left"),
@@ -72,7 +75,7 @@ EXITS: dict[int, tuple[Loss, str]] = {
     137: (Loss.FAILED, "was killed (exit code 137)"),
     143: (Loss.LOST, "was told to stop (SIGTERM), and not by drumbeat"),
 }
-"""Exit codes of an agent, as its container's."""
+"""Exit codes of an agent, seen as its container's."""
 
 
 @dataclass(frozen=True)
@@ -80,18 +83,18 @@ class PodVerdict:
     """What a pod's status means for its node."""
 
     word: str
-    """Kubernetes' own."""
+    """Kubernetes' own status."""
     why: str = ""
-    """Why it ended, in words that follow "its pod"; "" = it has not ended and won't by itself."""
+    """Why it ended, as a phrase after "its pod"; "" = it hasn't ended and won't by itself."""
     loss: Loss = Loss.LOST
     is_over: bool = False
-    """No process of it is left."""
+    """Whether none of its processes is left."""
     waits: bool = False
-    """It hasn't been given a machine yet."""
+    """Whether it has no machine yet."""
     is_stuck: bool = False
-    """It waits for something that doesn't come by itself, and `why` says for what."""
+    """Whether it waits for something that won't happen by itself; `why` says for what."""
     is_unexplained: bool = False
-    """It is being deleted, or was, and nothing says why: an event may."""
+    """Whether its deletion is unexplained: an event may explain it."""
 
 
 def judged(pod: Json, lost: Collection[str]) -> PodVerdict:
@@ -118,14 +121,16 @@ def judged(pod: Json, lost: Collection[str]) -> PodVerdict:
 
 
 def _has_agent_ended(spec: Json, status: Json) -> bool:
-    """Whether the agent has ended for good, though containers beside it may go on."""
+    """Whether the agent has ended for good, though other containers of the pod may continue."""
     listed: list[Json] = list(status.get("containerStatuses") or ())
     is_over = any(one.get("name") == "agent" and "terminated" in (one.get("state") or {}) for one in listed)
     return is_over and spec.get("restartPolicy", "Never") == "Never"
 
 
 def _ended(status: Json) -> PodVerdict:
-    """A pod that ended in its grace time is `Succeeded` or `Failed` whatever ended it: what ended it comes first."""
+    """The verdict on an ended pod. After a grace time it is `Succeeded` or `Failed` whatever ended it, so causes come
+    first.
+    """
     reason, message = status.get("reason", ""), status.get("message", "")
     if reason == "Evicted":
         return _evicted(message)
@@ -141,7 +146,7 @@ def _ended(status: Json) -> PodVerdict:
 
 
 def _evicted(message: str) -> PodVerdict:
-    """Its own limit is the job's fault, a machine under pressure isn't."""
+    """The verdict on an evicted pod: exceeding its own limit is the job's fault, pressure on the machine isn't."""
     is_own = any(words in message for words in OWN_LIMIT)
     return PodVerdict(
         "Evicted", f"was evicted{_in_brackets(message)}", Loss.FAILED if is_own else Loss.PREEMPTED, is_over=True
@@ -157,14 +162,14 @@ def _container_ended(status: Json) -> PodVerdict:
     if reason in ("StartError", "ContainerCannotRun"):
         return PodVerdict(reason, f"could not start its agent{_in_brackets(message)}", Loss.FAILED, is_over=True)
     if reason in UNSEEN_ENDS:
-        what = f"ended unseen: its machine was restarted{_in_brackets(message)}"
+        what = f"ended unobserved: its machine was restarted{_in_brackets(message)}"
         return PodVerdict(reason, what, Loss.LOST, is_over=True)
     loss, what = EXITS.get(code, (Loss.FAILED, f"ended with exit code {code}")) if code is not None else _UNKNOWN_END
     word = status["phase"] if status["phase"] in ("Failed", "Succeeded") else reason or "Terminated"
     return PodVerdict(word, what + (_in_brackets(message) if code not in (0, 3) else ""), loss, is_over=True)
 
 
-_UNKNOWN_END = (Loss.LOST, "ended, and Kubernetes doesn't say how")
+_UNKNOWN_END = (Loss.LOST, "ended, and Kubernetes doesn't report how")
 
 
 def _living(status: Json) -> PodVerdict:
@@ -185,9 +190,10 @@ def _living(status: Json) -> PodVerdict:
 
 
 def own_events(events: Sequence[Json], metadata: Json) -> list[Json]:
-    """Those about this very pod: an earlier one had its name if a job of that name was deleted and submitted again.
+    """The events about this very pod: an earlier pod had its name if a job of that name was deleted and submitted
+    again.
 
-    metadata: the pod's. Some events have no uid: the taint manager's (1.20).
+    metadata: the pod's. Some events have no uid: those of the taint manager (1.20).
     """
     uid, created = metadata.get("uid"), metadata.get("creationTimestamp", "")
     return [
@@ -198,7 +204,7 @@ def own_events(events: Sequence[Json], metadata: Json) -> list[Json]:
 
 
 def explained(events: Sequence[Json]) -> tuple[Loss, str] | None:
-    """Why a pod was deleted, by its events; None = they don't say."""
+    """Why a pod was deleted, by its events; None = unexplained."""
     for event in events:
         if event.get("reason") in EVENTS and not event.get("message", "").startswith(REVOKED):
             loss, what = EVENTS[event["reason"]]
@@ -207,7 +213,7 @@ def explained(events: Sequence[Json]) -> tuple[Loss, str] | None:
 
 
 def hindrance(events: Sequence[Json]) -> str:
-    """What keeps a pod from starting, by its warnings: a volume that can't be mounted. "" = nothing is known."""
+    """What keeps a pod from starting, by its warnings, such as a volume that can't be mounted. "" = no warning."""
     warnings = [one for one in events if one.get("type") == "Warning" and str(one.get("reason")).startswith("Failed")]
     return f"{warnings[-1]['reason']}{_in_brackets(warnings[-1].get('message', ''))}" if warnings else ""
 
@@ -225,7 +231,7 @@ def _conditions(status: Json) -> dict[str, Json]:
 
 
 def _state(status: Json) -> Json:
-    """The state of the agent's container; a person's own keys may have added containers beside it."""
+    """The state of the agent's container; the user's own keys may add other containers."""
     listed: list[Json] = list(status.get("containerStatuses") or ())
     own = next((one for one in listed if one.get("name") == "agent"), listed[0] if listed else {})
     return own.get("state") or {}

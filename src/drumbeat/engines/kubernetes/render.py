@@ -1,6 +1,6 @@
-"""The objects that a gang is in Kubernetes, as the API takes them: pure.
+"""The Kubernetes objects of a gang, as the API takes them: pure.
 
-A pod has no secret in it; its enrolment is one key of the gang's Secret, of which it mounts no other.
+A pod contains no secret; its enrolment is one key of the gang's Secret, and it mounts no other key.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from drumbeat.ports.engines import Gang
 
 AGENT_FOLDER, ENROLMENT_FOLDER, WORK = f"{OWN_FOLDER}/agent", f"{OWN_FOLDER}/enrolment", f"{OWN_FOLDER}/work"
 UPLOAD_S = 30
-"""What a node has after the job's grace time to deliver logs and results before Kubernetes kills it."""
+"""The time after the job's grace time in which a node delivers logs and results before Kubernetes kills it."""
 CONTAINER = "agent"
 
 
 @dataclass(frozen=True)
 class PodScope:
-    """The namespace of a compute's objects and the label by which the server knows its own."""
+    """The namespace of a compute's objects, and the label that marks this server's."""
 
     owner: str
-    """The label's value: this server's compute."""
+    """The label's value: it identifies this server's compute."""
     namespace: str
 
 
@@ -50,7 +50,7 @@ def agent_map(archive: AgentArchive, scope: PodScope) -> Json:
 
 
 def agent_map_name(archive: AgentArchive) -> str:
-    """The name of the ConfigMap: another version of the agent is another one."""
+    """The name of the ConfigMap: each version of the agent has its own."""
     return f"drumbeat-agent-{archive.sha256[:16]}"
 
 
@@ -65,37 +65,37 @@ def secret(spec: KubernetesCompute, gang: Gang, scope: PodScope) -> Json:
 
 
 def _in_its_image(spec: KubernetesCompute, gang: Gang) -> Gang:
-    """The gang as its agents see it: they are in the job's image already, so they start no containers."""
-    image_of(spec, gang)
+    """The gang as its agents see it: they already run in the job's image, so they start no containers."""
+    pod_image(spec, gang)
     return replace(gang, plan=replace(gang.plan, container=None))
 
 
-def image_of(spec: KubernetesCompute, gang: Gang) -> str:
+def pod_image(spec: KubernetesCompute, gang: Gang) -> str:
     """The image of the pods: the job's, else the compute's. Raises EngineError."""
     container = gang.plan.container
     if container is None:
         if spec.image:
             return spec.image
-        what = f"no image is named for the pods of job {gang.job}"
+        what = f"no image is set for the pods of job {gang.job}"
         raise EngineError(what, where="image", fix="Set `image` in the compute's file, or in the job's environment.")
     if container.build is not None:
         what = f"the image of job {gang.job} is built from {container.build.source}, and pods can't build images"
-        raise EngineError(what, where="environment", fix="Push it to a registry, and name it as `image`.")
+        raise EngineError(what, where="environment", fix="Push it to a registry, and set it as `image`.")
     if container.registries:
         what = f"the image of job {gang.job} needs credentials, which pods take from the cluster"
-        raise EngineError(what, where="environment", fix="Name a secret in the compute's `image_pull_secrets`.")
+        raise EngineError(what, where="environment", fix="Set a secret in the compute's `image_pull_secrets`.")
     if container.args:
         what = f"arguments for the container engine don't apply to pods: {' '.join(container.args)}"
-        raise EngineError(what, where="docker_args", fix="Use the compute's `pod` for what they set.")
+        raise EngineError(what, where="docker_args", fix="Set the same options in the compute's `pod`.")
     return container.image
 
 
 def pods(
     spec: KubernetesCompute, gang: Gang, scope: PodScope, archive: AgentArchive, *, is_gated: bool = False
 ) -> list[Json]:
-    """The pod of each node, with the person's own keys merged last.
+    """The pod of each node, with the user's own keys merged last.
 
-    is_gated: several have drumbeat's scheduling gate.
+    is_gated: pods of a gang of several nodes get drumbeat's scheduling gate.
     """
     made = [_pod(spec, gang, slot.node, scope, archive) for slot in gang.slots]
     for one in made if is_gated and len(made) > 1 else ():
@@ -142,7 +142,7 @@ def _labels() -> dict[str, str]:
 
 
 def _placing(spec: KubernetesCompute, gang: Gang, name: str) -> Json:
-    """Where the pods may run, and what happens to them when their machine is silent."""
+    """Where the pods may run, and what happens to them when their machine stops answering."""
     lost_after_s = math.ceil(gang.plan.lost_after_s)
     silent: list[Json] = [
         {
@@ -169,11 +169,11 @@ def _placing(spec: KubernetesCompute, gang: Gang, name: str) -> Json:
 
 
 def _security(spec: KubernetesCompute) -> Json:
-    """The pod's part of what the `restricted` pod security standard asks for."""
+    """The pod's part of the `restricted` pod security standard."""
     if spec.user is None:
         return {}
     group = spec.user if spec.group is None else spec.group
-    # fsGroup: without it, a file of mode 0400 in a volume belongs to root, and the agent couldn't read its enrolment.
+    # Without fsGroup, a file of mode 0400 in a volume belongs to root, and the agent couldn't read its enrolment.
     own: Json = {"runAsUser": spec.user, "runAsGroup": group, "fsGroup": group}
     return {
         "securityContext": {
@@ -191,7 +191,7 @@ def _volumes(spec: KubernetesCompute, node: int, name: str, archive: AgentArchiv
         {"name": "drumbeat-agent", "configMap": {"name": agent_map_name(archive)}},
         {"name": "drumbeat-enrolment", "secret": {"secretName": name, "defaultMode": 0o400, "items": items}},
         {"name": "drumbeat-work", "emptyDir": {}},
-        {"name": "drumbeat-shm", "emptyDir": shared},  # The default of 64 MB ends data loaders with bus errors.
+        {"name": "drumbeat-shm", "emptyDir": shared},  # The default of 64 MB breaks data loaders with bus errors.
         *({"name": one.name, **one.source} for one in spec.volumes),
     ]
 
@@ -204,9 +204,9 @@ def _container(spec: KubernetesCompute, gang: Gang, node: int, scope: PodScope) 
         WORK,
         _checkpoints(spec, gang, scope),
     ]
-    made: Json = {
+    spec_: Json = {
         "name": CONTAINER,
-        "image": image_of(spec, gang),
+        "image": pod_image(spec, gang),
         "command": [spec.python, "-I", *start],
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "resources": _resources(spec, gang, node),
@@ -214,13 +214,13 @@ def _container(spec: KubernetesCompute, gang: Gang, node: int, scope: PodScope) 
             {"name": "drumbeat-agent", "mountPath": AGENT_FOLDER, "readOnly": True},
             {"name": "drumbeat-enrolment", "mountPath": ENROLMENT_FOLDER, "readOnly": True},
             {"name": "drumbeat-work", "mountPath": WORK},
-            {"name": "drumbeat-shm", "mountPath": "/dev/shm"},  # noqa: S108 - a mount's place in the pod
+            {"name": "drumbeat-shm", "mountPath": "/dev/shm"},  # noqa: S108 - a mount path in the pod
             *(_mount(spec, number) for number in range(len(spec.volumes))),
         ],
     }
     if spec.user is not None:
-        made["securityContext"] = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
-    return made
+        spec_["securityContext"] = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+    return spec_
 
 
 def _checkpoints(spec: KubernetesCompute, gang: Gang, scope: PodScope) -> str:
@@ -241,7 +241,7 @@ def _mount(spec: KubernetesCompute, number: int) -> Json:
 
 
 def _resources(spec: KubernetesCompute, gang: Gang, node: int) -> Json:
-    """Requests equal limits, so that the kubelet evicts the pod last. GPUs stand in limits only."""
+    """Resources of the pod: requests equal limits, so that the kubelet evicts it last. GPUs appear only in limits."""
     slot = next(one for one in gang.slots if one.node == node)
     amounts = {"cpu": str(max(spec.cpus_per_node or 1, slot.cpus)), **({"memory": spec.memory} if spec.memory else {})}
     gpus = {spec.gpu_resource: str(len(slot.gpus))} if slot.gpus else {}

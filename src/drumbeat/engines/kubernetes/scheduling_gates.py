@@ -1,9 +1,9 @@
-"""Scheduling gates: pods that Kubernetes doesn't place until drumbeat releases their gang. Pure.
+"""Scheduling gates: Kubernetes doesn't place gated pods until drumbeat releases their gang. Pure.
 
-Kubernetes places pods one by one. Without gates, two gangs that are created at once may get half of their machines
-each, and hold them while they wait for the other half. With gates, a gang is released when it is whole and no other
-gang of the compute is being placed. A gang of one pod has no gate: it can't hold what another waits for. Kubernetes
-has them since 1.27; on older clusters `schedule_timeout` ends such a wait.
+Kubernetes places pods one by one. Without gates, two gangs that are created together may get half of their machines
+each, and hold them while they wait for the other half. With gates, a gang is released when it is complete and no other
+gang of the compute is being placed. A gang of one pod has no gate, as it can't hold what another waits for. Kubernetes
+has gates since 1.27; on older clusters `schedule_timeout` ends such a wait.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Gangs = Mapping[str, Mapping[int, Json]]
 
 
 def supports_gates(version: Json) -> bool:
-    """Whether an API server knows gates; an older one drops the field. version: what it answers at `/version`."""
+    """Whether an API server supports gates; older ones drop the field. version: its answer at `/version`."""
     parts = [re.match(r"\d+", str(version.get(key, ""))) for key in ("major", "minor")]
     return all(parts) and tuple(int(part[0]) for part in parts if part) >= FIRST_VERSION
 
@@ -31,14 +31,14 @@ def is_gated(pod: Json) -> bool:
 
 
 def released_spec(pod: Json) -> dict[str, Any]:
-    """The merge patch that releases a pod. Gates of others, like Kueue's, stay."""
+    """The merge patch that releases a pod. Other gates, like Kueue's, stay."""
     return {"spec": {"schedulingGates": [one for one in _gates(pod) if one.get("name") != GATE]}}
 
 
 def is_being_placed(pods: Mapping[int, Json]) -> bool:
-    """Whether some pods of a gang have no machine yet while others have theirs, or the scheduler hasn't said a word.
+    """Whether some pods of a gang have machines while others have none, or the scheduler hasn't judged them yet.
 
-    A gang of which all pods wait holds no machine, so no other gang waits for it; nor does one for a gang of one pod.
+    A gang whose pods all wait holds no machine, so no other gang waits for it; nor for a gang of one pod.
     """
     missing = [one for one in pods.values() if _waits(one)]
     if len(pods) < 2 or not missing:
@@ -51,18 +51,18 @@ def next_release(
 ) -> tuple[dict[str, list[Json]], str]:
     """The pods to release now, by gang, and the gang for which the other gated ones wait, "" = none.
 
-    sizes: of the gangs that are to run, by object name. refused: gangs whose release isn't to be tried now. The first
-    created is released first.
+    sizes: sizes of the gangs that should run, by object name. refused: gangs whose release isn't due yet. Gangs are
+    released in order of creation.
     """
     begun = {name: pods for name, pods in gangs.items() if not all(map(is_gated, pods.values()))}
-    whole = [name for name, pods in gangs.items() if name not in begun and len(pods) == sizes.get(name)]
-    # A release that was cut short is completed: its gang has begun to take machines. A single pod doesn't wait.
-    at_once = [*begun, *(name for name in whole if sizes[name] == 1)]
+    complete = [name for name, pods in gangs.items() if name not in begun and len(pods) == sizes.get(name)]
+    # An interrupted release is completed: its gang has begun to take machines. A single pod doesn't wait.
+    at_once = [*begun, *(name for name in complete if sizes[name] == 1)]
     rest = {name: pods for name in at_once if name not in refused and (pods := _gated(gangs[name]))}
     placing = next((name for name, pods in begun.items() if is_being_placed(pods)), "")
     if rest or placing:
         return rest, placing
-    first = min(((_created(gangs[name]), name) for name in whole if name not in refused), default=None)
+    first = min(((_created(gangs[name]), name) for name in complete if name not in refused), default=None)
     return ({first[1]: _gated(gangs[first[1]])}, first[1]) if first else ({}, "")
 
 
@@ -79,7 +79,7 @@ def _waits(pod: Json) -> bool:
 
 
 def _has_verdict(pod: Json) -> bool:
-    """Whether the scheduler has refused it, or isn't to look at it. What it says of gates stays after they are gone."""
+    """Whether the scheduler has refused the pod, or isn't to look at it. Its message about gates outlasts them."""
     conditions = pod.get("status", {}).get("conditions") or ()
     refusals = [one for one in conditions if one["type"] == "PodScheduled" and one["status"] == "False"]
     return bool(_gates(pod)) or any(one.get("reason") != "SchedulingGated" for one in refusals)

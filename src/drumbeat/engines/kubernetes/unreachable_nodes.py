@@ -1,9 +1,9 @@
 """The rules by which machines count as unreachable, by the conditions of their Kubernetes nodes: pure.
 
-Kubernetes calls a node Unknown when its kubelet hasn't reported for a grace period. Right after an outage of the API
-server all nodes are Unknown for some seconds, and none of them is unreachable.
+A node is Unknown when its kubelet hasn't reported for a grace period. Right after an outage of the API server all nodes
+are Unknown for some seconds, and none of them is unreachable.
 
-What ended a pod is judged in `engines/kubernetes/pod_status.py`.
+`engines/kubernetes/pod_status.py` judges what ended a pod.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 GRACE_S = 40.0
-"""The grace period of Kubernetes' node controller, by default (50 s since 1.32)."""
+"""The default grace period of Kubernetes' node controller (50 s since 1.32)."""
 QUIET_S = 60.0
-"""After an outage of the API server, so long no look at nodes counts."""
+"""For how long after an outage of the API server no observation of nodes counts."""
 
 
 @dataclass
 class NodeLooks:
-    """The looks at a cluster's nodes. A node is unreachable when it is Unknown in two looks, and all between them,
-    that are at least twice the grace period apart. Times are of one monotonic clock.
+    """The observations of a cluster's nodes. A node is unreachable when it was Unknown in two observations at least
+    twice the grace period apart, and in all between them. Times are of one monotonic clock.
     """
 
     grace_s: float = GRACE_S
@@ -32,15 +32,15 @@ class NodeLooks:
     _is_away: bool = False
 
     def failed(self) -> None:
-        """The API server didn't answer."""
+        """Records that the API server didn't answer."""
         self._is_away = True
 
     def looked(self, unknown: Collection[str], now: float) -> frozenset[str]:
-        """Takes in which nodes are Unknown now; returns those that are unreachable."""
+        """Records which nodes are Unknown; returns the unreachable ones."""
         if self._is_away:
             self._is_away, self._quiet_until = False, now + self.quiet_s
         if now < self._quiet_until:
-            # What was unreachable before the outage stays so while it is Unknown; nothing else is concluded.
+            # A node that was unreachable before the outage remains so while it is Unknown; no others are added.
             self._unknown_since.clear()
             self.unreachable &= frozenset(unknown)
             return self.unreachable
@@ -51,7 +51,7 @@ class NodeLooks:
 
 
 def unknown_nodes(nodes: Sequence[Mapping[str, Any]]) -> set[str]:
-    """The names of those whose kubelet doesn't report."""
+    """The names of nodes whose kubelet doesn't report."""
     return {one["metadata"]["name"] for one in nodes if _ready(one) == "Unknown"}
 
 

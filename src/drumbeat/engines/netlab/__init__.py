@@ -1,5 +1,5 @@
-"""Several nodes on one Linux machine, each with an address, a host name and a network of its own. Needs root.
+"""Several nodes on one Linux machine, each with its own address, host name and network. Needs root.
 
-lab.py makes, finds and ends a lab and chooses its addresses; lab_holder.py is the process that it lives in; shaping.py
+lab.py creates, finds and ends a lab and chooses its addresses; lab_holder.py is the process that holds it; shaping.py
 limits the bandwidth of its links; engine.py is the engine over it.
 """

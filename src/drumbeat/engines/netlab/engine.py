@@ -1,4 +1,4 @@
-"""The engine over a lab: its nodes are reached by entering their namespaces, and share this machine's files."""
+"""The engine over a lab: it enters the namespaces of the nodes, which share this machine's files."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from drumbeat.ports.engines import Gang, Sighting
 
 ASK_S = 30.0
 START_TIMEOUT_S = 60.0
-"""After so long a node that was switched on and can't be used is no longer said to be starting."""
+"""How long a node that was switched on and isn't usable yet counts as starting."""
 DATA_CACHE = "DRUMBEAT_DATA_CACHE"
 """The variable that names the folder of a node's data: the nodes of a lab fetch as if each had a disk of its own
 (node/platform/cache_folders.py)."""
@@ -31,7 +31,9 @@ DATA_CACHE = "DRUMBEAT_DATA_CACHE"
 
 @dataclass(frozen=True)
 class Inside:
-    """The way into one node. inherited: what its agents, and so ranks, have of this process's environment."""
+    """Runs commands on one node. inherited: the part of this process's environment that its agents, and so ranks,
+    inherit.
+    """
 
     lab: Lab
     node: str
@@ -52,7 +54,7 @@ class Inside:
 
 
 class NetlabEngine(RemoteEngine):
-    """A lab of `Lab.nodes` nodes with `cpus` slots each. kept: where what outlives attempts lies."""
+    """A lab of `Lab.nodes` nodes with `cpus` slots each. kept: the folder for what outlives attempts."""
 
     has_own_checkpoints = False
 
@@ -64,11 +66,11 @@ class NetlabEngine(RemoteEngine):
         inherited: Callable[[], Mapping[str, str]] = os.environ.copy,
         on: int | None = None,
     ) -> None:
-        """on: how many nodes of a new lab are on at first, None = all."""
+        """on: how many nodes of a new lab start switched on, None = all."""
         self.lab, self._inherited = lab, inherited
         self._start_times = StartTimes()
         self._starting: dict[str, float] = {}
-        """Nodes that were switched on and can't be used yet, since when on the monotonic clock."""
+        """Nodes that were switched on and aren't usable yet, with the monotonic time of the switch."""
         lab.up(on)
         nodes = lab.blueprint()["nodes"]
         super().__init__("netlab", [self._host(node, cpus, kept) for node in nodes], lambda: [lab.gateway])
@@ -86,7 +88,7 @@ class NetlabEngine(RemoteEngine):
         )
 
     def observe(self, gang: Gang) -> Sighting:
-        """A node that is off is known to be gone."""
+        """Observes the gang; a node that is off is gone without asking."""
         seen = super().observe(gang)
         off = {
             slot.node: f"node {slot.machine} was switched off"
@@ -96,7 +98,7 @@ class NetlabEngine(RemoteEngine):
         return Sighting(seen.word, {**seen.gone, **off})
 
     def machines(self) -> list[Machine]:
-        """A node that is off is known to be, whenever it was last asked."""
+        """The machines; a node that is off is shown as off, whenever it was last observed."""
         return [self._as_it_is(one) for one in super().machines()]
 
     def _as_it_is(self, one: Machine) -> Machine:
@@ -117,11 +119,11 @@ class NetlabEngine(RemoteEngine):
 
     # --- scaling ------------------------------------------------------------------------------------------------
     def usual_start_s(self) -> float | None:
-        """The median of the last starts."""
+        """The median duration of the last starts."""
         return self._start_times.usual_s()
 
     def switch_on(self, names: Sequence[str]) -> None:
-        """Starts nodes that are off; they answer a moment later."""
+        """Switches nodes on; they answer a moment later."""
         for name in names:
             if self.lab.has_mark(name, PARKED):
                 self._starting[name] = time.monotonic()
@@ -129,7 +131,7 @@ class NetlabEngine(RemoteEngine):
                 self.look_soon(name)
 
     def let_go(self, names: Sequence[str], *, is_leaving: bool) -> None:
-        """Marks nodes as leaving, or takes the mark off."""
+        """Marks nodes as leaving, or removes the mark."""
         for name in names:
             self.lab.set_leaving(name, is_leaving=is_leaving)
 
@@ -139,6 +141,6 @@ class NetlabEngine(RemoteEngine):
             self.lab.park(name)
 
     def close(self) -> None:
-        """The lab goes with its engine."""
+        """Ends the lab."""
         super().close()
         self.lab.close()

@@ -1,4 +1,4 @@
-"""A lab as the engine sees it: made, found again after a server's end, cut, ended."""
+"""A lab as the engine sees it: created, found again after the server's end, partitioned, ended."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from drumbeat.node.host import processes
 UP_S = 20.0
 """How long the first node of a lab may take to come up, and each one after it."""
 FREE_S = 20.0
-"""How long a holder that was just started may take to say which process it is, and then to end."""
+"""How long a new holder may take to write its process id, and an ending one to end."""
 PARKED, LEAVING = "parked", "leaving"
-"""Marks in a node's folder: it is off because no job needs it; it is about to be."""
+"""Mark files in a node's folder: it is off because no job needs it; it is about to be switched off."""
 TOOLS = {"ip": "iproute2", "tc": "iproute2", "nsenter": "util-linux"}
-"""Programs that a lab is made with, and Debian's package of each."""
+"""Programs that a lab needs, and the Debian package of each."""
 
 
 @dataclass(frozen=True)
@@ -44,14 +44,14 @@ class LabNode:
     address: str
     """IPv4."""
     prefix: int
-    """Bits of the network's part of the address."""
+    """The prefix length of the address."""
     bits_per_s: int
     burst_bytes: int
 
 
 @dataclass(frozen=True)
 class Blueprint:
-    """What a lab is made from. gateway: this machine's address in it, on `interface`. bits_per_s: 0 = unshaped."""
+    """The description of a lab. gateway: this machine's address in it, on `interface`. bits_per_s: 0 = unlimited."""
 
     name: str
     interface: str
@@ -63,7 +63,7 @@ class Blueprint:
 
 
 class Lab:
-    """The lab in `folder`. subnet: None = a free one is found. bandwidth: of each node's link, both ways."""
+    """The lab in `folder`. subnet: None = a free one is chosen. bandwidth: of each node's link, in both directions."""
 
     def __init__(
         self, folder: Path, name: str, nodes: int, *, bandwidth: str | None = None, subnet: str | None = None
@@ -74,15 +74,15 @@ class Lab:
         self._bits = bits_per_s(bandwidth) if bandwidth else 0
         self._subnet = ipaddress.IPv4Network(subnet) if subnet else None
         if self._subnet and nodes > self._subnet.num_addresses - 3:
-            raise EngineError(f"{subnet} has no room for {nodes} nodes")
+            raise EngineError(f"{subnet} is too small for {nodes} nodes")
         folder.mkdir(0o700, parents=True, exist_ok=True)
         self._lock = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         fcntl.flock(self._lock, fcntl.LOCK_SH)
 
     # --- life -------------------------------------------------------------------------------------------------
     def up(self, on: int | None = None) -> None:
-        """Makes it, unless it is there. on: how many nodes of a new lab are on, None = all. Raises EngineError."""
-        if self._said() and self.blueprint().get("wish") == self._wish:
+        """Creates the lab unless it exists. on: how many nodes of a new lab are on, None = all. Raises EngineError."""
+        if self._holder_state() and self.blueprint().get("wish") == self._wish:
             self._finish()
             return
         self.down()
@@ -98,18 +98,18 @@ class Lab:
             self._open_gateway()
         except (OSError, DrumbeatError) as error:
             self.down()
-            raise EngineError(f"the lab could not be made: {error}", where=str(self.folder)) from error
+            raise EngineError(f"the lab could not be created: {error}", where=str(self.folder)) from error
 
     def _finish(self) -> None:
-        """What another one, that was killed while it made the lab, may not have come to."""
+        """Completes a lab whose creator was killed halfway."""
         is_off = [*self.folder.glob("nodes/*/off")]
         deadline = time.monotonic() + UP_S
-        while len(self._said().get("nodes", ())) + len(is_off) < self.nodes and time.monotonic() < deadline:
+        while len(self._holder_state().get("nodes", ())) + len(is_off) < self.nodes and time.monotonic() < deadline:
             time.sleep(0.01)
         self._open_gateway()
 
     def _open_gateway(self) -> None:
-        """Gives this machine its address in the lab, if it hasn't it yet."""
+        """Gives this machine its address in the lab, if it is missing."""
         made = self.blueprint()
         ip("address", "replace", f"{made['gateway']}/{made['prefix']}", "dev", made["interface"])
         ip("link", "set", made["interface"], "up")
@@ -118,7 +118,9 @@ class Lab:
         log = self.folder / "holder.log"
         lock = self._taken()
         if lock is None:
-            raise EngineError(f"process {_json(self.folder / HELD).get('pid', 'of before')} holds it and doesn't end")
+            raise EngineError(
+                f"process {_json(self.folder / HELD).get('pid', 'of before')} holds the lab and doesn't end"
+            )
         try:
             with log.open("wb") as out:
                 holder = subprocess.Popen(
@@ -127,22 +129,24 @@ class Lab:
                 )  # fmt: skip
         finally:
             os.close(lock)
-        there, deadline = -1, time.monotonic() + UP_S
+        nodes_up, deadline = -1, time.monotonic() + UP_S
         wanted = self.nodes - len([*self.folder.glob("nodes/*/off")])
-        while (now := len(self._said().get("nodes", ())) if self._said() else -1) < wanted:
-            if now > there:
-                there, deadline = now, time.monotonic() + UP_S
+        while (now := len(self._holder_state().get("nodes", ())) if self._holder_state() else -1) < wanted:
+            if now > nodes_up:
+                nodes_up, deadline = now, time.monotonic() + UP_S
             if holder.poll() is not None or time.monotonic() > deadline:
                 holder.kill()
                 holder.wait()
-                raise EngineError(_last_line(log) or "it did not come up in time")
+                raise EngineError(_last_line(log) or "it did not start in time")
             time.sleep(0.01)
         self._holder = holder
 
     _holder: subprocess.Popen[bytes] | None = None
 
     def _taken(self) -> int | None:
-        """holder.lock, locked and empty; None = a holder has it. Whoever inherits it holds it from then on."""
+        """Takes `holder.lock` and returns its descriptor; None = a holder has it. A process that inherits the
+        descriptor holds the lock.
+        """
         lock = os.open(self.folder / HELD, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -153,10 +157,13 @@ class Lab:
         return lock
 
     def down(self) -> None:
-        """Ends all of it; returns when its processes and its interface are gone."""
-        said = self._said()
-        if said:
-            pids = [(said["pid"], said["birth"]), *((node["pid"], node["birth"]) for node in said["nodes"].values())]
+        """Ends the lab; returns when its processes and its interface are gone."""
+        holder = self._holder_state()
+        if holder:
+            pids = [
+                (holder["pid"], holder["birth"]),
+                *((node["pid"], node["birth"]) for node in holder["nodes"].values()),
+            ]
             for pid, birth in pids:
                 processes.end_one(pid, birth, self._reap, within_s=5.0)
         self._end_holder()
@@ -166,17 +173,17 @@ class Lab:
         self._await_no_interface()
 
     def _end_holder(self) -> None:
-        """The one, too, whose server was killed before it could write holder.json."""
+        """Ends the holder, even one whose server was killed before it wrote holder.json."""
         for _ in processes.looks(FREE_S):
             if (lock := self._taken()) is not None:
                 os.close(lock)
                 return
-            if said := _json(self.folder / HELD):
-                processes.end_one(said["pid"], said["birth"], self._reap, within_s=0.0)
+            if holder := _json(self.folder / HELD):
+                processes.end_one(holder["pid"], holder["birth"], self._reap, within_s=0.0)
             time.sleep(0.01)
 
     def close(self) -> None:
-        """Ends it for good, and its folder; not one that another server has made again in its place."""
+        """Ends the lab for good and removes its folder, unless another server has created it again."""
         try:
             is_ours = os.path.samestat(os.fstat(self._lock), (self.folder / LOCK).stat())
         except FileNotFoundError:
@@ -194,7 +201,7 @@ class Lab:
             self._holder.poll()
 
     def _await_no_interface(self) -> None:
-        """The kernel takes a network down a moment after its last process."""
+        """Waits for the interface to go: the kernel removes a network a moment after its last process."""
         blueprint = self.blueprint()
         deadline = time.monotonic() + 5.0
         while blueprint and Path("/sys/class/net", blueprint["interface"]).exists() and time.monotonic() < deadline:
@@ -202,25 +209,26 @@ class Lab:
 
     # --- what there is ----------------------------------------------------------------------------------------
     def blueprint(self) -> dict[str, Any]:
-        """What it was made from, {} = it never was."""
+        """The lab's description, {} if it was never created."""
         return _json(self.folder / "lab.json")
 
     @property
     def gateway(self) -> str:
-        """The address of this machine in the lab. Raises EngineError while there is none."""
+        """The address of this machine in the lab. Raises EngineError while the lab isn't up."""
         blueprint = self.blueprint()
         if not blueprint:
             raise EngineError(f"the lab {self.name} is not up")
         return blueprint["gateway"]
 
     def pid_of(self, node: str) -> int:
-        """The first process of a node, 0 = the node is off, by itself or with the whole lab.
+        """The first process of a node, 0 = the node is off, or the whole lab is.
 
-        One that is on its way out lives until the last process of its node is gone, without namespaces: it is off.
+        A first process that is exiting lives on without namespaces until the last process of its node is gone: the node
+        is off.
         """
-        known = self._said().get("nodes", {}).get(node)
-        is_on = known and processes.is_still(known["pid"], known["birth"]) and _has_namespaces(known["pid"])
-        return known["pid"] if is_on else 0
+        first = self._holder_state().get("nodes", {}).get(node)
+        is_on = first and processes.is_still(first["pid"], first["birth"]) and _has_namespaces(first["pid"])
+        return first["pid"] if is_on else 0
 
     def inside(self, node: str, command: Sequence[str]) -> list[str]:
         """The command line that runs a command on a node. Raises EngineError when the node is off."""
@@ -229,22 +237,22 @@ class Lab:
             raise EngineError(f"node {node} is off")
         return ["nsenter", "--target", str(pid), "--mount", "--uts", "--ipc", "--net", "--pid", "--", *command]
 
-    def _said(self) -> dict[str, Any]:
-        said = _json(self.folder / "holder.json")
-        return said if said and processes.is_still(said["pid"], said["birth"]) else {}
+    def _holder_state(self) -> dict[str, Any]:
+        state = _json(self.folder / "holder.json")
+        return state if state and processes.is_still(state["pid"], state["birth"]) else {}
 
     # --- faults -----------------------------------------------------------------------------------------------
     def set_link(self, node: str, *, is_up: bool) -> None:
         """Cuts a node off from all others, or connects it again. Raises EngineError."""
         numbers = {one["name"]: one["number"] for one in self.blueprint().get("nodes", ())}
-        said = self._said()
-        if node not in numbers or not said:
+        holder = self._holder_state()
+        if node not in numbers or not holder:
             raise EngineError(
                 f"there is no node {node} in the lab {self.name}", fix=f"Its nodes: {', '.join(numbers)}."
             )
         change = ["ip", "link", "set", f"n{numbers[node]}", "up" if is_up else "down"]
         done = subprocess.run(
-            ["nsenter", "--target", str(said["pid"]), "--net", "--", *change],
+            ["nsenter", "--target", str(holder["pid"]), "--net", "--", *change],
             capture_output=True,
             text=True,
             check=False,
@@ -254,7 +262,7 @@ class Lab:
         self._mark(node, "cut", is_set=not is_up)
 
     def trouble(self, node: str) -> str:
-        """Why nobody reaches a node, "" = it can be reached."""
+        """Why a node can't be reached, "" = it can."""
         if not self.pid_of(node):
             return f"node {node} is off"
         return f"the link of node {node} is down" if (self.folder / "nodes" / node / "cut").exists() else ""
@@ -268,20 +276,20 @@ class Lab:
             (folder / mark).unlink(missing_ok=True)
 
     def switch_off(self, node: str) -> None:
-        """Ends a node with everything on it, as a power failure would; it stays off until `switch_on`."""
+        """Ends a node and everything on it, as a power failure would; it stays off until `switch_on`."""
         self._mark(node, "off", is_set=True)
         self._mark(node, "cut", is_set=False)
         if pid := self.pid_of(node):
             os.kill(pid, signal.SIGKILL)
 
     def park(self, node: str) -> None:
-        """Switches a node off that isn't needed now; `is_parked` tells it from one that has failed."""
+        """Switches off a node that no job needs; `is_parked` distinguishes it from a failed one."""
         self._mark(node, PARKED, is_set=True)
         self.switch_off(node)
         self._mark(node, LEAVING, is_set=False)
 
     def set_leaving(self, node: str, *, is_leaving: bool) -> None:
-        """Marks a node as leaving, or takes the mark off."""
+        """Marks a node as leaving, or removes the mark."""
         self._mark(node, LEAVING, is_set=is_leaving)
 
     def has_mark(self, node: str, mark: str) -> bool:
@@ -293,10 +301,10 @@ class Lab:
         self._mark(node, PARKED, is_set=is_off)
 
     def switch_on(self, node: str) -> None:
-        """The node starts again, with its files and without its processes."""
+        """Switches a node on, with its files and without its processes."""
         self._set_marks(node, is_off=False)
-        if said := self._said():
-            os.kill(said["pid"], signal.SIGHUP)
+        if holder := self._holder_state():
+            os.kill(holder["pid"], signal.SIGHUP)
 
     # --- drawing ----------------------------------------------------------------------------------------------
     def _draw(self) -> Blueprint:
@@ -313,10 +321,10 @@ class Lab:
 
 
 def require_tools() -> None:
-    """Raises EngineError unless this user can make networks here."""
+    """Raises EngineError unless this user can create networks here."""
     if os.geteuid() != 0:
-        what = "a lab of network namespaces can only be made by root"
-        fix = "Work as root (`sudo -s`), whose server it then is, or use the compute `local`."
+        what = "only root can create a lab of network namespaces"
+        fix = "Run drumbeat as root (`sudo -s`), with a server of its own, or use the compute `local`."
         raise EngineError(what, fix=fix)
     for tool, package in TOOLS.items():
         if shutil.which(tool) is None:
@@ -324,7 +332,7 @@ def require_tools() -> None:
 
 
 def _networks() -> list[str]:
-    """Every network that this machine has an address in, or a route to."""
+    """Every network in which this machine has an address or a route."""
     listed = subprocess.run(
         ["ip", "-json", "route", "show", "table", "all"], capture_output=True, text=True, check=False
     )
@@ -356,14 +364,14 @@ _FIRST, _PREFIX = "10.128.0.0/9", 24
 
 
 def free_subnet(taken: Iterable[str], tries: Sequence[int]) -> ipaddress.IPv4Network:
-    """A private /24 that overlaps none of the networks of this machine. tries: numbers to choose it by, in order."""
+    """A private /24 that overlaps no network of this machine. tries: numbers that choose candidates, in order."""
     networks = [ipaddress.ip_network(one, strict=False) for one in taken]
     first = ipaddress.ip_network(_FIRST)
     assert isinstance(first, ipaddress.IPv4Network)  # noqa: S101 - the constant above
     many = 1 << (_PREFIX - first.prefixlen)
     for number in tries:
         base = int(first.network_address) + (number % many << 32 - _PREFIX)
-        found = ipaddress.IPv4Network((base, _PREFIX))
-        if not any(found.overlaps(one) for one in networks if one.version == 4):
-            return found
-    raise EngineError("no free private subnet was found", fix="Name one in the compute's file: subnet: 10.77.0.0/24")
+        candidate = ipaddress.IPv4Network((base, _PREFIX))
+        if not any(candidate.overlaps(one) for one in networks if one.version == 4):
+            return candidate
+    raise EngineError("no free private subnet is left", fix="Set one in the compute's file: subnet: 10.77.0.0/24")

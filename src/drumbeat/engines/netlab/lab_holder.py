@@ -1,13 +1,13 @@
 """Holds the namespaces of one lab: `python -I -m drumbeat.engines.netlab.lab_holder FOLDER LOCK`.
 
-A lab lives in this process, which needs the standard library and the program `ip` only. It is in the network namespace
-of the lab's switch, a bridge, and every node's first process is below it. However it ends, the kernel then ends all
-of them, their networks and the one interface that the machine has of the lab.
+The lab lives in this process, which needs only the standard library and the program `ip`. It is in the network
+namespace of the lab's switch, a bridge, and the first process of every node is its descendant. However it ends, the
+kernel then ends all of them, their networks and the machine's one interface to the lab.
 
-LOCK is the open `holder.lock` of FOLDER, which its server has locked: it stays so until the holder and all that it has
-forked are gone. The holder reads `lab.json`, which names the nodes, and writes `holder.json` when all of them are up. A
-node that ends is started again, unless its folder says `off`. The holder ends by itself when nobody has held
-`engine.lock` for a while and no gang is on its nodes.
+LOCK is the open `holder.lock` of FOLDER, which the server has locked: it stays locked until the holder and all its
+descendants are gone. The holder reads `lab.json`, which names the nodes, and writes `holder.json` when all of them are
+up. A node that ends is started again, unless its folder contains `off`. The holder ends by itself when no engine has
+held `engine.lock` for a while and no gang is on its nodes.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from drumbeat.node.host.gangs import write_private
 from drumbeat.node.host.syscalls import call
 
 LOCK = "engine.lock"
-"""Of a lab's folder: whoever uses the lab holds it, shared."""
+"""In a lab's folder: every engine that uses the lab holds it, shared."""
 HELD = "holder.lock"
-"""Of a lab's folder: names the one process that holds the lab, which has it locked."""
+"""In a lab's folder: names the one process that holds the lab and this lock."""
 
 _NEW_MOUNTS, _NEW_UTS, _NEW_IPC, _NEW_PIDS, _NEW_NET = 0x20000, 0x4000000, 0x8000000, 0x20000000, 0x40000000
 _RECURSIVE, _SLAVE, _BIND = 0x4000, 1 << 19, 0x1000
@@ -40,12 +40,12 @@ _NOSUID_NODEV_NOEXEC = 0xE
 
 BRIDGE, UPLINK, INSIDE = "switch", "uplink", "eth0"
 ALONE_S = 60.0
-"""How long nobody may want the lab before it ends."""
+"""How long an unused lab lives."""
 _LOOK_S = 5.0
 
 
 def main() -> int:
-    """Holds the lab until it is told to end."""
+    """Holds the lab until SIGTERM."""
     folder, lock = Path(sys.argv[1]), int(sys.argv[2])
     os.pwrite(lock, json.dumps(_own()).encode(), 0)
     lab: dict[str, Any] = json.loads((folder / "lab.json").read_text())
@@ -68,22 +68,22 @@ def main() -> int:
 
 
 class LabHolder:
-    """The nodes of a lab, kept up."""
+    """Keeps the nodes of a lab running."""
 
     def __init__(self, folder: Path, lab: dict[str, Any]) -> None:
         self._folder, self._lab = folder, lab
         self._own = _own()
         self._nodes: dict[str, dict[str, Any]] = {}
         self._between: dict[int, str] = {}
-        """Names of nodes, by the process above their first one."""
+        """Names of nodes, by the parent of their first process."""
 
     def hold(self) -> None:
-        """Until SIGTERM, or until nobody has wanted it for a while."""
+        """Runs until SIGTERM, or until no engine has used the lab for a while."""
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-        signals = {signal.SIGCHLD, signal.SIGHUP, signal.SIGTERM}  # The second only wakes it up.
+        signals = {signal.SIGCHLD, signal.SIGHUP, signal.SIGTERM}  # SIGHUP only wakes the loop.
         signal.pthread_sigmask(signal.SIG_BLOCK, signals)
         self._bring_up()
-        self._say()  # All of its nodes may be off.
+        self._say()  # All nodes may be off.
         wanted_at = time.monotonic()
         while time.monotonic() - wanted_at < ALONE_S:
             heard = signal.sigtimedwait(signals, _LOOK_S)
@@ -94,7 +94,7 @@ class LabHolder:
             self._reap()
             try:
                 self._bring_up()
-            except (OSError, ValueError) as error:  # The kernel may still be at taking the node's old network down.
+            except (OSError, ValueError) as error:  # The kernel may still be removing the node's old network.
                 print(error, file=sys.stderr, flush=True)  # noqa: T201 - into holder.log
                 time.sleep(0.1)
                 os.kill(os.getpid(), signal.SIGHUP)
@@ -123,11 +123,11 @@ def _own() -> dict[str, Any]:
 
 
 def _is_wanted(folder: Path) -> bool:
-    """Whether an engine is over it, or a gang on one of its nodes."""
+    """Whether an engine uses the lab, or a gang is on one of its nodes."""
     try:
         if any(folder.glob("nodes/*/gangs/*/*/enrolment.json")):
             return True
-    except OSError:  # A gang goes while it is looked for: next time more is known.
+    except OSError:  # A gang's folder vanished during the look; the next look decides.
         return True
     with (folder / LOCK).open("w") as lock:
         try:
@@ -139,7 +139,7 @@ def _is_wanted(folder: Path) -> bool:
 
 # --- a node -----------------------------------------------------------------------------------------------------
 def _start_node(folder: Path, node: dict[str, Any]) -> tuple[int, int]:
-    """The process that waits for its first one, and that, by this machine's numbers, when its network is up."""
+    """Starts a node; returns the process ids of its waiting parent and of its first process when its network is up."""
     hear, tell = os.pipe2(os.O_CLOEXEC)
     go, let = os.pipe2(os.O_CLOEXEC)
     between = os.fork()
@@ -159,14 +159,14 @@ def _start_node(folder: Path, node: dict[str, Any]) -> tuple[int, int]:
 
 
 def _connect(node: dict[str, Any], hear: int, let: int) -> int:
-    """Its first process, once it is on the switch. hear, let: the ends of its pipes; the second is closed."""
+    """Connects a node to the switch; returns its first process. hear, let: ends of its pipes; the second is closed."""
     try:
         report = os.read(hear, 4096).decode()
         if not report.isdigit():
-            raise _failed(node, report or "the process above its first one died")
+            raise _failed(node, report or "the parent of its first process died")
         first = int(report)
         outside = f"n{node['number']}"
-        # Started again it is the same card: the others remember its hardware address for a while.
+        # A restarted node keeps its hardware address: the others remember it for a while.
         inside = ["name", INSIDE, "address", hardware_address(node["address"]), "netns", str(first)]
         ip("link", "add", outside, "type", "veth", "peer", *inside)
         ip("link", "set", outside, "master", BRIDGE, "up")
@@ -184,7 +184,7 @@ def _failed(node: dict[str, Any], why: str) -> OSError:
 
 
 def _be_between(node: dict[str, Any], folder: Path, tell: int, go: int) -> NoReturn:
-    """Makes the namespaces, and waits for the node's first process: it ends with the holder."""
+    """Creates the namespaces, and waits for the node's first process; ends with the holder."""
     try:
         processes.die_with_parent(os.getppid())
         call("unshare", _NEW_NET | _NEW_UTS | _NEW_IPC | _NEW_PIDS | _NEW_MOUNTS)
@@ -202,7 +202,7 @@ def _be_between(node: dict[str, Any], folder: Path, tell: int, go: int) -> NoRet
 
 
 def _be_first(node: dict[str, Any], folder: Path, tell: int, go: int) -> NoReturn:
-    """The node itself: takes in orphans, and does nothing else."""
+    """Is the node's first process: adopts orphans, and does nothing else."""
     try:
         processes.ask_to_die_with_parent()
         for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
@@ -210,7 +210,7 @@ def _be_first(node: dict[str, Any], folder: Path, tell: int, go: int) -> NoRetur
         socket.sethostname(node["name"])
         call("mount", None, b"/", None, _RECURSIVE | _SLAVE, None)
         call("mount", b"proc", b"/proc", b"proc", _NOSUID_NODEV_NOEXEC, None)
-        with contextlib.suppress(OSError):  # Nodes find each other by their addresses; names are a comfort.
+        with contextlib.suppress(OSError):  # Nodes find each other by address; names are a convenience.
             call("mount", os.fsencode(folder / "hosts"), b"/etc/hosts", None, _BIND, None)
         os.read(go, 1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -231,7 +231,7 @@ def _be_first(node: dict[str, Any], folder: Path, tell: int, go: int) -> NoRetur
 
 
 def hardware_address(address: str) -> str:
-    """A locally administered one for an IPv4 address."""
+    """A locally administered hardware address for an IPv4 address."""
     return "02:db:" + ":".join(f"{byte:02x}" for byte in socket.inet_aton(address))
 
 

@@ -1,6 +1,6 @@
-"""Bandwidth limits of a lab's links: rates are parsed here, and applied to devices.
+"""Bandwidth limits of a lab's links: rates are parsed, and applied to devices.
 
-`lab_holder.py` imports it: standard library and `protocol` only.
+`lab_holder.py` imports it, so it imports only the standard library and `model`.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ _RATE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmg]?)(?:bit|bit/s|bps)?", re.IGNORECAS
 _FACTOR = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9}
 _MIN_BURST = 64 << 10
 _TICK_S = 0.004
-"""A kernel that looks at its queues 250 times a second must find that much in the bucket."""
+"""The interval at which a kernel with 250 Hz looks at its queues; the bucket must hold what is sent in it."""
 
 
 def bits_per_s(rate: str) -> int:
     """`200mbit` → 200,000,000. Raises EngineError."""
     match = _RATE.fullmatch(rate.strip())
     if match is None or not float(match[1]):
-        raise EngineError(f"{rate!r} is no bandwidth", fix="Write it like 200mbit, 1gbit or 10gbit.")
+        raise EngineError(f"{rate!r} isn't a bandwidth", fix="Write it like 200mbit, 1gbit or 10gbit.")
     return round(float(match[1]) * _FACTOR[match[2].lower()])
 
 
 def burst_bytes(bits: int) -> int:
-    """The bucket of a token bucket filter for that rate (tc-tbf(8))."""
+    """The bucket size of a token bucket filter for a rate (tc-tbf(8))."""
     return max(_MIN_BURST, round(bits / 8 * _TICK_S))
 
 

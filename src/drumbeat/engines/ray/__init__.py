@@ -1,1 +1,1 @@
-"""The engine over a Ray cluster, by the REST API of its dashboard: no Ray is needed where the server runs."""
+"""The engine over a Ray cluster, by its dashboard's REST API. The server's machine needs no Ray."""

@@ -1,7 +1,7 @@
-"""How a cluster's autoscaler starts and ends machines, as its administrator has set it.
+"""The autoscaler of a cluster: how it starts and ends machines.
 
-The dashboard doesn't tell these numbers. A Ray job of a few seconds reads the configuration file that the autoscaler on
-the head was started with (Ray's cluster YAML format), and drumbeat shows them; it changes none.
+The dashboard doesn't show these settings. A Ray job of a few seconds reads the configuration file with which the
+autoscaler on the head was started (Ray's cluster YAML format); drumbeat shows them and changes none.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from drumbeat.engines.ray.states import STARTING_JOB
 from drumbeat.model.api.computes import Scale
 
 SURVEY = ".survey"
-"""Ends the name of the job that reads the numbers."""
+"""The suffix of the job that reads the settings."""
 DEFAULT_IDLE_MINUTES = 5
-"""Ray's own, where `idle_timeout_minutes` isn't set."""
+"""Ray's default of `idle_timeout_minutes`."""
 
 DEFAULT_MAX_WORKERS = {"aws": 2, "azure": 2, "gcp": 2, "aliyun": 2, "vsphere": 5, "spark": 8}
-"""Ray's own by the type of provider, where `max_workers` of the cluster isn't set: those of its `defaults.yaml`."""
+"""Ray's defaults of the cluster's `max_workers` by type of provider, from its `defaults.yaml`."""
 
 
 @dataclass(frozen=True)
 class Autoscaler:
-    """The numbers of a cluster's autoscaler. Machines without the head."""
+    """The settings of a cluster's autoscaler. Counts exclude the head."""
 
     min_workers: int
     max_workers: int
@@ -35,7 +35,7 @@ class Autoscaler:
 
 
 def read_survey(log: str) -> Autoscaler | None:
-    """What the job has read, by its log; None = the cluster has no autoscaler on its head."""
+    """The settings in the job's log; None = the cluster has no autoscaler on its head."""
     for line in log.splitlines():
         if not line.startswith('{"event": "autoscaler"'):
             continue
@@ -49,25 +49,25 @@ def _numbers(config: Mapping[str, Any]) -> Autoscaler:
     head = config.get("head_node_type")
     workers = [one for name, one in types.items() if name != head]
     limit = _limit(config, workers)
-    most = sum(int(one.get("max_workers", limit)) for one in workers)  # As Ray's fill_node_type_min_max_workers does.
+    most = sum(int(one.get("max_workers", limit)) for one in workers)  # As in Ray's fill_node_type_min_max_workers.
     idle = float(config.get("idle_timeout_minutes", DEFAULT_IDLE_MINUTES))
     return Autoscaler(sum(int(one.get("min_workers", 0)) for one in workers), min(most, limit), idle * 60)
 
 
 def _limit(config: Mapping[str, Any], workers: Sequence[Mapping[str, Any]]) -> int:
-    """Returns how many machines the whole cluster may have, as Ray's `prepare_config` fills it in."""
+    """Returns the machine limit of the whole cluster, as Ray's `prepare_config` fills it in."""
     if "max_workers" in config:
         return int(config["max_workers"])
     default = DEFAULT_MAX_WORKERS.get(config.get("provider", ""))
     if default is not None:
         return default
-    # Ray has no default for other providers: the types' own limits are all that is known.
+    # Ray has no default for other providers, so the limits of the types are all there is.
     own = [int(one["max_workers"]) for one in workers if "max_workers" in one]
     return sum(own) if own else DEFAULT_MAX_WORKERS["aws"]
 
 
 def scale(autoscaler: Autoscaler, heads: int, usual_start_s: float | None) -> Scale:
-    """The numbers of a compute. heads: machines that always are there, beside the autoscaler's."""
+    """The scaling limits of a compute. heads: machines that always run, beside the autoscaler's."""
     return Scale(
         autoscaler.min_workers + heads,
         autoscaler.max_workers + heads,
@@ -83,7 +83,7 @@ def scale(autoscaler: Autoscaler, heads: int, usual_start_s: float | None) -> Sc
 
 
 class Survey:
-    """Reads the numbers once, by a job that is taken away afterwards. name: of the compute's gangs in Ray."""
+    """Reads the settings once, by a job that is deleted afterwards. name: the prefix of the compute's jobs in Ray."""
 
     def __init__(self, dashboard: Dashboard, name: str) -> None:
         self._dashboard, self._job = dashboard, name.rstrip("-") + SURVEY
@@ -92,7 +92,7 @@ class Survey:
         self.autoscaler: Autoscaler | None = None
 
     def step(self) -> None:
-        """Submits the job, or looks whether it is over. Raises DrumbeatError."""
+        """Submits the job, or checks whether it is over. Raises DrumbeatError."""
         job = self._dashboard.job(self._job)
         if job and job["status"] in STARTING_JOB:
             return

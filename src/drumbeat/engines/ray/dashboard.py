@@ -1,6 +1,6 @@
 """Requests to a Ray cluster's dashboard: jobs, packages, and the state of actors, nodes and placement groups.
 
-Paths and answers are those of Ray 2.60's job API (version 4) and state API (v0); errors are in drumbeat's words.
+Paths and answers are those of Ray 2.60's job API (version 4) and state API (v0); errors are translated to drumbeat's.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ Listed = Literal["actors", "nodes", "placement_groups"]
 Filter = tuple[str, Literal["=", "!="], str]
 TIMEOUT_S, CONNECT_TIMEOUT_S = 20.0, 5.0
 MAX_LISTED = 10_000
-"""The most entries that the state API gives at once (RAY_MAX_LIMIT_FROM_API_SERVER)."""
+"""The most entries that the state API returns at once (RAY_MAX_LIMIT_FROM_API_SERVER)."""
 UNAUTHORIZED, FORBIDDEN, NOT_FOUND, ERROR = 401, 403, 404, 500
 _LONG_AGO = (1980, 1, 1, 0, 0, 0)
-"""The same files make the same package."""
+"""A fixed time of all entries, so that equal files make equal packages."""
 
 
 class Dashboard:
@@ -47,7 +47,7 @@ class Dashboard:
 
     # --- jobs -------------------------------------------------------------------------------------------------
     def session(self) -> str:
-        """The name of the cluster's session: another one is another cluster, which has forgotten everything."""
+        """The name of the cluster's session. A new session is a new cluster that remembers nothing."""
         return str(self._call("GET", "/api/version").json().get("session_name", ""))
 
     def jobs(self) -> dict[str, Json]:
@@ -56,12 +56,12 @@ class Dashboard:
         return {one["submission_id"]: one for one in listed if one.get("submission_id")}
 
     def job(self, name: str) -> Json | None:
-        """The job with that submission id; None if there is none."""
+        """The job with this submission id, None if there is none."""
         response = self._call("GET", f"/api/jobs/{name}", also=NOT_FOUND)
         return None if response.status_code == NOT_FOUND else response.json()
 
     def submit(self, request: Mapping[str, object]) -> None:
-        """Submits a job; one with the same submission id is left alone."""
+        """Submits a job, unless one with the same submission id exists."""
         try:
             self._call("POST", "/api/jobs/", json=request)
         except DrumbeatError as error:
@@ -69,19 +69,19 @@ class Dashboard:
                 raise
 
     def log(self, name: str) -> str:
-        """What a job has printed."""
+        """The output of a job."""
         return str(self._call("GET", f"/api/jobs/{name}/logs").json().get("logs", ""))
 
     def stop_job(self, name: str) -> None:
-        """Stops a job that waits or runs; it is over a few seconds later."""
+        """Stops a waiting or running job; it ends a few seconds later."""
         self._call("POST", f"/api/jobs/{name}/stop", also=NOT_FOUND, json={})
 
     def delete_job(self, name: str) -> None:
-        """Forgets a job that is over."""
+        """Deletes the record of a job that is over."""
         self._call("DELETE", f"/api/jobs/{name}", also=NOT_FOUND)
 
     def upload(self, content: bytes) -> str:
-        """Stores a package in the cluster unless it is there, and gives its URI. Ray removes it after its last use."""
+        """Stores a package in the cluster unless it has it, and returns its URI. Ray removes it after its last use."""
         name = f"_ray_pkg_{hashlib.sha256(content).hexdigest()[:32]}.zip"
         path = f"/api/packages/gcs/{name}"
         if self._call("GET", path, also=NOT_FOUND).status_code == NOT_FOUND:
@@ -90,18 +90,18 @@ class Dashboard:
 
     # --- state ------------------------------------------------------------------------------------------------
     def listed(self, what: Listed, *filters: Filter) -> list[Json]:
-        """What the state API lists, in detail."""
+        """The entries that the state API lists, in detail."""
         query: list[tuple[str, str | int]] = [("detail", "true"), ("limit", MAX_LISTED)]
         for key, predicate, value in filters:
             query += [("filter_keys", key), ("filter_predicates", predicate), ("filter_values", value)]
         answer: Json = self._call("GET", f"/api/v0/{what}", params=query).json()
         if not answer.get("result"):
-            raise UnreachableError(f"the Ray dashboard can't list {what} now: {answer.get('msg', '')[:300]}")
+            raise UnreachableError(f"the Ray dashboard can't list {what} right now: {answer.get('msg', '')[:300]}")
         return answer["data"]["result"]["result"]
 
     # --- requests ---------------------------------------------------------------------------------------------
     def _call(self, method: str, path: str, *, also: int = 0, **content: Any) -> httpx.Response:
-        """The answer. also: a status that is as good as success."""
+        """The response. also: a status that counts as success."""
         try:
             response = self._connected().request(method, path, headers=self._token(), **content)
         except (httpx.HTTPError, OSError) as error:
@@ -112,7 +112,7 @@ class Dashboard:
         raise refusal(response.status_code, response.text, f"{method} {path}")
 
     def _token(self) -> dict[str, str]:
-        """Read for each request: tokens are replaced."""
+        """The header with the token, which is read for each request, because tokens are replaced."""
         if not self._spec.token_file:
             return {}
         try:
@@ -141,10 +141,10 @@ class Dashboard:
             return ssl.create_default_context(cafile=str(Path(self._spec.ca_file).expanduser()))
         except OSError as error:
             what = f"the certificates can't be read: {error}: {self._spec.ca_file}"
-            raise EngineError(what, where="ca_file", fix="Name a PEM file.") from error
+            raise EngineError(what, where="ca_file", fix="Set a PEM file.") from error
 
     def close(self) -> None:
-        """Closes what is open; a later request connects again."""
+        """Closes the connection; a later request opens another."""
         with self._lock:
             client, self._client = self._client, None
         if client is not None:
@@ -152,7 +152,7 @@ class Dashboard:
 
 
 def package(files: Mapping[str, bytes]) -> bytes:
-    """A package of Ray's: a zip, whose files only their owner can read where Ray unpacks them."""
+    """A Ray package: a zip whose files only their owner can read where Ray unpacks them."""
     written = io.BytesIO()
     with zipfile.ZipFile(written, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, content in sorted(files.items()):
@@ -164,17 +164,17 @@ def package(files: Mapping[str, bytes]) -> bytes:
 
 
 def refusal(status: int, text: str, request: str) -> DrumbeatError:
-    """The error that an answer is: what passes by itself is unreachable, all else is final."""
+    """The error for a response: UnreachableError where it is transient, else final."""
     line = _last_line(text) or f"HTTP {status}"
     if status in (UNAUTHORIZED, FORBIDDEN) and "authentication token" in text:
         fix = "`token_file` of the compute names a file with the cluster's token."
         return UnreachableError(f"Ray doesn't accept the server's token: {line}", fix=fix)
     if status >= ERROR:
-        return UnreachableError(f"the Ray dashboard can't carry out {request} now ({status}): {line}")
+        return UnreachableError(f"the Ray dashboard can't carry out {request} right now ({status}): {line}")
     return EngineError(f"Ray refused {request} ({status}): {line}")
 
 
 def _last_line(text: str) -> str:
-    """Ray answers with Python's tracebacks, whose last line says what is wrong."""
+    """The last line: Ray answers with Python tracebacks, whose last line has the error."""
     lines = [line.strip() for line in text.strip().splitlines() if line.strip()]
     return lines[-1][:300] if lines else ""

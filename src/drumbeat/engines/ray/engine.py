@@ -1,7 +1,7 @@
 """The engine over a Ray cluster: a gang is a placement group with an actor for each node. Ray chooses the machines.
 
-Everything goes by the dashboard's REST API: a Ray job of a few seconds makes group and actors, another one ends them.
-One thread lists actors, machines and groups every two seconds, for all gangs at once.
+Everything goes through the dashboard's REST API: a Ray job of a few seconds creates the group and its actors, another
+one ends them. One thread lists actors, machines and groups every two seconds, for all gangs at once.
 """
 
 from __future__ import annotations
@@ -29,30 +29,34 @@ from drumbeat.ports.engines import Gang, Sighting
 
 POLL_S, JUDGE_INTERVAL_S = 2.0, 10.0
 END_S, END_PAUSE_S, MAX_END_PAUSE_S = 100.0, 0.5, 5.0
-"""How long a stop waits for Ray at a time, with pauses between its questions; it is tried again."""
+"""How long one call of `stop` waits for Ray, and the pauses between its requests; the call is repeated."""
 
 
 @dataclass
 class _Tracked:
-    """A gang that is looked after. since: it is there for sure, by the monotonic clock; inf = it is being submitted."""
+    """A gang that the engine tracks. since: when its job was certainly submitted, by the monotonic clock; inf = it is
+    being submitted.
+    """
 
     gang: Gang
     since: float
     session: str = ""
-    """The cluster's session in which it was seen."""
+    """The cluster's session in which the gang was observed."""
     sighting: Sighting = field(default_factory=lambda: Sighting("submitted", waits=True))
     seen_at: float = -1.0
     waits_since: float | None = None
-    """Since when its group waits for machines, by the clock."""
+    """Since when its group waits for machines, by the monotonic clock."""
 
 
 class RayEngine:
-    """The `Engine` port. mark: tells this server's gangs from those of other servers on the cluster."""
+    """The `Engine` of one compute. mark: distinguishes this server's gangs from those of other
+    servers on the cluster.
+    """
 
     name = "ray"
     has_queue = True
     leave_s = 5.0
-    """How long nodes whose agents were told to leave are waited for before a job ends them."""
+    """How long the engine waits for nodes whose agents are leaving before a job ends them."""
 
     def __init__(self, spec: RayCompute, mark: str, dashboard: Dashboard | None = None) -> None:
         self._spec = spec
@@ -65,7 +69,7 @@ class RayEngine:
         self._session = ""
         self._tracked: dict[str, _Tracked] = {}
         self._wanted: Wanted | None = None
-        """What the first sweep was given; before, whatever runs is left alone."""
+        """The wanted gangs, as of the first sweep; before that, unknown gangs are left alone."""
         self._must_sweep = False
         self._judged_at = -math.inf
         self._lock = threading.Lock()
@@ -73,23 +77,23 @@ class RayEngine:
 
     # --- machines ---------------------------------------------------------------------------------------------
     def machines(self) -> list[Machine]:
-        """The cluster's, as last listed. Raises UnreachableError while none was ever seen, NoMachinesError where none
-        can run the compute's nodes.
+        """The cluster's machines, as last listed. Raises UnreachableError before the first list, NoMachinesError where
+        none can run the compute's nodes.
         """
         self.poller.begin()
         if self._cluster is None:
-            problem = self.poller.problem or Problem("the Ray dashboard wasn't asked yet")
+            problem = self.poller.problem or Problem("the Ray dashboard hasn't been asked yet")
             raise UnreachableError(problem.what, fix=problem.fix)
         scale, wish = self.scale(), self._spec.max_instances
         most = wish if scale is None else min(scale.max_instances, wish or scale.max_instances)
         listed = machines(self._spec, self._cluster.nodes.values(), most, self._cluster.states)
-        # The autoscaler's numbers may say that there will be some.
+        # The autoscaler may start some.
         if not listed and (self._survey.is_over or not self._is_elastic):
             raise no_machines(self._spec, self._cluster.nodes.values())
         return listed
 
     def scale(self) -> Scale | None:
-        """The autoscaler's numbers, as its administrator has set them; None = they aren't known, or there is none."""
+        """The limits of the cluster's autoscaler; None = unknown, or no autoscaler."""
         numbers, cluster = self._survey.autoscaler, self._cluster
         if numbers is None or cluster is None:
             return None
@@ -98,7 +102,7 @@ class RayEngine:
 
     @property
     def _is_elastic(self) -> bool:
-        """Whether the compute's file says that machines come and go."""
+        """Whether the compute's file describes an autoscaled cluster."""
         return (self._spec.min_instances, self._spec.max_instances, self._spec.idle_time_before_scale_down) != (
             None,
             None,
@@ -106,18 +110,20 @@ class RayEngine:
         )
 
     def server_addresses(self) -> list[str]:
-        """Where this machine is on the way to the cluster."""
+        """The address of this machine on the route to the cluster."""
         if self._spec.server_address:
             return [self._spec.server_address]
         own = route_to(*self._dashboard.server)
         if not own or own.startswith("127.") or own == "::1":
-            what = "the way to the dashboard doesn't tell how the cluster's machines reach this one"
+            what = "the route to the dashboard doesn't show at which address the cluster's machines reach this one"
             raise UnreachableError(what, fix="Set `server_address` in the compute's file.")
         return [own]
 
     # --- gangs ------------------------------------------------------------------------------------------------
     def start(self, gang: Gang) -> str:
-        """Submits the job that starts it, unless it has begun. Raises EngineError with Ray's refusal."""
+        """Submits the Ray job that starts the gang, unless it was submitted before. Raises EngineError with Ray's
+        refusal.
+        """
         self.poller.begin()
         tracked = self._track(gang, math.inf)
         self.poller.nudge()
@@ -130,11 +136,11 @@ class RayEngine:
         return f"submitted as Ray job {name}.*"
 
     def rendered(self, gang: Gang) -> str:
-        """The job that starts it, and the gang as that finds it."""
+        """The Ray job that starts the gang, and its description of the gang."""
         return render.rendered(self._spec, gang, self._gangs.object_name(gang.name))
 
     def observe(self, gang: Gang) -> Sighting:
-        """What Ray said when it was last asked."""
+        """The gang's state as of the last answer of Ray."""
         self.poller.begin()
         tracked = self._track(gang, time.monotonic())
         trouble = self.poller.trouble
@@ -147,7 +153,7 @@ class RayEngine:
     def _track(self, gang: Gang, since: float) -> _Tracked:
         with self._lock:
             tracked = self._tracked.get(gang.name)
-            if tracked is None:  # With `observe`: another server started it.
+            if tracked is None:  # `observe` gets gangs that another server started.
                 tracked = self._tracked[gang.name] = _Tracked(gang, since)
                 self.poller.nudge()
             tracked.gang = gang
@@ -157,8 +163,8 @@ class RayEngine:
     def stop(self, name: str) -> None:
         """Waits a moment for nodes whose agents leave, then has a Ray job end the others.
 
-        Machines that are lost are left alone: the attempt is over, so every server refuses an agent that goes on there.
-        Raises UnreachableError while something is left.
+        Lost machines are left alone: the attempt is over, so every server refuses an agent that continues there. Raises
+        UnreachableError while something is left.
         """
         deadline = time.monotonic() + self.leave_s
         while time.monotonic() < deadline and self._gangs.is_left(name):
@@ -168,7 +174,7 @@ class RayEngine:
             if time.monotonic() >= deadline:
                 raise UnreachableError(left)
             time.sleep(pause)
-            pause = min(MAX_END_PAUSE_S, pause * 1.3)  # A job that can't end it isn't submitted again at once.
+            pause = min(MAX_END_PAUSE_S, pause * 1.3)  # A failing end job isn't submitted again at once.
         failpoint("engine.cancelled")
         self._forget(name)
 
@@ -177,7 +183,7 @@ class RayEngine:
             self._tracked.pop(gang, None)
 
     def sweep(self, wanted: Wanted) -> list[str]:
-        """Ends the others, one step for all at first; when the dashboard doesn't answer, as soon as it does."""
+        """Begins to end all other gangs; without an answer of the dashboard, as soon as it answers."""
         try:
             surplus = sorted(self._gangs.names() - wanted())
             self._wanted = wanted
@@ -192,7 +198,7 @@ class RayEngine:
         return surplus
 
     def close(self) -> None:
-        """Asks no more, and closes the connections."""
+        """Stops polling, and closes the connections."""
         self.poller.close()
         self._dashboard.close()
 
@@ -200,7 +206,7 @@ class RayEngine:
     def _look(self) -> None:
         began = time.monotonic()
         due = [one for one in list(self._tracked.values()) if one.since <= began]
-        # A cluster may have been restarted since its last gang: a new gang is one of today's session.
+        # The cluster may have been restarted since its last gang: a new gang belongs to the current session.
         if self._cluster is None or not self._session or not all(one.session for one in due):
             self._session = self._dashboard.session()
         cluster = self._cluster = self._gangs.look()
@@ -209,15 +215,15 @@ class RayEngine:
         if began - self._judged_at > JUDGE_INTERVAL_S or self._must_sweep:
             self._judged_at = began
             self._end_unwanted()
-        # The last, as a cluster that refuses this job takes others.
+        # This comes last: a cluster that refuses this job may accept others.
         if self._is_elastic and not self._survey.is_over:
             self._survey.step()
 
     def _look_at(self, tracked: _Tracked, cluster: ClusterView, began: float) -> None:
         view = self._gangs.view(tracked.gang, cluster)
         if not view.actors and view.group is None and view.job is None and self._has_restarted(tracked):
-            # Its agents may go on: they say so themselves, or are silent for too long.
-            tracked.sighting = Sighting("the Ray cluster was restarted, and knows nothing of what ran before")
+            # Its agents may continue: they report that themselves, or are silent for too long.
+            tracked.sighting = Sighting("the Ray cluster was restarted, and remembers nothing of what ran before")
         else:
             tracked.session = tracked.session or self._session
             tracked.sighting = judged(view, len(tracked.gang.slots), self._starting())
@@ -227,16 +233,16 @@ class RayEngine:
         tracked.seen_at = began
 
     def _starting(self) -> str:
-        """That machines are started for a group that waits, in words; "" = none are."""
+        """A message that machines are being started for a waiting group; "" = none are."""
         if self._survey.autoscaler is None:
             return ""
         usual_s = self._start_times.usual_s()
-        return "Ray's autoscaler starts machines" + (
+        return "Ray's autoscaler is starting machines" + (
             f", which usually takes {format_time(usual_s)} here" if usual_s else ""
         )
 
     def _note_start(self, tracked: _Tracked, view: GangView) -> None:
-        """Learns how long machines take to start, from a group that waited for some."""
+        """Records how long machines took to start, for a group that waited for some."""
         if view.is_waiting:
             tracked.waits_since = tracked.waits_since or time.time()
         elif view.machines and tracked.waits_since is not None:
@@ -251,7 +257,7 @@ class RayEngine:
         return tracked.session not in ("", self._session)
 
     def _end_unwanted(self) -> None:
-        """Ends what no job wants anymore: a start that was given up may be carried out after its stop."""
+        """Ends gangs that no job wants: a start that was given up may be carried out after the stop."""
         names = self._gangs.names()
         self._gangs.tidy({*names, *self._tracked})
         if self._wanted is None:

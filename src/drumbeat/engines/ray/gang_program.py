@@ -2,14 +2,14 @@
 
     python gang_program.py start | stop        beside `gang.json` and the agent's file, `agent.pyz`
 
-`render.py` writes `gang.json`, with the bundles and how they are placed (`share_machines` in `jobfile/compute/ray.py`).
+`render.py` writes `gang.json`, with the bundles and their placement (`share_machines` in `jobfile/compute/ray.py`).
 
 It runs with the cluster's own Python (3.9 or newer) and Ray, and imports nothing of drumbeat. Placement group and
-actors are detached: they outlive this job, which ends as soon as it has done its part. What it says are JSON lines.
+actors are detached: they outlive this job, which ends as soon as it has done its part. Its output is lines of JSON.
 
-`start` makes the group unless there is one; when the group has its machines, it makes an actor for each node, which
-starts the agent as a daemon and holds the node's bundle until that has left. While the group has none, the job ends all
-the same, and the server submits it again later: a job that waited would cost the head 200 MiB.
+`start` creates the group if it doesn't exist; once the group has its machines, it creates an actor for each node, which
+starts the agent as a daemon and holds the node's bundle until that has left. While the group has no machines, the job
+ends, and the server submits it again later: a waiting job would cost the head 200 MiB.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ from pathlib import Path
 from typing import Any
 
 PLACED_WITHIN_S = 10.0
-"""How long `start` waits for machines."""
+"""How long `start` waits for machines before its job ends."""
 LOOK_S, DRAIN_LOOK_S, NODES_A_SECOND = 0.5, 2.0, 50
-"""How often an actor looks for its agent, and asks Ray whether its machine is drained: rarely in large gangs."""
+"""How often an actor checks its agent, and asks Ray whether its machine is drained: rarely in large gangs."""
 AGENT_TIMEOUT_S, END_TIMEOUT_S, REMOVE_TIMEOUT_S = 60.0, 45.0, 10.0
 OF_RAY = ("RAY_", "PYTHONPATH", "PYTHONUNBUFFERED", "OMP_NUM_THREADS")
-"""What begins the names of variables that Ray sets for its own processes."""
+"""Prefixes of variables that Ray sets for its own processes."""
 AGENT_FILE = "agent.pyz"
 
 
 def ray_module() -> Any:
-    """Ray, which only the cluster has."""
+    """The module `ray`, which only the cluster has."""
     return importlib.import_module("ray")
 
 
@@ -50,24 +50,24 @@ def say(**line: object) -> None:
 
 # --- on a machine ---------------------------------------------------------------------------------------------------
 def own_folder() -> Path:
-    """The machine's folder, as `drumbeat.node.host.node_holder` has it."""
+    """The machine's folder; the same as in `drumbeat.node.host.node_holder`."""
     return Path(tempfile.gettempdir(), f"drumbeat-{os.getuid()}-{os.uname().nodename}")
 
 
 def require_private(folder: Path) -> None:
-    """Raises PermissionError where another user made the folder, or has access to it: what lies there is run."""
+    """Raises PermissionError where another user created the folder or has access to it: its files are executed."""
     status = folder.lstat()
     if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid() or status.st_mode & 0o077:
-        raise PermissionError(1, "it isn't private: remove it, or `chmod 700` it if it's yours", str(folder))
+        raise PermissionError(1, "the folder isn't private: remove it, or `chmod 700` it if it's yours", str(folder))
 
 
 def agent_folder(gang: str, *node: str) -> Path:
-    """Where a gang, or a node of it, keeps the agent's file."""
+    """The folder of the agent's file of a gang, or of one of its nodes."""
     return Path(own_folder(), ".agents", gang, *node)
 
 
-def answer_of(command: list[str], request: dict[str, Any]) -> dict[str, Any]:
-    """What a module of the agent's file answers to a request: JSON, or {"error": …}."""
+def ask_agent_module(command: list[str], request: dict[str, Any]) -> dict[str, Any]:
+    """The answer of a module in the agent's file to a request: JSON, or {"error": …}."""
     variables = {key: value for key, value in os.environ.items() if not key.startswith(OF_RAY)}
     try:
         done = subprocess.run(
@@ -90,7 +90,7 @@ class BundleHolder:
         self.folder, self.python, self.is_drained = "", "", False
 
     def begin(self, python: str, archive: bytes, enrolment: str) -> str:
-        """Starts the node, unless it runs; gives why it can't be started, "" = it runs."""
+        """Starts the node unless it runs; returns why it can't be started, "" = it runs."""
         self.python = python
         if self.folder:
             return ""
@@ -106,7 +106,7 @@ class BundleHolder:
         except OSError as error:
             return str(error)
         words = [python or sys.executable, "-I", file, "drumbeat.node.host.ray_node", self.gang, str(self.node)]
-        answer = answer_of(words, request)
+        answer = ask_agent_module(words, request)
         if "error" in answer:
             return str(answer["error"])
         self.folder = str(answer["folder"])
@@ -114,7 +114,7 @@ class BundleHolder:
         return ""
 
     def _keep(self, archive: bytes) -> str:
-        """Copies the agent's file: Ray removes a job's files some time after the job; the agent lives longer."""
+        """Copies the agent's file: Ray removes a job's files some time after the job, but the agent lives longer."""
         own, place = own_folder(), agent_folder(self.gang, str(self.node))
         own.mkdir(0o700, parents=True, exist_ok=True)
         require_private(own)
@@ -125,24 +125,26 @@ class BundleHolder:
         return str(place / AGENT_FILE)
 
     def _watch(self) -> None:
-        """Leaves when the node is over."""
+        """Ends the actor when its node has ended."""
         pause, next_look = max(DRAIN_LOOK_S, self.size / NODES_A_SECOND), 0.0
         while Path(self.folder).is_dir():
             time.sleep(LOOK_S)
             if not self.is_drained and time.monotonic() >= next_look:
                 next_look = time.monotonic() + pause
-                with contextlib.suppress(Exception):  # It looks again later.
+                with contextlib.suppress(Exception):  # The next check follows.
                     self._look_for_drain()
         ray_module().get_runtime_context().current_actor.leave.remote()
 
     def _look_for_drain(self) -> None:
-        """Says once that this machine is drained, by an actor of which only the name counts: the server lists names."""
+        """Reports once that this machine is being drained, by an actor whose name is the message: the server lists
+        names.
+        """
         if is_drained(ray_module().get_runtime_context().get_node_id()):
             self.is_drained = True
             brief_actor(DrainNotice, f"{self.gang}/leaving/{self.node}").leave.remote()
 
     def end(self) -> str:
-        """Ends everything of the gang on this machine; gives what can't be ended, "" = nothing."""
+        """Ends all processes of the gang on this machine; returns what can't be ended, "" = nothing."""
         return end_node(self.gang, self.python, str(agent_folder(self.gang, str(self.node)) / AGENT_FILE))
 
     def leave(self) -> None:
@@ -154,15 +156,15 @@ class BundleHolder:
 
 
 class DrainNotice:
-    """An actor that says by its name that a machine is drained."""
+    """An actor whose name says that a machine is being drained."""
 
     def leave(self) -> None:
-        """Ends this actor; Ray lists it on."""
+        """Ends this actor; Ray continues to list it."""
         ray_module().actor.exit_actor()
 
 
 class GroupRemover:
-    """An actor outside a gang's group that removes it."""
+    """An actor outside a gang's group that removes the group."""
 
     def remove(self, gang: str) -> None:
         """Waits until the gang's own actors have ended."""
@@ -172,42 +174,42 @@ class GroupRemover:
 
 
 def brief_actor(kind: type, name: str) -> Any:
-    """Makes an actor that needs no room."""
+    """Creates an actor that needs no resources."""
     return ray_module().remote(kind).options(name=name, num_cpus=0, lifetime="detached").remote()
 
 
 def end_node(gang: str, python: str = "", file: str = "") -> str:
-    """Ends everything of a gang on this machine; gives what can't be ended, "" = nothing.
+    """Ends all processes of a gang on this machine; returns what can't be ended, "" = nothing.
 
-    python: the interpreter that its agents run with, "" = this one. file: the agent's, where it isn't the one beside
-    this program.
+    python: the interpreter of its agents, "" = this one. file: the agent's file, if it isn't the one beside this
+    program.
     """
     own = own_folder()
     with contextlib.suppress(FileNotFoundError):
         if own.lstat().st_uid != os.getuid():
-            return ""  # Nothing is started in the folder of another user.
+            return ""  # Nothing was started in the folder of another user.
         try:
             require_private(own)
         except PermissionError as error:
             return str(error)
     file = file or str(Path(AGENT_FILE).absolute())
     request = {"folder": str(own), "gang": gang, "leave_s": 0.0}
-    answer = answer_of([python or sys.executable, "-I", file, "drumbeat.node.host", "stop"], request)
+    answer = ask_agent_module([python or sys.executable, "-I", file, "drumbeat.node.host", "stop"], request)
     shutil.rmtree(agent_folder(gang), ignore_errors=True)
     if "error" in answer and not Path(own, gang).exists():
-        return ""  # An interpreter that can't end it has started nothing of it.
+        return ""  # A missing interpreter has started nothing.
     return str(answer.get("error") or answer.get("stuck", {}).get(gang, ""))
 
 
 # --- on the cluster -------------------------------------------------------------------------------------------------
 def living_holders(gang: str) -> list[str]:
-    """The names of the gang's actors that live."""
+    """The names of the gang's living actors."""
     names: list[str] = [one["name"] for one in ray_module().util.list_named_actors(all_namespaces=True)]
     return [one for one in names if one.rpartition("/")[0] == gang]
 
 
 def await_no_holders(gang: str) -> None:
-    """Waits a moment until none of them lives."""
+    """Waits a moment until none of the gang's actors lives."""
     deadline = time.monotonic() + REMOVE_TIMEOUT_S
     while living_holders(gang) and time.monotonic() < deadline:
         time.sleep(0.1)
@@ -221,7 +223,7 @@ def remove_group(gang: str) -> None:
 
 
 def placed_group(gang: dict[str, Any]) -> Any:
-    """The gang's group, None while it has no machines."""
+    """The gang's placement group, None while it has no machines."""
     util = ray_module().util
     try:
         group = util.get_placement_group(gang["name"])
@@ -231,7 +233,7 @@ def placed_group(gang: dict[str, Any]) -> Any:
 
 
 def start(gang: dict[str, Any]) -> int:
-    """0 = its nodes run, or its group waits; 1 = a node can't be started, and says why."""
+    """Starts the gang. Returns 0 if its nodes run or its group waits, 1 if a node can't be started (and prints why)."""
     group, ray = placed_group(gang), ray_module()
     if group is None:
         say(event="waits")
@@ -247,7 +249,7 @@ def start(gang: dict[str, Any]) -> int:
 
 
 def holder(gang: dict[str, Any], group: Any, node: int) -> Any:
-    """The actor of a node: the one that lives, else a new one in its bundle."""
+    """The actor of a node: the living one, else a new one in its bundle."""
     ray, name, bundle = ray_module(), f"{gang['name']}/{node}", gang["bundles"][node]
     with contextlib.suppress(ValueError):
         return ray.get_actor(name)
@@ -265,7 +267,7 @@ def holder(gang: dict[str, Any], group: Any, node: int) -> Any:
 
 
 def stop(gang: dict[str, Any]) -> int:
-    """0 = nothing of it is left; 1 = some process can't be ended, and says which."""
+    """Ends the gang. Returns 0 if nothing of it is left, 1 if a process can't be ended (and prints which)."""
     ray, name = ray_module(), gang["name"]
     groups = [one for one in ray.util.placement_group_table().values() if one["name"] == name]
     machines = {place for one in groups for place in one["bundles_to_node_id"].values()}
@@ -276,7 +278,7 @@ def stop(gang: dict[str, Any]) -> int:
         one: task.options(**options, scheduling_strategy=placing(one, soft=False)).remote(name, gang["python"])
         for one in sorted(machines)
     }
-    stuck = [why for machine, reference in ends.items() if (why := result_of(name, reference, machine, groups))]
+    stuck = [why for machine, reference in ends.items() if (why := end_result(name, reference, machine, groups))]
     if stuck:
         say(event="stuck", why=stuck[0])
         return 1
@@ -288,11 +290,12 @@ def stop(gang: dict[str, Any]) -> int:
     return 0
 
 
-def result_of(gang: str, reference: Any, machine: str, groups: list[dict[str, Any]]) -> str:
-    """What a machine said, by its node id; one that was lost meanwhile has nothing left to end.
+def end_result(gang: str, reference: Any, machine: str, groups: list[dict[str, Any]]) -> str:
+    """The result of ending a gang on a machine (a node id of Ray): what can't be ended, "" = nothing. A machine that
+    was lost meanwhile has nothing left to end.
 
-    A machine that is drained takes no task anymore, yet its actors' methods are called as before. Where none of the
-    gang's actors lives there, the gang's nodes have left it: an actor goes after its node alone.
+    A drained machine accepts no tasks, yet methods of its actors can still be called. If none of the gang's actors
+    lives there, the gang's nodes have left it: an actor ends only after its node.
     """
     ray = ray_module()
     try:
@@ -313,14 +316,14 @@ def result_of(gang: str, reference: Any, machine: str, groups: list[dict[str, An
 
 
 def is_drained(machine: str) -> bool:
-    """Whether Ray drains a machine; False also where its version doesn't tell."""
+    """Whether Ray is draining a machine; False, too, where its version doesn't report it."""
     with contextlib.suppress(Exception):
         return machine in importlib.import_module("ray._private.state").state.get_draining_nodes()
     return False
 
 
 def holders_on(gang: str, machine: str, groups: list[dict[str, Any]]) -> list[Any]:
-    """The gang's living actors on a machine that can end its nodes; those of an earlier drumbeat can't."""
+    """The gang's living actors on a machine that can end its nodes; actors of an earlier drumbeat can't."""
     places = {str(node): place for one in groups for node, place in one["bundles_to_node_id"].items()}
     actors: list[Any] = []
     for name in living_holders(gang):
@@ -331,7 +334,7 @@ def holders_on(gang: str, machine: str, groups: list[dict[str, Any]]) -> list[An
 
 
 def main() -> int:
-    """The exit code."""
+    """Runs `start` or `stop`, and returns the exit code."""
     gang: dict[str, Any] = json.loads(Path("gang.json").read_text(encoding="utf-8"))
     ray_module().init(address="auto", log_to_driver=False, namespace=gang["namespace"], logging_level="ERROR")
     return {"start": start, "stop": stop}[sys.argv[1]](gang)

@@ -1,4 +1,4 @@
-"""The gangs of one server's compute on a Ray cluster: submitted, looked at, ended step by step."""
+"""The gangs of one server's compute on a Ray cluster: submitted, observed, ended step by step."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True)
 class ClusterView:
-    """What the dashboard lists: machines by id, groups by name, living actors by gang and node."""
+    """The dashboard's lists: machines by id, groups by name, living actors by gang and node."""
 
     nodes: Mapping[str, Json] = field(default_factory=dict[str, Json])
     groups: Mapping[str, Json] = field(default_factory=dict[str, Json])
     actors: Mapping[str, dict[int, Json]] = field(default_factory=dict[str, dict[int, Json]])
     leaving: Mapping[str, set[int]] = field(default_factory=dict[str, set[int]])
-    """By gang, the nodes whose machines are drained."""
+    """By gang, the nodes whose machines are being drained."""
 
     @property
     def states(self) -> dict[str, NodeState]:
@@ -50,10 +50,10 @@ class ClusterView:
 
 
 class RayGangs:
-    """prefix: what begins the names of this compute's gangs in Ray."""
+    """The gangs of one compute. prefix: starts the names of its gangs in Ray."""
 
     tidy_s = 60.0
-    """How long jobs that are over are left alone."""
+    """How long finished jobs are kept."""
 
     def __init__(self, dashboard: Dashboard, spec: RayCompute, prefix: str) -> None:
         self._dashboard, self._spec, self._prefix = dashboard, spec, prefix
@@ -65,7 +65,7 @@ class RayGangs:
 
     # --- look -------------------------------------------------------------------------------------------------
     def look(self) -> ClusterView:
-        """What all gangs have in common."""
+        """The lists that all gangs share."""
         nodes = {one["node_id"]: one for one in self._dashboard.listed("nodes")}
         listed = self._dashboard.listed("placement_groups", ("state", "!=", "REMOVED"))
         groups = {one["name"]: one for one in listed if (one.get("name") or "").startswith(self._prefix)}
@@ -80,19 +80,19 @@ class RayGangs:
         return ClusterView(nodes, groups, actors, leaving)
 
     def _actors(self, condition: Filter) -> Iterator[tuple[str, str, int, Json]]:
-        """The compute's actors: gang, kind, node and the actor itself. Dead ones stay in Ray's list for long."""
+        """The compute's actors: gang, kind, node and the actor itself. Ray lists dead ones for long."""
         for one in self._dashboard.listed("actors", ("ray_namespace", "=", NAMESPACE), condition):
             parsed = parse_actor(one.get("name") or "")
             if parsed is not None and parsed[0].startswith(self._prefix):
                 yield *parsed, one
 
     def view(self, gang: Gang, cluster: ClusterView) -> GangView:
-        """One gang in it. Its jobs, and actors that are dead, are asked for where they matter."""
+        """One gang's view. Its jobs and dead actors are fetched only where they matter."""
         name = self.object_name(gang.name)
         actors = dict(cluster.actors.get(name, {}))
         job = None
         if len(actors) < len(gang.slots):
-            job = _latest(self._jobs_of(name, START))
+            job = _latest(self._numbered_jobs(name, START))
             missing = [] if _is_running(job) else [node for node in range(len(gang.slots)) if node not in actors]
             for node in missing:
                 if dead := self._dead_actor(actor_name(name, node), job):
@@ -101,28 +101,28 @@ class RayGangs:
         return GangView(job, cluster.groups.get(name), actors, cluster.nodes, leaving)
 
     def _dead_actor(self, name: str, job: Json | None) -> Json | None:
-        """The one that the job has made: a gang that is started again has the same names."""
+        """The dead actor that this job created: a restarted gang uses the same names."""
         driver = (job or {}).get("job_id")
         listed = self._dashboard.listed("actors", ("name", "=", name))
         return next((one for one in listed if not driver or one.get("job_id") == driver), None)
 
-    def _jobs_of(self, name: str, verb: str) -> dict[int, Json]:
+    def _numbered_jobs(self, name: str, verb: str) -> dict[int, Json]:
         """The jobs that start or end a gang, by number."""
         parsed = ((parse_job(key), job) for key, job in self._dashboard.jobs().items())
         return {parts[2]: job for parts, job in parsed if parts and parts[:2] == (name, verb)}
 
     # --- start ------------------------------------------------------------------------------------------------
     def submit(self, gang: Gang) -> None:
-        """Has it started, unless a job does that already. Raises DrumbeatError."""
+        """Submits a job that starts the gang, unless one does so already. Raises DrumbeatError."""
         name = self.object_name(gang.name)
-        jobs = self._jobs_of(name, START)
+        jobs = self._numbered_jobs(name, START)
         if not _is_running(_latest(jobs)):
             self._submit(name, START, jobs, render.start_files(self._spec, gang, name, agent_archive()))
 
     def has_begun(self, gang: str) -> bool:
-        """Whether a job starts it, or has."""
+        """Whether a job starts the gang or has started it."""
         name = self.object_name(gang)
-        return _is_running(_latest(self._jobs_of(name, START))) or bool(self._left_of(name, self.look()))
+        return _is_running(_latest(self._numbered_jobs(name, START))) or bool(self._remainder(name, self.look()))
 
     def _submit(self, name: str, verb: str, jobs: Mapping[int, Json], files: Mapping[str, bytes]) -> None:
         uri = self._dashboard.upload(package(files))
@@ -130,7 +130,7 @@ class RayGangs:
 
     # --- end --------------------------------------------------------------------------------------------------
     def names(self) -> set[str]:
-        """All gangs of this compute that run, wait or are being started."""
+        """All gangs of this compute that run, wait or are starting."""
         cluster = self.look()
         jobs = {parts[0] for name, job in self._own_jobs().items() if _is_running(job) and (parts := parse_job(name))}
         return {one.removeprefix(self._prefix) for one in {*jobs, *cluster.groups, *cluster.actors}}
@@ -139,29 +139,32 @@ class RayGangs:
         return {name: job for name, job in self._dashboard.jobs().items() if name.startswith(self._prefix)}
 
     def is_left(self, gang: str) -> bool:
-        """Whether its group, or some of its actors, are there."""
-        return bool(self._left_of(self.object_name(gang), self.look()))
+        """Whether the gang's group or some of its actors exist."""
+        return bool(self._remainder(self.object_name(gang), self.look()))
 
     def end(self, gang: str) -> str:
-        """Takes the next step towards its end; gives what is left to end, "" = nothing. Raises DrumbeatError."""
+        """Takes the next step towards the gang's end; returns what is left to end, "" =
+        nothing. Raises DrumbeatError.
+        """
         name = self.object_name(gang)
-        for number, job in self._jobs_of(name, START).items():
+        for number, job in self._numbered_jobs(name, START).items():
             if _is_running(job):
                 self._dashboard.stop_job(job_name(name, START, number))
-                return f"Ray job {job_name(name, START, number)} still ends"
-        endings = self._jobs_of(name, STOP)
+                return f"Ray job {job_name(name, START, number)} is still ending"
+        endings = self._numbered_jobs(name, STOP)
         last = _latest(endings)
         if _is_running(last):
-            return f"a Ray job still ends the nodes of {name}"
-        left = self._left_of(name, self.look())
+            return f"a Ray job is still ending the nodes of {name}"
+        left = self._remainder(name, self.look())
         if left:
             self._submit(name, STOP, endings, render.stop_files(self._spec, name, agent_archive()))
         return stuck_reason(last) if left and last and last["status"] == "FAILED" else left
 
     def tidy(self, present: Collection[str]) -> None:
-        """Has Ray forget the jobs of gangs that are over. A job that ended a moment ago Ray would list again.
+        """Deletes the jobs of gangs that are over from Ray's list, but not those that ended a moment ago: Ray would
+        list them again.
 
-        present: gangs that aren't.
+        present: gangs that aren't over.
         """
         jobs = {name: job for name, job in self._own_jobs().items() if not _is_running(job)}
         now = time.monotonic()
@@ -173,9 +176,9 @@ class RayGangs:
                 self._dashboard.delete_job(name)
 
     @staticmethod
-    def _left_of(name: str, cluster: ClusterView) -> str:
+    def _remainder(name: str, cluster: ClusterView) -> str:
         if name in cluster.actors:
-            return f"{len(cluster.actors[name])} actors of {name} still live"
+            return f"{len(cluster.actors[name])} actors of {name} are still alive"
         return f"placement group {name} still holds its machines" if name in cluster.groups else ""
 
 

@@ -15,9 +15,8 @@ Json = Mapping[str, Any]
 def machines(
     spec: RayCompute, nodes: Iterable[Json], most: int | None, states: Mapping[str, NodeState] | None = None
 ) -> list[Machine]:
-    """The machines on which this compute's nodes may run. most: how many the autoscaler may start, None = none.
-
-    states: of those that jobs use or that are drained, by id.
+    """The machines on which this compute's nodes may run. most: how many the autoscaler may start, None = no
+    autoscaler. states: of machines in use or being drained, by id.
     """
     alive = [one for one in nodes if one["state"] == "ALIVE" and _is_eligible(spec, one)]
     present = sorted(
@@ -35,7 +34,7 @@ def machines(
 
 
 def no_machines(spec: RayCompute, nodes: Iterable[Json]) -> NoMachinesError:
-    """What the cluster's machines lack."""
+    """The error that says what the cluster's machines lack."""
     alive: list[Json] = [one.get("resources_total") or {} for one in nodes if one["state"] == "ALIVE"]
     has_cpus = any(one.get("CPU") for one in alive)
     wanted = ", ".join(f"{name}: {value:g}" for name, value in spec.resources.items())
@@ -45,14 +44,14 @@ def no_machines(spec: RayCompute, nodes: Iterable[Json]) -> NoMachinesError:
 
 
 def heads(nodes: Iterable[Json]) -> list[Json]:
-    """The machines that no autoscaler starts."""
+    """The head nodes, which no autoscaler starts."""
     return [one for one in nodes if one.get("is_head_node")]
 
 
 def _machine(spec: RayCompute, node: Json, state: NodeState) -> Machine:
     has: Json = node.get("resources_total") or {}
     count = int(has.get("GPU", 0)) if spec.gpus_per_node is None else spec.gpus_per_node
-    # A machine that nodes share has room for several of `cpus_per_node`.
+    # A machine that nodes share has capacity for several of `cpus_per_node`.
     own = int(has.get("CPU", 0))
     cpus = own if spec.share_machines else spec.cpus_per_node or own
     return Machine(
@@ -65,6 +64,6 @@ def _gpus(count: int) -> tuple[str, ...]:
 
 
 def _is_eligible(spec: RayCompute, node: Json) -> bool:
-    """A head without CPUs runs no nodes."""
+    """Whether a machine can run nodes; a head without CPUs can't."""
     has: Json = node.get("resources_total") or {}
     return int(has.get("CPU", 0)) > 0 and all(has.get(name, 0) >= value for name, value in spec.resources.items())

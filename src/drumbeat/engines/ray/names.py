@@ -1,7 +1,7 @@
 """The names of a gang's objects in Ray: pure.
 
-A gang's placement group and actors have its name, with whose it is in front, so a start that is repeated starts nothing
-twice. Each job has a number too: Ray mixes a job up with an earlier one of its name that was deleted a moment ago.
+A gang's placement group and actors have its name with the owner's prefix, so a repeated start starts nothing twice.
+Each job has a number, too, because Ray confuses a job with an earlier one of its name that was just deleted.
 """
 
 from __future__ import annotations
@@ -9,15 +9,15 @@ from __future__ import annotations
 NAMESPACE = "drumbeat"
 """The Ray namespace of the actors."""
 START, STOP = "start", "stop"
-"""What a job does: between the gang's name and the job's number in the job's name."""
+"""The verb of a job, between the gang's name and the job's number in the job's name."""
 NOTICE = "DrainNotice"
-"""The class of actors that say that a node's machine leaves."""
+"""The class of the actors that report that a node's machine is leaving."""
 LEAVING = "leaving"
-"""Stands before the node's number in the name of such an actor."""
+"""Precedes the node's number in the name of such an actor."""
 
 
 def prefix(compute: str, mark: str) -> str:
-    """What begins the names of all gangs of one server's compute."""
+    """The prefix of the names of all gangs of one server's compute."""
     return f"drumbeat-{compute}-{mark}-"
 
 
@@ -27,7 +27,7 @@ def job_name(gang_object: str, verb: str, number: int) -> str:
 
 
 def parse_job(name: str) -> tuple[str, str, int] | None:
-    """The gang's object name, START or STOP, and the job's number; None = it isn't one of a gang."""
+    """The gang's object name, START or STOP, and the job's number; None if it isn't a gang's job."""
     gang, verb, number = ([*name.rsplit(".", 2), "", ""])[:3]
     return (gang, verb, int(number)) if verb in (START, STOP) and number.isdecimal() else None
 
@@ -38,7 +38,7 @@ def actor_name(gang_object: str, node: int) -> str:
 
 
 def parse_actor(name: str) -> tuple[str, str, int] | None:
-    """The gang's object name, the kind ("" or LEAVING) and the node's number; None = it isn't drumbeat's."""
+    """The gang's object name, the kind ("" or LEAVING) and the node's number; None if it isn't drumbeat's."""
     parts = name.split("/")
     if len(parts) not in (2, 3) or not parts[-1].isdecimal():
         return None

@@ -1,4 +1,4 @@
-"""What a gang is to Ray: the jobs that start and end it, and the files that they find. Pure."""
+"""The Ray jobs that start and end a gang, and their files. Pure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Json = dict[str, Any]
 
 
 def bundles(spec: RayCompute, gang: Gang) -> list[dict[str, float]]:
-    """What each node reserves on its machine."""
+    """The resources that each node reserves on its machine."""
     return [
         {
             "CPU": max(spec.cpus_per_node or 1, slot.cpus),
@@ -29,7 +29,7 @@ def bundles(spec: RayCompute, gang: Gang) -> list[dict[str, float]]:
 
 
 def description(spec: RayCompute, gang: Gang, name: str) -> Json:
-    """The gang as the program reads it, but for its enrolments."""
+    """The gang as the program reads it, without its enrolments."""
     return {
         "name": name,
         "namespace": NAMESPACE,
@@ -40,7 +40,7 @@ def description(spec: RayCompute, gang: Gang, name: str) -> Json:
 
 
 def start_files(spec: RayCompute, gang: Gang, name: str, archive: AgentArchive) -> dict[str, bytes]:
-    """The files of the job that starts a gang, its enrolments in them."""
+    """The files of the job that starts a gang, with its enrolments."""
     checkpoints = f"{spec.folder.rstrip('/')}/jobs/{name.rpartition('.')[0]}/checkpoints"
     texts = [enrolment(gang, slot.node, root="", checkpoints=checkpoints) for slot in gang.slots]
     return _files({**description(spec, gang, name), "enrolments": texts}, archive)
@@ -57,17 +57,17 @@ def _files(described: Json, archive: AgentArchive) -> dict[str, bytes]:
 
 
 def gang_job(name: str, verb: str, number: int, package: str) -> Json:
-    """The request that has a gang started or ended. package: the URI of its files."""
+    """The request for the job that starts or ends a gang. package: the URI of its files."""
     return _job(job_name(name, verb, number), f"{PROGRAM} {verb}", package)
 
 
 def survey_job(name: str, package: str) -> Json:
-    """The request that has the autoscaler's numbers read."""
+    """The request for the job that reads the autoscaler's settings."""
     return _job(name, SURVEY_PROGRAM, package)
 
 
 def survey_files() -> dict[str, bytes]:
-    """The files of the job that reads them."""
+    """The files of the job that reads the autoscaler's settings."""
     return {SURVEY_PROGRAM: Path(__file__).with_name(SURVEY_PROGRAM).read_bytes()}
 
 
@@ -81,6 +81,6 @@ def _job(submission: str, program: str, package: str) -> Json:
 
 
 def rendered(spec: RayCompute, gang: Gang, name: str) -> str:
-    """What `drumbeat plan` prints: the job, and the gang that it starts."""
+    """The text that `drumbeat plan` prints: the job, and the gang that it starts."""
     job = gang_job(name, START, 1, "gcs://<package>")
     return json.dumps({"POST /api/jobs/": job, "gang.json": description(spec, gang, name)}, indent=2) + "\n"

@@ -1,6 +1,6 @@
-"""What Ray's words mean to drumbeat: pure. What the dashboard shows of a gang becomes a sighting.
+"""The meaning of Ray's states for drumbeat: pure. The dashboard's view of a gang becomes a sighting.
 
-Seen on 2.60.0 on a lab of four machines; what was only read of in Ray's sources says so.
+Observed on 2.60.0 on a lab of four machines. Rows marked "Read" are from Ray's sources only.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from drumbeat.ports.engines import Sighting
 Json = Mapping[str, Any]
 
 STARTING_JOB = frozenset({"PENDING", "RUNNING"})
-"""States of a job that isn't over; the others are SUCCEEDED, FAILED and STOPPED."""
+"""States of an unfinished job; the others are SUCCEEDED, FAILED and STOPPED."""
 LIVING_ACTOR = frozenset({"DEPENDENCIES_UNREADY", "PENDING_CREATION", "ALIVE", "RESTARTING"})
 
 NODE_ENDS: tuple[tuple[str, Loss, str], ...] = (
@@ -27,7 +27,7 @@ NODE_ENDS: tuple[tuple[str, Loss, str], ...] = (
     ("Expected termination", Loss.PREEMPTED, "was taken out of the cluster"),
     ("Unexpected termination", Loss.LOST, "is lost"),
 )
-"""What begins the message of a node that is dead, and what that is."""
+"""Prefixes of the message of a dead node, and their meaning."""
 
 ACTOR_ENDS: dict[str, tuple[Loss, str]] = {
     "INTENDED_USER_EXIT": (Loss.LOST, "ended: its agent left"),
@@ -36,60 +36,60 @@ ACTOR_ENDS: dict[str, tuple[Loss, str]] = {
     "OWNER_DIED": (Loss.LOST, "ended with its owner"),
     "REF_DELETED": (Loss.CANCELED, "was killed, and not by drumbeat"),  # Read.
 }
-"""Reasons of a dead actor that say what ended its node, by `actor_died_error_context`."""
+"""Reasons of a dead actor that explain the end of its node, by `actor_died_error_context`."""
 
 GROUP_WAITS: dict[str, str] = {
     "NO_RESOURCES": "all machines that could hold it are in use",
-    "INFEASIBLE": "no machine of the cluster could hold it now",
-    "PENDING": "Ray looks for machines",
-    "QUEUED": "Ray looks for machines",
-    "SCHEDULING_STARTED": "Ray looks for machines",
+    "INFEASIBLE": "no machine of the cluster could hold it at present",
+    "PENDING": "Ray is looking for machines",
+    "QUEUED": "Ray is looking for machines",
+    "SCHEDULING_STARTED": "Ray is looking for machines",
 }
-"""Scheduling states of a group that waits, in words."""
+"""Scheduling states of a waiting group, and their explanation."""
 
 
 @dataclass(frozen=True)
 class GangView:
-    """What the dashboard shows of a gang. job: the one that starts it. actors: the latest of each node."""
+    """A gang as the dashboard shows it. job: the one that starts it. actors: the latest one of each node."""
 
     job: Json | None
     group: Json | None
     actors: Mapping[int, Json]
     nodes: Mapping[str, Json]
-    """All machines of the cluster by id, those that are dead too."""
+    """All machines of the cluster by id, dead ones included."""
     leaving: frozenset[int] = field(default_factory=frozenset[int])
-    """Nodes whose machine is drained."""
+    """Nodes whose machine is being drained."""
 
     @property
     def is_waiting(self) -> bool:
-        """Whether its group waits for machines."""
+        """Whether the gang's group waits for machines."""
         return self.group is not None and self.group["state"] == "PENDING"
 
     @property
     def machines(self) -> list[str]:
-        """The ids of the machines of its nodes."""
+        """The ids of the machines of the gang's nodes."""
         return [one["node_id"] for one in self.actors.values() if one.get("node_id")]
 
     @property
     def must_start(self) -> bool:
-        """Whether its group has machines now and no actor was ever made: another job is to start it."""
+        """Whether another job must start the gang: its group has machines now, and no actor was ever created."""
         is_placed = self.group is not None and self.group["state"] == "CREATED"
         return is_placed and not self.actors and _status(self.job) == "SUCCEEDED"
 
 
 @dataclass(frozen=True)
 class ActorVerdict:
-    """What an actor's state means for its node."""
+    """The meaning of an actor's state for its node."""
 
     word: str
-    """Ray's own."""
+    """Ray's own status."""
     why: str = ""
-    """Why it ended, in words that follow the machine; "" = the node goes on."""
+    """Why it ended, as a phrase with the machine; "" = the node continues."""
     loss: Loss = Loss.LOST
 
 
 def judged(view: GangView, size: int, starting: str = "") -> Sighting:
-    """What the engine says of a gang of so many nodes. starting: that machines are started for it, in words."""
+    """The sighting of a gang of `size` nodes. starting: the message that machines are being started for it."""
     verdicts = {node: verdict(actor, view.nodes) for node, actor in sorted(view.actors.items())}
     ended = {node: one for node, one in verdicts.items() if one.why}
     if _refusal(view.job) or (not ended and _status(view.job) in ("FAILED", "STOPPED")):
@@ -98,7 +98,7 @@ def judged(view: GangView, size: int, starting: str = "") -> Sighting:
         return _waiting(view, verdicts, size, starting)
     gone = {node: one.why for node, one in ended.items()}
     cause = next((one.loss for one in ended.values()), Loss.LOST)
-    if cause is Loss.LOST and view.leaving & ended.keys():  # Ray calls it lost if it goes before its deadline.
+    if cause is Loss.LOST and view.leaving & ended.keys():  # Ray calls a machine lost that goes before its deadline.
         cause = Loss.PREEMPTED
     return Sighting(gang_word(one.word for one in verdicts.values()), gone, cause, leaving=_leaving(view, gone))
 
@@ -121,8 +121,8 @@ def verdict(actor: Json, nodes: Mapping[str, Json]) -> ActorVerdict:
     if reason in ACTOR_ENDS:
         loss, what = ACTOR_ENDS[reason]
         return ActorVerdict(reason, f"its actor on {place} {what}", loss)
-    # Ray's worker process died, out of memory or killed, and the agent isn't its child: it goes on, and tells itself.
-    return ActorVerdict(f"its actor is gone ({reason}), its agent may go on")
+    # Ray's worker process died (out of memory, or killed). The agent isn't its child: it continues, and reports itself.
+    return ActorVerdict(f"its actor is gone ({reason}), its agent may continue")
 
 
 def _waiting(view: GangView, verdicts: Mapping[int, ActorVerdict], size: int, starting: str) -> Sighting:
@@ -137,25 +137,25 @@ def _waiting(view: GangView, verdicts: Mapping[int, ActorVerdict], size: int, st
         return Sighting(f"{scheduling}: {why}" + (f"; {starting}" if starting else ""), waits=True)
     if group is not None or status in STARTING_JOB:
         started = f", {len(verdicts)} of {size} nodes" if verdicts else ""
-        return Sighting(f"{status or 'PENDING'}: Ray starts its nodes{started}", waits=group is None)
+        return Sighting(f"{status or 'PENDING'}: Ray is starting its nodes{started}", waits=group is None)
     missing = [node for node in range(size) if node not in verdicts]
-    return Sighting("gone", dict.fromkeys(missing, "Ray knows nothing of it"))
+    return Sighting("gone", dict.fromkeys(missing, "Ray doesn't know it"))
 
 
 def _not_started(job: Json, size: int) -> Sighting:
-    """The job that starts a gang failed, or was stopped, and not by drumbeat."""
+    """The sighting of a gang whose start job failed, or was stopped by something else than drumbeat."""
     if job["status"] == "STOPPED":
         what = "the Ray job that starts its nodes was stopped, and not by drumbeat"
         return Sighting("STOPPED", dict.fromkeys(range(size), what), Loss.CANCELED)
     if why := _refusal(job):
         return Sighting("FAILED", dict.fromkeys(range(size), why), Loss.FAILED)
     message = str(job.get("message") or "")
-    last = (message.strip().splitlines() or ["Ray doesn't say why"])[-1].strip()[:300]
+    last = (message.strip().splitlines() or ["Ray gives no reason"])[-1].strip()[:300]
     return Sighting("FAILED", dict.fromkeys(range(size), f"the Ray job that starts its nodes failed: {last}"))
 
 
 def _refusal(job: Json | None) -> str:
-    """That a node can't be started, as the program on the cluster says it; "" = it doesn't."""
+    """The program's message that a node can't be started, "" = no such message."""
     for line in _lines(str((job or {}).get("message") or "")) if _status(job) == "FAILED" else ():
         if line.get("event") == "refused":
             return f"node {line['node']} can't be started on its machine: {line['why']}"
@@ -163,7 +163,7 @@ def _refusal(job: Json | None) -> str:
 
 
 def _lines(text: str) -> Iterator[dict[str, Any]]:
-    """The program's own lines in a log: a raylet's are mixed in."""
+    """The program's own lines in a log, which contains a raylet's, too."""
     for line in text.splitlines():
         with contextlib.suppress(ValueError):
             parsed = json.loads(line)
@@ -172,17 +172,17 @@ def _lines(text: str) -> Iterator[dict[str, Any]]:
 
 
 def stuck_reason(job: Json) -> str:
-    """Why a job that should end a gang failed."""
+    """Why a job that ends a gang failed."""
     message = str(job.get("message") or "")
     reason = next((str(line["why"]) for line in _lines(message) if line.get("event") == "stuck"), "")
-    return reason or (message.strip().splitlines() or ["Ray doesn't say why"])[-1].strip()[:300]
+    return reason or (message.strip().splitlines() or ["Ray gives no reason"])[-1].strip()[:300]
 
 
 def _leaving(view: GangView, gone: Mapping[int, str]) -> dict[int, str]:
     departures: dict[int, str] = {}
     for node in sorted(view.leaving - gone.keys()):
         machine = view.nodes.get((view.actors.get(node) or {}).get("node_id") or "") or {}
-        departures[node] = f"Ray drains machine {machine.get('node_name') or 'of it'}"
+        departures[node] = f"Ray is draining machine {machine.get('node_name') or 'of it'}"
     return departures
 
 

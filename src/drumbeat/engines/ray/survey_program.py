@@ -1,4 +1,4 @@
-"""The program that a Ray job runs on the head, to read how many machines the autoscaler starts and when it ends them.
+"""The program that a Ray job runs on the head to read how many machines the autoscaler starts and when it ends them.
 
 It runs with the cluster's own Python, and prints one line of JSON.
 """
@@ -14,7 +14,7 @@ from typing import Any
 
 
 def main() -> int:
-    """Prints the numbers, null = no autoscaler runs here. Always 0."""
+    """Prints the settings, null if no autoscaler runs here. Always returns 0."""
     settings = None
     for file in Path("/proc").glob("[0-9]*/cmdline"):
         with contextlib.suppress(OSError):
@@ -29,7 +29,7 @@ def main() -> int:
 
 
 def numbers(config: dict[str, Any]) -> dict[str, Any]:
-    """The numbers of an autoscaler's configuration, whose other parts may hold secrets."""
+    """The limits in an autoscaler's configuration, whose other parts may contain secrets."""
     types = {
         name: {key: one[key] for key in ("min_workers", "max_workers") if key in one}
         for name, one in config.get("available_node_types", {}).items()

@@ -1,5 +1,5 @@
-"""Slurm's own commands, run and read. Asked for one line a job or a machine in a format of ours, which every version
-since 20.11 prints alike; their JSON differs between versions, and squeue's ignores its filters in some.
+"""Slurm's own commands, run and parsed. They print one line for each job or machine in a format of ours, which every
+version since 20.11 prints alike; their JSON differs between versions, and squeue's ignores its filters in some.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from drumbeat.model.errors import EngineError, UnreachableError
 
 ASK_S = 30.0
 _CUT = "\x1f"
-"""Stands in no value that people write."""
+"""A separator that appears in no value."""
 _JOB_FORMAT = _CUT.join(("%i", "%T", "%N", "%l", "%j", "%r"))
 _MACHINE_FORMAT = _CUT.join(("%N", "%o", "%P", "%T", "%c", "%m", "%G", "%E"))
 _ACCOUNTED = "JobID,State,Timelimit,JobName"
 _ALL = ("--all",)
-"""Partitions too that are hidden, or closed to this user's groups: a job may be there nevertheless."""
+"""Includes partitions that are hidden or closed to this user's groups: a job may still be there."""
 
-_PASSES = re.compile(
+_TRANSIENT = re.compile(
     r"unable to contact slurm controller|socket timed out|temporarily unable|connect(?:ion)? (?:failure|refused)|"
     r"zero bytes were (?:transmitted|received)|unable to connect|in backup|in standby|too many (?:rpcs|open files)|"
     r"incomplete|please try again|(?:Max|Grp)SubmitJob|submit(?:ted)? job limit|resource temporarily unavailable|"
@@ -34,17 +34,17 @@ _PASSES = re.compile(
     r"partition (?:configuration )?not available|i/o error writing script|could not establish a configuration source",
     re.IGNORECASE,
 )
-"""What Slurm says when the same can succeed later; anything else it says is a refusal."""
-# A type may be digits alone (4090), but digits at the end are the count.
+"""Slurm's messages for errors that are transient; any other message is a refusal."""
+# A type may consist of digits (4090), but digits at the end are the count.
 _GPUS = re.compile(r"(?:^|,)gpu(?::(?!\d+(?:[,(]|$))[^:,()]+)?(?::(\d+))?(?=$|[,(])")
 _NO_TIME = ("None", "(null)", "N/A", "Unknown", "")
 _NONE_SUCH = re.compile(r"invalid job id|job \S+ not found|access/permission denied", re.IGNORECASE)
-"""What scontrol says of a job that slurmctld has forgotten, or that only others may see."""
+"""scontrol's messages for a job that slurmctld has forgotten, or that only others may see."""
 
 
 @dataclass(frozen=True)
 class SlurmJob:
-    """A job as squeue shows it. word: see `job_states.said`. reason: "" = none. nodes: Slurm's list of them."""
+    """A job as squeue shows it. word: see `job_states.full_word`. reason: "" = none. nodes: Slurm's list of them."""
 
     id: str
     word: str
@@ -55,23 +55,23 @@ class SlurmJob:
 
     @property
     def stage(self) -> job_states.Stage:
-        """How far it is."""
+        """The stage of its state."""
         return job_states.meaning(self.word).stage
 
     @property
     def is_living(self) -> bool:
-        """Whether it isn't over."""
+        """Whether the job isn't over."""
         return self.stage is not job_states.Stage.OVER
 
     @property
-    def told(self) -> str:
-        """The word, and the reason where Slurm gives one."""
+    def state_and_reason(self) -> str:
+        """The state, with the reason if Slurm gives one."""
         return f"{self.word} ({self.reason})" if self.reason else self.word
 
 
 @dataclass(frozen=True)
 class SlurmNode:
-    """A machine as sinfo shows it in one partition. gpus: how many."""
+    """A machine as sinfo shows it in one partition. gpus: their count."""
 
     name: str
     address: str
@@ -85,8 +85,8 @@ class SlurmNode:
 
 @dataclass(frozen=True)
 class Ended:
-    """How a job ended, by `scontrol show job` or sacct; by the former, how far it is. ran_s, limit_s: None = not known,
-    not limited.
+    """The end of a job, or its state so far, by `scontrol show job` or sacct. ran_s, limit_s: None = unknown,
+    unlimited.
     """
 
     word: str
@@ -97,18 +97,20 @@ class Ended:
 
     @property
     def is_over(self) -> bool:
-        """Whether it has ended."""
+        """Whether the job has ended."""
         return job_states.meaning(self.word).stage is job_states.Stage.OVER
 
 
 class Slurm:
-    """The commands, as this user may call them here. conf: the cluster's slurm.conf, "" = as they find it."""
+    """Slurm's commands, called as this user. conf: the cluster's slurm.conf, "" = the commands' own default."""
 
     def __init__(self, conf: str = "") -> None:
         self._told = {"SLURM_CONF": conf} if conf else {}
 
     def submit(self, script: str) -> str:
-        """The id of the new job. Raises EngineError with Slurm's refusal, UnreachableError: it may be taken later."""
+        """The id of the new job. Raises EngineError with Slurm's refusal, UnreachableError if
+        it may be accepted later.
+        """
         printed = self._run(["sbatch", "--parsable"], text=script)
         match = re.search(r"^(\d+)(?:;|$)", printed, re.MULTILINE)
         if not match:
@@ -116,30 +118,30 @@ class Slurm:
         return match[1]
 
     def jobs(self, name: str = "") -> list[SlurmJob]:
-        """What this user has in Slurm, whatever the environment says who that is; ended a while ago too; with this name
-        only, if one is given. Raises UnreachableError while Slurm doesn't say.
+        """The jobs of this user, recently ended ones included, whatever the environment says; with `name`, only those
+        of that name. Raises UnreachableError while Slurm doesn't answer.
         """
         chosen = [f"--user={os.geteuid()}", *([f"--name={name}"] if name else []), "--states=all"]
         return read_jobs(self._ask(["squeue", *_ALL, "--noheader", *chosen, f"--format={_JOB_FORMAT}"]))
 
     def nodes(self, partition: str = "") -> list[SlurmNode]:
-        """The machines of a partition; "" = of the default one."""
-        # sinfo shows a partition that is named, hidden or not, and refuses both options together.
+        """The machines of a partition; "" = the default one."""
+        # sinfo shows a named partition, hidden or not, and refuses both options together.
         chosen = [f"--partition={partition}"] if partition else _ALL
         return read_nodes(self._run(["sinfo", "--noheader", "--Node", *chosen, f"--format={_MACHINE_FORMAT}"]))
 
     def power(self, partition: str) -> Power:
-        """How a partition's machines come and go."""
+        """The settings by which a partition's machines are switched on and off."""
         shown = self._run(["scontrol", *_ALL, "--oneliner", "show", "partition", partition])
         return read_power(shown, self._run(["scontrol", "show", "config"]))
 
     def preempted(self) -> dict[str, str]:
-        """The running jobs of this user that Slurm is about to take the nodes of, with the time that it says."""
+        """The running jobs of this user whose nodes Slurm is about to take, with the time that it reports."""
         chosen = [f"--user={os.geteuid()}", "--states=RUNNING", "--Format=JobID:24,PreemptTime:32"]
         return read_preempted(self._run(["squeue", *_ALL, "--noheader", *chosen]))
 
     def names(self, expression: str) -> list[str]:
-        """The names of machines in a list as Slurm writes it (`n[1-3],m1`)."""
+        """The names of machines in a list of Slurm's (`n[1-3],m1`)."""
         return self._run(["scontrol", "show", "hostnames", expression]).split()
 
     def controllers(self) -> list[str]:
@@ -147,21 +149,21 @@ class Slurm:
         return re.findall(r"^SlurmctldHost\S*\s*=\s*([^\s(]+)", self._run(["scontrol", "show", "config"]), re.MULTILINE)
 
     def cancel(self, ids: Sequence[str]) -> None:
-        """Ends jobs; one that has ended already is no error."""
+        """Cancels jobs; jobs that have ended are no error."""
         if ids:
             self._run(["scancel", "--quiet", *ids])
 
     def tell_to_end(self, ids: Sequence[str]) -> None:
-        """SIGTERM to what runs on the nodes of jobs, not to their batch scripts; one that has ended is no error.
+        """Sends SIGTERM to the tasks of jobs, not to their batch scripts; jobs that have ended are no error.
 
-        For any signal but SIGKILL scancel takes that for one, and says nothing of it when it is to be quiet.
+        For signals other than SIGKILL, scancel treats an ended job as an error, and is silent about it with `--quiet`.
         """
         if ids:
             self._run(["scancel", "--quiet", "--signal=TERM", *ids], may_fail_mute=True)
 
     def shown(self, job: str, name: str) -> Ended | None:
-        """How far slurmctld says that this user's job of this name is; None = it has none of this id, or it is another:
-        ids begin again with slurmctld's memory, and in another cluster. Raises UnreachableError while it doesn't say.
+        """The user's job of this id and name, by slurmctld; None if it has none with this id, or the name differs: ids
+        begin again when slurmctld loses its memory, and in another cluster. Raises UnreachableError without an answer.
         """
         try:
             printed = self._run(["scontrol", *_ALL, "--oneliner", "show", "job", job])
@@ -171,10 +173,10 @@ class Slurm:
             raise UnreachableError(error.what, fix=error.fix) from error
         return read_ended(printed) if read_owner(printed) == (name, os.geteuid()) else None
 
-    def ids_of(self, name: str) -> list[str]:
-        """The ids of this user's jobs of this name, living ones first: of all that slurmctld has, else of accounts.
+    def job_ids(self, name: str) -> list[str]:
+        """The ids of this user's jobs of this name, living ones first: from slurmctld, else from the accounts.
 
-        Raises UnreachableError while slurmctld does not answer.
+        Raises UnreachableError while slurmctld doesn't answer.
         """
         printed = self._ask(["scontrol", *_ALL, "--oneliner", "show", "job"])
         return read_ids(printed, name, os.geteuid()) or self._accounted_ids(name)
@@ -188,9 +190,9 @@ class Slurm:
         return []
 
     def accounted(self, job: str, name: str) -> Ended | None:
-        """How a job that slurmctld has forgotten ended; None = that isn't known.
+        """The end of a job that slurmctld has forgotten; None = unknown.
 
-        Accounts may have one running for ever whose end they weren't told of (sacctmgr(1), RunawayJobs).
+        Accounts may show as running forever a job whose end they missed (sacctmgr(1), RunawayJobs).
         """
         for how in (["--allocations"], ["--completion"]):
             chosen = ["--noheader", "--parsable2", f"--jobs={job}", f"--format={_ACCOUNTED}"]
@@ -200,13 +202,13 @@ class Slurm:
                 continue
             for line in printed.splitlines():
                 number, word, limit, called, *_ = (*line.split("|", 3), "", "", "")
-                ended = Ended(job_states.said(word), limit_s=job_states.seconds(limit))
+                ended = Ended(job_states.full_word(word), limit_s=job_states.seconds(limit))
                 if (number, called) == (job, name) and ended.is_over:
                     return ended
         return None
 
     def _ask(self, command: Sequence[str]) -> str:
-        """A question about a gang: one that is refused isn't a refusal of the gang, and is asked again."""
+        """Runs a query about a gang; its refusal doesn't refuse the gang, and the query is repeated."""
         try:
             return self._run(command)
         except EngineError as error:
@@ -215,7 +217,7 @@ class Slurm:
     def _run(self, command: Sequence[str], text: str = "", *, may_fail_mute: bool = False) -> str:
         program = shutil.which(command[0])
         if program is None:
-            what = f"there is no program `{command[0]}` here"
+            what = f"this machine has no program `{command[0]}`"
             raise EngineError(what, fix="Run the server where Slurm's commands are (a login node), or set its PATH.")
         try:
             done = subprocess.run(
@@ -225,43 +227,45 @@ class Slurm:
         except subprocess.TimeoutExpired:
             raise UnreachableError(f"{command[0]} doesn't answer within {ASK_S:g} s") from None
         except OSError as error:
-            raise UnreachableError(f"{command[0]} can't be run here: {error}") from error
+            raise UnreachableError(f"{command[0]} can't be run: {error}") from error
         if done.returncode == 0 or (may_fail_mute and done.returncode == 1 and not done.stderr.strip()):
             return done.stdout
         last = _complaint(done.stderr or done.stdout)
-        if _PASSES.search(done.stderr):
+        if _TRANSIENT.search(done.stderr):
             raise UnreachableError(f"Slurm doesn't answer now: {last}")
         raise EngineError(f"{command[0]} refused: {last}")
 
 
 def clean(environment: Mapping[str, str], programs: str) -> dict[str, str]:
-    """What the commands see, and jobs inherit: whose it is, where Slurm is; nothing that changes what is asked for."""
-    kept = ("HOME", "USER", "LOGNAME", "SHELL", "LANG", "SLURM_CONF", "SLURM_CLUSTERS")
+    """The environment of the commands, which jobs inherit: user and cluster, but nothing that changes options."""
+    names = ("HOME", "USER", "LOGNAME", "SHELL", "LANG", "SLURM_CONF", "SLURM_CLUSTERS")
     path = dict.fromkeys((programs, "/usr/local/bin", "/usr/bin", "/bin", "/usr/local/sbin", "/usr/sbin", "/sbin"))
-    settings = {name: environment[name] for name in kept if name in environment}
+    settings = {name: environment[name] for name in names if name in environment}
     return {**settings, "PATH": ":".join(path), "LC_ALL": "C.UTF-8"}
 
 
 # --- reading ----------------------------------------------------------------------------------------------------
 def read_jobs(printed: str) -> list[SlurmJob]:
-    """Of `squeue`; a line that isn't one is passed over."""
+    """The jobs in squeue's output; other lines are skipped."""
     jobs: list[SlurmJob] = []
     for parts in _rows(printed, 6):
         number, word, nodes, limit, name, reason = parts
         if number.isdigit():
             why = "" if reason in ("None", "(null)", "N/A") else reason
-            jobs.append(SlurmJob(number, job_states.said(word), name, why, "" if nodes == "(null)" else nodes, limit))
+            jobs.append(
+                SlurmJob(number, job_states.full_word(word), name, why, "" if nodes == "(null)" else nodes, limit)
+            )
     return jobs
 
 
 def read_preempted(printed: str) -> dict[str, str]:
-    """Of `squeue --Format=JobID,PreemptTime`: those that have one."""
+    """The jobs with a preemption time in the output of `squeue --Format=JobID,PreemptTime`."""
     rows = [line.split() for line in printed.splitlines()]
     return {row[0]: row[1] for row in rows if len(row) == 2 and row[1] not in _NO_TIME}
 
 
 def read_nodes(printed: str) -> list[SlurmNode]:
-    """Of `sinfo`, each machine once; where no partition was asked for, those of the default one, else all."""
+    """The machines in sinfo's output, each once; without a chosen partition those of the default one, else all."""
     rows = [
         SlurmNode(name, address, partition, state, _number(cpus), _number(memory), gpus_in(gres), why)
         for name, address, partition, state, cpus, memory, gres, why in _rows(printed, 8)
@@ -271,7 +275,7 @@ def read_nodes(printed: str) -> list[SlurmNode]:
 
 
 def read_ended(printed: str) -> Ended | None:
-    """Of `scontrol --oneliner show job`."""
+    """The job in the output of `scontrol --oneliner show job`."""
     fields: dict[str, str] = {}
     for key, value in re.findall(r"(?:^|\s)([A-Za-z:/]+)=(\S*)", printed):
         fields.setdefault(key, value)
@@ -279,7 +283,7 @@ def read_ended(printed: str) -> Ended | None:
         return None
     code, _, number = fields.get("ExitCode", "0:0").partition(":")
     return Ended(
-        job_states.said(fields["JobState"]),
+        job_states.full_word(fields["JobState"]),
         _number(code) or (128 + _number(number) if _number(number) else 0),
         job_states.seconds(fields.get("RunTime", "")),
         job_states.seconds(fields.get("TimeLimit", "")),
@@ -288,13 +292,13 @@ def read_ended(printed: str) -> Ended | None:
 
 
 def read_owner(printed: str) -> tuple[str, int] | None:
-    """The name and the user's number in the same. A name may hold anything, a user's after it too: the last counts."""
+    """The name and user id in the same output. A name may contain anything, even a user id: the last one counts."""
     match = re.search(r"\bJobName=(.*) UserId=\S*\((\d+)\)", printed)
     return (match[1], int(match[2])) if match else None
 
 
 def read_ids(printed: str, name: str, user: int) -> list[str]:
-    """The ids of a user's jobs of this name in the same of several jobs, living ones first, then the oldest."""
+    """The ids of a user's jobs of this name in the same output for several jobs, living ones first, then the oldest."""
     jobs: list[tuple[bool, int]] = []
     for line in printed.splitlines():
         number, ended = re.match(r"JobId=(\d+) ", line), read_ended(line)
@@ -304,7 +308,7 @@ def read_ids(printed: str, name: str, user: int) -> list[str]:
 
 
 def gpus_in(gres: str) -> int:
-    """How many GPUs `gpu:h100:8(S:0-1),gpu:2,nvme:1` has."""
+    """The number of GPUs in a list like `gpu:h100:8(S:0-1),gpu:2,nvme:1`."""
     return sum(int(n or 1) for n in _GPUS.findall(gres))
 
 
@@ -318,8 +322,8 @@ def _number(text: str) -> int:
     return int(digits[0]) if digits else 0
 
 
-def _complaint(said: str) -> str:
-    """What a command says went wrong: its last lines, each without its name."""
-    lines = [re.sub(r"^s\w+: (?:error: )?", "", line.strip()) for line in said.splitlines() if line.strip()]
+def _complaint(output: str) -> str:
+    """The errors in a command's output: its last lines, without the command's name."""
+    lines = [re.sub(r"^s\w+: (?:error: )?", "", line.strip()) for line in output.splitlines() if line.strip()]
     complaints = [line for line in lines if not line.startswith("Try ")]
-    return "; ".join(complaints[-3:]) or "it said nothing"
+    return "; ".join(complaints[-3:]) or "it printed nothing"

@@ -1,7 +1,7 @@
 """The engine over a Slurm cluster: a gang is one Slurm job. Slurm chooses the machines and waits for them.
 
-One thread asks for all gangs at once, and less often while slurmctld doesn't answer; a gang that nobody can tell about
-isn't gone. The name of a gang's Slurm job says whose it is, so that nothing is submitted twice, by whichever server.
+One thread polls for all gangs at once, and less often while slurmctld doesn't answer; a gang without an answer isn't
+gone. The name of a gang's Slurm job identifies its owner, so that no server submits it twice.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from drumbeat.ports.engines import Gang, Sighting
 
 POLL_S = 1.5
 END_S = 50.0
-"""How long a stop waits for Slurm at a time; it is tried again."""
+"""How long one call of `stop` waits for Slurm; the call is repeated."""
 SLURMCTLD_PORT = 6817
 _MAX_OUTPUT = 100_000
 _PART_S = 86_400.0
@@ -45,7 +45,7 @@ _PART_S = 86_400.0
 
 @dataclass
 class _Seen:
-    """What Slurm said last, by names of jobs. at: when it was asked."""
+    """Slurm's last answer, by names of jobs. at: the time of the request."""
 
     jobs: dict[str, list[SlurmJob]] = field(default_factory=dict[str, list[SlurmJob]])
     at: float = 0.0
@@ -53,7 +53,7 @@ class _Seen:
 
 @dataclass(frozen=True)
 class _Read:
-    """What a job's output says of nodes that have ended. size: the output's, when it was read."""
+    """The ended nodes in a job's output. size: the output's size when it was read."""
 
     number: str
     size: int
@@ -61,12 +61,12 @@ class _Read:
 
 
 class SlurmEngine:
-    """The `Engine` port. mark: tells this server's jobs from those of the same user's other servers."""
+    """The `Engine` of one compute. mark: distinguishes this server's jobs from those of the user's other servers."""
 
     name = "slurm"
     has_queue = True
     leave_s, clear_s = 3.0, 10.0
-    """How long nodes whose agents were told to leave are waited for, and those that are told once more, by Slurm."""
+    """How long the engine waits for nodes whose agents are leaving, and then, after Slurm's SIGTERM, for the others."""
 
     def __init__(self, spec: SlurmCompute, mark: str, slurm: Slurm | None = None) -> None:
         self._spec, self._slurm = spec, slurm or Slurm(spec.conf or "")
@@ -75,22 +75,22 @@ class SlurmEngine:
         self._addresses: list[str] = []
         self._seen = _Seen()
         self._started: dict[str, tuple[float, str]] = {}
-        """Since when each gang is there for sure, by the monotonic clock, and the id of its job, "" = not known yet."""
+        """When each gang had certainly been submitted, by the monotonic clock, and the id of its job, "" = unknown."""
         self._addressed: dict[str, tuple[str, ...]] = {}
-        """Which servers the nodes of a gang will call."""
+        """The servers that the nodes of each gang will call."""
         self._read: dict[str, _Read] = {}
-        """What the outputs of gangs said when they were last read."""
-        self._lookup = JobLookup(self._slurm, self._folder_of, self._job_name)
+        """The last reading of each gang's output."""
+        self._lookup = JobLookup(self._slurm, self._gang_folder, self._job_name)
         self._wanted: Wanted | None = None
-        """What the first sweep was told; before, whatever is there is left alone."""
+        """The wanted gangs, as of the first sweep; before that, unknown gangs are left alone."""
         self._must_sweep = False
         self._lock = threading.Lock()
         self.poller = Poller("Slurm", self._look, lambda: bool(self._started or self._seen.jobs), busy_s=POLL_S)
 
     # --- machines ---------------------------------------------------------------------------------------------
     def machines(self) -> list[Machine]:
-        """The partition's, as sinfo last showed them. Raises UnreachableError while none was ever seen, NoMachinesError
-        where sinfo showed none.
+        """The partition's machines, as sinfo last showed them. Raises UnreachableError before the first list,
+        NoMachinesError where it was empty.
         """
         self.poller.begin()
         if not self._cluster.nodes and (problem := self.poller.problem):
@@ -98,35 +98,36 @@ class SlurmEngine:
         return self._cluster.machines()
 
     def scale(self) -> Scale | None:
-        """The partition's numbers, as its administrator has set them."""
+        """The scaling limits of the partition; None = unknown."""
         return self._cluster.scale()
 
     def server_addresses(self) -> list[str]:
-        """Where this machine is on the way to the cluster."""
+        """The address of this machine on the route to the cluster."""
         if self._spec.server_address:
             return [self._spec.server_address]
         self.poller.begin()
         if not self._addresses:
-            problem = self.poller.problem or Problem("there is no route from here to the cluster's nodes")
-            raise UnreachableError(problem.what, fix="Say `server_address: …` in the compute's file.")
+            problem = self.poller.problem or Problem("there is no route from this machine to the cluster's nodes")
+            raise UnreachableError(problem.what, fix="Set `server_address` in the compute's file.")
         return self._addresses
 
     # --- gangs ------------------------------------------------------------------------------------------------
     def start(self, gang: Gang) -> str:
-        """Submits it, unless Slurm has a job of its name. Raises EngineError with Slurm's refusal."""
+        """Submits the gang, unless Slurm has a job of its name. Raises EngineError with Slurm's refusal."""
         self.poller.begin()
         with self._lock:
-            self._started.setdefault(gang.name, (math.inf, ""))  # Not to be missed while it isn't there yet.
-        self.poller.nudge()  # Whoever waits for it is told at once when Slurm doesn't answer.
-        known = self._jobs(gang.name, is_fresh=True)
-        number = known[0].id if known else self._submit(gang)
+            # Keeps the gang from being seen as missing before it is submitted.
+            self._started.setdefault(gang.name, (math.inf, ""))
+        self.poller.nudge()  # So that a waiting caller learns at once that Slurm doesn't answer.
+        jobs = self._jobs(gang.name, is_fresh=True)
+        number = jobs[0].id if jobs else self._submit(gang)
         with self._lock:
             self._started[gang.name] = (time.monotonic(), number)
         self.poller.nudge()
         return f"submitted as Slurm job {number}"
 
     def _submit(self, gang: Gang) -> str:
-        folder = self._folder_of(gang.name)
+        folder = self._gang_folder(gang.name)
         script = self.rendered(gang)
         try:
             self._lay_out(gang, folder)
@@ -140,7 +141,7 @@ class SlurmEngine:
         return number
 
     def _lay_out(self, gang: Gang, folder: Path) -> None:
-        """What every node finds: the agent's file, and for each its enrolment."""
+        """Writes the files of every node: the agent, and each node's enrolment."""
         agents = Path(agents_folder(self._spec))
         agents.mkdir(0o700, parents=True, exist_ok=True)
         if not _is_whole(agents / agent_archive().name, len(agent_archive().content)):
@@ -155,31 +156,31 @@ class SlurmEngine:
         self._enrol(gang, folder)
 
     def rendered(self, gang: Gang) -> str:
-        """The batch script."""
+        """The batch script of the gang."""
         return batch_script(self._spec, gang, self._job_name(gang.name), agent_archive().name)
 
     def observe(self, gang: Gang) -> Sighting:
-        """What Slurm said when it was last asked."""
+        """The gang's state as of Slurm's last answer."""
         self.poller.begin()
         since, number = self._since(gang.name)
         seen, trouble = self._seen, self.poller.trouble
         if seen.at < since:
-            told = f"submitted as Slurm job {number}" if number else "not asked for yet" if since == math.inf else ""
-            return Sighting(f"{told}: {trouble}" if told and trouble else told, waits=True)
+            status = f"submitted as Slurm job {number}" if number else "not submitted yet" if since == math.inf else ""
+            return Sighting(f"{status}: {trouble}" if status and trouble else status, waits=True)
         job = _chosen(seen.jobs.get(self._job_name(gang.name), []), number)
-        return self._there(gang, job) if job and job.is_living else self._gone(gang, job, number)
+        return self._sighting(gang, job) if job and job.is_living else self._gone(gang, job, number)
 
-    def _there(self, gang: Gang, job: SlurmJob) -> Sighting:
+    def _sighting(self, gang: Gang, job: SlurmJob) -> Sighting:
         waits, trouble = job.stage is Stage.WAITS, self.poller.trouble
         if waits:
             self._readdress(gang)
         word, notice = self._cluster.word(job), self._cluster.notice(job)
-        told = f"{word}, Slurm job {job.id}" + (f"; {trouble}" if trouble else "")
+        status = f"{word}, Slurm job {job.id}" + (f"; {trouble}" if trouble else "")
         gone = self._ended_nodes(gang, job.id) if job.word == "RUNNING" else {}
-        return Sighting(told, gone, Loss.FAILED if gone else Loss.LOST, waits=waits, notice=notice)
+        return Sighting(status, gone, Loss.FAILED if gone else Loss.LOST, waits=waits, notice=notice)
 
     def _ended_nodes(self, gang: Gang, number: str) -> dict[int, str]:
-        """The nodes whose tasks have ended while the job runs. Its output is read only when it has grown."""
+        """The nodes whose tasks have ended while the job runs. The output is read only after it has grown."""
         file, last = self._output_file(gang.name, number), self._read.get(gang.name)
         with contextlib.suppress(OSError):
             size = file.stat().st_size
@@ -196,11 +197,11 @@ class SlurmEngine:
             return self._started[gang]
 
     def _readdress(self, gang: Gang) -> None:
-        """Its nodes will call whichever servers there are when they start, which may be days from now."""
+        """Rewrites the enrolments: nodes call the servers that exist when they start, possibly days from now."""
         if self._addressed.get(gang.name) == gang.servers:
             return
-        with contextlib.suppress(OSError):  # The servers of before may be there still.
-            self._enrol(gang, self._folder_of(gang.name))
+        with contextlib.suppress(OSError):  # The earlier servers may still exist.
+            self._enrol(gang, self._gang_folder(gang.name))
 
     def _enrol(self, gang: Gang, folder: Path) -> None:
         checkpoints = f"{self._spec.folder}/jobs/{self._job_name(gang.unique_job)}/checkpoints"
@@ -211,30 +212,30 @@ class SlurmEngine:
 
     def _gone(self, gang: Gang, job: SlurmJob | None, number: str) -> Sighting:
         try:
-            number = job.id if job else number or self._lookup.id_of(gang.name)
+            number = job.id if job else number or self._lookup.job_id(gang.name)
             ended = self._lookup.how_ended(gang.name, number, is_fresh=job is not None)
         except UnreachableError as error:
-            return Sighting(f"{job.told if job else 'gone'}; {error.what}")
+            return Sighting(f"{job.state_and_reason if job else 'gone'}; {error.what}")
         if ended and not ended.is_over and not job:
-            return self._there(gang, SlurmJob(number, ended.word))
+            return self._sighting(gang, SlurmJob(number, ended.word))
         if ended is None or not ended.is_over:
             ended = Ended(job.word) if job else None
         loss, why = judged(ended, gang.plan.grace_s, self._output(gang.name, number))
-        sentence = f"Slurm job {number or 'of that name'} {why}"
-        return Sighting(ended.word if ended else "gone", {slot.node: sentence for slot in gang.slots}, loss)
+        message = f"Slurm job {number or 'of that name'} {why}"
+        return Sighting(ended.word if ended else "gone", {slot.node: message for slot in gang.slots}, loss)
 
     def _jobs(self, gang: str, *, is_fresh: bool = False) -> list[SlurmJob]:
-        """What squeue shows of it now, and what it doesn't show."""
+        """The gang's jobs: those that squeue shows, and the one that it doesn't show."""
         listed = self._slurm.jobs(self._job_name(gang))
         return [*listed, *self._unlisted(gang, listed, is_fresh=is_fresh)]
 
     def _unlisted(self, gang: str, listed: Sequence[SlurmJob], *, is_fresh: bool = False) -> list[SlurmJob]:
-        """Its Slurm job, if squeue hasn't listed it and slurmctld says that it lives."""
+        """The gang's Slurm job, if squeue hasn't listed it and slurmctld says that it lives."""
         name = self._job_name(gang)
         with self._lock:
             _, number = self._started.get(gang, (0.0, ""))
         if not number and name not in {job.name for job in listed}:
-            number = self._lookup.id_of(gang, is_fresh=is_fresh)
+            number = self._lookup.job_id(gang, is_fresh=is_fresh)
         number = number or self._lookup.written_id(gang)
         is_listed = number in {job.id for job in listed}
         ended = None if is_listed else self._lookup.status(gang, number, is_fresh=is_fresh)
@@ -246,24 +247,24 @@ class SlurmEngine:
         return ""
 
     def _output_file(self, gang: str, number: str) -> Path:
-        return Path(self._folder_of(gang), f"slurm-{number}.out")
+        return Path(self._gang_folder(gang), f"slurm-{number}.out")
 
     # --- stop -------------------------------------------------------------------------------------------------
     def stop(self, name: str) -> None:
-        """Waits a moment for nodes whose agents leave, tells the others to, then cancels. Raises UnreachableError while
-        Slurm can't say that it is over.
+        """Waits a moment for nodes whose agents leave, sends SIGTERM to the others, then cancels the job. Raises
+        UnreachableError until Slurm confirms its end.
         """
         self._slurm.cancel([job.id for job in self._living(name) if job.stage is Stage.WAITS])
         if not self._await_end(name, self.leave_s):
-            # What is canceled is killed with srun, which is told of it first: nobody would clear the nodes' own disks.
+            # scancel kills srun, too, which hears of it first: the nodes' own disks would not be cleared.
             self._slurm.tell_to_end([job.id for job in self._living(name)])
             self._await_end(name, self.clear_s)
         living = self._living(name)
         self._slurm.cancel([job.id for job in living])
         if living and not self._await_end(name, END_S):
-            raise UnreachableError(f"Slurm job {living[0].id} still ends on {living[0].nodes or 'its nodes'}")
+            raise UnreachableError(f"Slurm job {living[0].id} is still ending on {living[0].nodes or 'its nodes'}")
         failpoint("engine.cancelled")
-        shutil.rmtree(self._folder_of(name), ignore_errors=True)
+        shutil.rmtree(self._gang_folder(name), ignore_errors=True)
         self._forget(name)
 
     def _forget(self, gang: str) -> None:
@@ -286,7 +287,7 @@ class SlurmEngine:
         return [job for job in self._jobs(gang, is_fresh=True) if job.is_living]
 
     def sweep(self, wanted: Wanted) -> list[str]:
-        """Cancels the others, then waits for them; when Slurm doesn't answer, as soon as it does."""
+        """Cancels all other gangs and waits for them; without an answer of Slurm, as soon as it answers."""
         try:
             surplus = self._cancel_surplus(wanted)
             self._wanted = wanted
@@ -300,14 +301,16 @@ class SlurmEngine:
             raise EngineError(error.what, where=error.where, fix=error.fix) from error
 
     def _cancel_surplus(self, wanted: Wanted) -> list[SlurmJob]:
-        """What isn't over of gangs that nobody wants; of the others that are over, the folders go."""
-        there = [job for job in self._slurm.jobs() if job.name.startswith(self._prefix)]
+        """Cancels the unwanted gangs' jobs and returns those that aren't over; removes the
+        folders of those that are.
+        """
+        jobs = [job for job in self._slurm.jobs() if job.name.startswith(self._prefix)]
         folders = list(Path(gang_folder(self._spec, "")).glob(f"{self._prefix}*"))
         keep = {self._job_name(name) for name in wanted()}
         gangs = [folder.name.removeprefix(self._prefix) for folder in folders if folder.name not in keep]
-        living = [job for job in there if job.name not in keep and job.is_living]
+        living = [job for job in jobs if job.name not in keep and job.is_living]
         self._slurm.cancel([job.id for job in living])
-        hidden = [job for gang in gangs for job in self._unlisted(gang, there)]
+        hidden = [job for gang in gangs for job in self._unlisted(gang, jobs)]
         self._slurm.cancel([job.id for job in hidden])
         left = keep | {job.name for job in (*living, *hidden)}
         for folder in folders:
@@ -317,39 +320,39 @@ class SlurmEngine:
         return [*living, *hidden]
 
     def close(self) -> None:
-        """Asks no more."""
+        """Stops polling."""
         self.poller.close()
 
     # --- asking -----------------------------------------------------------------------------------------------
     def _job_name(self, gang: str) -> str:
         return f"{self._prefix}{gang}"
 
-    def _folder_of(self, gang: str) -> Path:
+    def _gang_folder(self, gang: str) -> Path:
         return Path(gang_folder(self._spec, self._job_name(gang)))
 
     def _look(self) -> None:
         began = time.monotonic()
         if self._cluster.look([job for jobs in self._seen.jobs.values() for job in jobs], began):
             self._find_addresses()
-        found: dict[str, list[SlurmJob]] = {}
+        by_name: dict[str, list[SlurmJob]] = {}
         for job in self._slurm.jobs():
             if job.name.startswith(self._prefix):
-                found.setdefault(job.name, []).append(job)
-        self._cluster.follow(found, began)
-        self._seen = _Seen(found, began)
-        self._cancel_doubles(found)
-        there = {name.removeprefix(self._prefix) for name, jobs in found.items() if _some_live(jobs)}
-        leftovers = unwanted({*there, *self._started}, self._wanted)
+                by_name.setdefault(job.name, []).append(job)
+        self._cluster.follow(by_name, began)
+        self._seen = _Seen(by_name, began)
+        self._cancel_doubles(by_name)
+        present = {name.removeprefix(self._prefix) for name, jobs in by_name.items() if _some_live(jobs)}
+        leftovers = unwanted({*present, *self._started}, self._wanted)
         for gang in leftovers:
             self._forget(gang)
-        if self._wanted is not None and (self._must_sweep or leftovers & there):
-            self._must_sweep = True  # Unless it is done with now.
-            # Nothing is waited for: what is still ending is looked at again.
+        if self._wanted is not None and (self._must_sweep or leftovers & present):
+            self._must_sweep = True  # Stays set unless the sweep succeeds now.
+            # There is no wait: jobs that are still ending are checked again.
             self._must_sweep = bool(self._cancel_surplus(self._wanted))
 
-    def _cancel_doubles(self, found: dict[str, list[SlurmJob]]) -> None:
-        """A submission that was answered too late was made again: the older one stays."""
-        living = [[job for job in jobs if job.stage in (Stage.WAITS, Stage.RUNS)] for jobs in found.values()]
+    def _cancel_doubles(self, by_name: dict[str, list[SlurmJob]]) -> None:
+        """Cancels duplicates: a submission whose answer came too late was repeated. The oldest one stays."""
+        living = [[job for job in jobs if job.stage in (Stage.WAITS, Stage.RUNS)] for jobs in by_name.values()]
         self._slurm.cancel([job.id for jobs in living for job in sorted(jobs, key=lambda job: int(job.id))[1:]])
 
     def _find_addresses(self) -> None:
@@ -357,7 +360,7 @@ class SlurmEngine:
             self._addresses = self._towards([node.address for node in self._cluster.nodes])
 
     def _towards(self, nodes: Sequence[str]) -> list[str]:
-        """Where this machine is on the way to the nodes; to slurmctld where nodes have no address yet."""
+        """The addresses of this machine on the routes to the nodes; to slurmctld while nodes have no address."""
         for place in (*nodes[:8], *self._slurm.controllers()):
             own = route_to(place, SLURMCTLD_PORT)
             if own and not own.startswith("127.") and own != "::1":
@@ -366,7 +369,7 @@ class SlurmEngine:
 
 
 def _clear_parts(agents: Path) -> None:
-    """Whoever brought a part a day ago was killed over it."""
+    """Removes partial files older than a day: their writers were killed."""
     for part in agents.glob("agent-*.pyz.*"):
         with contextlib.suppress(OSError):
             if time.time() - part.stat().st_mtime > _PART_S:
@@ -374,7 +377,7 @@ def _clear_parts(agents: Path) -> None:
 
 
 def _is_whole(file: Path, size: int) -> bool:
-    """Whether it is there, and wasn't cut short when the machine that wrote it lost its power."""
+    """Whether the file exists in full: a machine may have lost its power while it wrote it."""
     with contextlib.suppress(OSError):
         return file.stat().st_size == size
     return False
@@ -392,6 +395,6 @@ def _some_live(jobs: Sequence[SlurmJob]) -> bool:
 
 
 def _chosen(jobs: Sequence[SlurmJob], number: str) -> SlurmJob | None:
-    """The one that counts of those that have a gang's name: one that lives, the oldest of them."""
+    """The job that counts among those of a gang's name: the oldest living one."""
     ranked = sorted(jobs, key=lambda job: (job.stage is Stage.OVER, job.id != number, int(job.id)))
     return ranked[0] if ranked else None

@@ -1,4 +1,4 @@
-"""Finding the Slurm job of a gang where squeue does not show it: by its id, or by its name and user."""
+"""Finds the Slurm job of a gang that squeue doesn't show: by its id, or by its name and user."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from drumbeat.engines.slurm.client import Ended, Slurm
 from drumbeat.node.host.gangs import write_private
 
 MAX_STATUS_AGE_S = 1.5
-"""How old the last answer about a job that lives may be."""
+"""The maximum age of the last answer about a living job."""
 MAX_SEARCH_AGE_S = 30.0
-"""How old the last search for a job by its name may be: it asks for all jobs of the cluster."""
+"""The maximum age of the last search for a job by its name: a search lists all jobs of the cluster."""
 ID_FILE = "number"
 """The file in a gang's folder with the id of its Slurm job."""
 
 
 @dataclass(frozen=True)
 class _Answer:
-    """What was last said of a gang's job, asked for by its id."""
+    """The last answer about a gang's job, by its id."""
 
     id: str
     ended: Ended | None
-    """None = slurmctld, or accounts, do not know it."""
+    """None = slurmctld, or the accounts, don't know the job."""
     at: float
-    """When it was asked, by the monotonic clock."""
+    """The time of the request, by the monotonic clock."""
     has_accounts: bool = False
-    """Whether accounts were asked too."""
+    """Whether the accounts were asked, too."""
 
     @property
     def is_final(self) -> bool:
@@ -38,70 +38,70 @@ class _Answer:
 
 
 class JobLookup:
-    """The Slurm jobs of gangs, and the last answers about them. Thread-safe as far as its callers are."""
+    """The Slurm jobs of gangs, and the last answers about them. As thread-safe as its callers."""
 
-    def __init__(self, slurm: Slurm, folder_of: Callable[[str], Path], name_of: Callable[[str], str]) -> None:
-        self._slurm, self._folder_of, self._name_of = slurm, folder_of, name_of
+    def __init__(self, slurm: Slurm, gang_folder: Callable[[str], Path], job_name: Callable[[str], str]) -> None:
+        self._slurm, self._gang_folder, self._job_name = slurm, gang_folder, job_name
         self._answers: dict[str, _Answer] = {}
         self._searches: dict[str, tuple[str, float]] = {}
-        """The id that the last search for a gang's name gave, "" = none, and when it was made."""
+        """The result of the last search for a gang's name ("" = none), and its time."""
 
     def submitted(self, gang: str, number: str) -> None:
-        """Writes down the id of a gang's new job, for the next server."""
+        """Records the id of a gang's new job, for the next server."""
         self.forget(gang)
-        with contextlib.suppress(OSError):  # It is submitted nevertheless.
-            write_private(self._folder_of(gang) / ID_FILE, number)
+        with contextlib.suppress(OSError):  # The job is submitted all the same.
+            write_private(self._gang_folder(gang) / ID_FILE, number)
 
     def forget(self, gang: str) -> None:
-        """Drops what was said of a gang."""
+        """Drops the answers about a gang."""
         self._answers.pop(gang, None)
         self._searches.pop(gang, None)
 
-    def id_of(self, gang: str, *, is_fresh: bool = False) -> str:
-        """The id of a gang's job as it was written down, else as a search for its name finds it; "" = there is none.
+    def job_id(self, gang: str, *, is_fresh: bool = False) -> str:
+        """The recorded id of a gang's job, else the result of a search for its name; "" = none.
 
-        Raises UnreachableError while slurmctld does not answer a search.
+        Raises UnreachableError while slurmctld doesn't answer a search.
         """
         return self.written_id(gang) or self._search(gang, is_fresh=is_fresh)
 
     def written_id(self, gang: str) -> str:
-        """The id that the server which submitted it wrote down, else the one in its output's name; "" = not known."""
-        folder = self._folder_of(gang)
+        """The id that the submitting server recorded, else the one in the name of its output; "" = unknown."""
+        folder = self._gang_folder(gang)
         ids = [file.stem.removeprefix("slurm-") for file in folder.glob("slurm-*.out")]
         with contextlib.suppress(OSError):
             ids.insert(0, (folder / ID_FILE).read_text(errors="replace"))
         return next(filter(re.compile(r"[0-9]+").fullmatch, ids), "")
 
     def _search(self, gang: str, *, is_fresh: bool) -> str:
-        # The folder is laid out before the job is submitted: without it there is no job.
-        if not self._folder_of(gang).exists():
+        # The folder is written before the job is submitted: without it there is no job.
+        if not self._gang_folder(gang).exists():
             return ""
         number, at = self._searches.get(gang, ("", float("-inf")))
         if not number and (is_fresh or time.monotonic() - at > MAX_SEARCH_AGE_S):
             now = time.monotonic()
-            number = next(iter(self._slurm.ids_of(self._name_of(gang))), "")
+            number = next(iter(self._slurm.job_ids(self._job_name(gang))), "")
             self._searches[gang] = number, now
         return number
 
     def how_ended(self, gang: str, number: str, *, is_fresh: bool) -> Ended | None:
-        """How a job ended, by slurmctld, else by accounts; how far it is, if it is not over."""
+        """The end of a job, by slurmctld, else by the accounts; its state so far, if it isn't over."""
         status, last = self.status(gang, number, is_fresh=is_fresh), self._answers.get(gang)
         if status or not number or not last or last.has_accounts:
             return status
-        status = self._slurm.accounted(number, self._name_of(gang))
+        status = self._slurm.accounted(number, self._job_name(gang))
         self._answers[gang] = _Answer(number, status, last.at, has_accounts=True)
         return status
 
     def status(self, gang: str, number: str, *, is_fresh: bool = False) -> Ended | None:
-        """What slurmctld says of a gang's job of this id; None = it has none.
+        """The state of a gang's job of this id, by slurmctld; None = it has none.
 
-        It is asked once if the answer cannot change, else at most each `MAX_STATUS_AGE_S`, unless it must be fresh.
+        An answer that can't change is asked for once, others at most every `MAX_STATUS_AGE_S` unless `is_fresh`.
         """
         last, now = self._answers.get(gang), time.monotonic()
         if last and last.id == number and (last.is_final or (not is_fresh and now - last.at < MAX_STATUS_AGE_S)):
             return last.ended
         if not number:
             return None
-        ended = self._slurm.shown(number, self._name_of(gang))
+        ended = self._slurm.shown(number, self._job_name(gang))
         self._answers[gang] = _Answer(number, ended, now)
         return ended

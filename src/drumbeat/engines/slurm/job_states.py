@@ -1,4 +1,4 @@
-"""What the states of Slurm's jobs mean to drumbeat: one table. A state that isn't here moves nothing.
+"""The meaning of Slurm's job states for drumbeat, in one table. A state that isn't in it changes nothing.
 
 squeue(1) "JOB STATE CODES", Slurm 20.11 to 24.11.
 """
@@ -13,7 +13,7 @@ from drumbeat.core.lifecycle.events import Loss
 
 
 class Stage(Enum):
-    """How far a Slurm job is. WAITS: its agents can't be there. ENDS: it holds its nodes still. OVER: it holds none."""
+    """The stage of a Slurm job. WAITS: it has no agents yet. ENDS: it still holds its nodes. OVER: it holds none."""
 
     WAITS = auto()
     RUNS = auto()
@@ -29,9 +29,9 @@ class SlurmJobState:
     """The abbreviation that squeue prints."""
     stage: Stage
     loss: Loss = Loss.LOST
-    """Of a gang whose job is OVER in this state."""
+    """The loss of a gang whose job is OVER in this state."""
     what: str = ""
-    """The same in words that follow "Slurm job 17"."""
+    """The same as a phrase after "Slurm job 17"."""
 
 
 JOB: dict[str, SlurmJobState] = {
@@ -66,10 +66,10 @@ JOB: dict[str, SlurmJobState] = {
 UNKNOWN = SlurmJobState("", Stage.RUNS)
 
 
-def said(text: str) -> str:
-    """The word in what a command prints: `CANCELLED by 0`, `OUT_OF_ME+`, `CD`, in full where that is known."""
-    found = re.match(r"[A-Za-z_]+", text.strip())
-    word = found[0].upper() if found else ""
+def full_word(text: str) -> str:
+    """The state that a command prints (`CANCELLED by 0`, `OUT_OF_ME+`, `CD`), in full if it is known."""
+    match = re.match(r"[A-Za-z_]+", text.strip())
+    word = match[0].upper() if match else ""
     if word in JOB:
         return word
     longer = [name for name, one in JOB.items() if one.short == word or (text.endswith("+") and name.startswith(word))]
@@ -77,14 +77,14 @@ def said(text: str) -> str:
 
 
 def meaning(word: str) -> SlurmJobState:
-    """Of a word as `said` gives it."""
+    """The meaning of a state as `full_word` returns it."""
     return JOB.get(word, UNKNOWN)
 
 
 def seconds(text: str) -> int | None:
-    """`[D-]HH:MM:SS` as seconds; None for UNLIMITED and what else isn't a time."""
-    found = re.fullmatch(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)", text.strip())
-    if not found:
+    """`[D-]HH:MM:SS` as seconds; None for UNLIMITED and other text."""
+    match = re.fullmatch(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)", text.strip())
+    if not match:
         return None
-    days, hours, minutes, rest = (int(part or 0) for part in found.groups())
+    days, hours, minutes, rest = (int(part or 0) for part in match.groups())
     return ((days * 24 + hours) * 60 + minutes) * 60 + rest

@@ -1,6 +1,6 @@
-"""Why a gang is gone whose Slurm job is over, in the words of losses. Pure.
+"""The loss of a gang whose Slurm job is over. Pure.
 
-What each state of Slurm's means is the table in `job_states.py`.
+The table in `job_states.py` has the meaning of each of Slurm's states.
 """
 
 from __future__ import annotations
@@ -12,26 +12,26 @@ from drumbeat.engines.slurm import job_states
 from drumbeat.engines.slurm.client import Ended
 
 SIGNALLED = 143
-"""How a node ends that was told to stop."""
+"""The exit code of a node that was told to stop."""
 _WARNS_EARLY_S = 60
-"""Slurm's `--signal` comes up to so much earlier than it was asked for (sbatch(1))."""
+"""Slurm's `--signal` may come earlier than requested by up to this time (sbatch(1))."""
 
 _NODE_TROUBLE = re.compile(
     r"srun: error: (?:Node failure on \S+|Task launch for \S+ failed on node \S+: "
     r"(?:Communication connection failure|Socket timed out|Connection|Unable to|Zero Bytes|No route).*)"
 )
-"""What srun says when a node didn't answer it, before slurmctld noticed; the job has FAILED then."""
+"""srun's message when a node didn't answer, before slurmctld noticed; the job is FAILED then."""
 _ENDED_TASKS = re.compile(r"^srun: error: (\S+): tasks? ([\d,-]+): Exited with exit code (\d+)$", re.MULTILINE)
-"""What srun says of tasks that ended while the others go on; a task's number is its node's."""
+"""srun's message for tasks that ended while the others continue; a task's number is its node's."""
 
 
 _ERROR = "srun: error: "
 
 
 def judged(ended: Ended | None, grace_s: float, output: str) -> tuple[Loss, str]:
-    """Why a gang is gone whose Slurm job is over, and a sentence without its subject. output: the job's own."""
+    """The loss of a gang whose Slurm job is over, and a message without its subject. output: the job's own."""
     if ended is None:
-        return Loss.LOST, "isn't known to Slurm any more"
+        return Loss.LOST, "is no longer known to Slurm"
     word = job_states.meaning(ended.word)
     is_by_signal = ended.word in ("FAILED", "COMPLETED") and ended.code == SIGNALLED
     if ended.was_preempted and (is_by_signal or ended.word == "CANCELLED"):
@@ -50,18 +50,18 @@ def judged(ended: Ended | None, grace_s: float, output: str) -> tuple[Loss, str]
 
 
 def ended_nodes(output: str) -> dict[int, str]:
-    """The nodes of a job that runs whose tasks have ended by themselves, with a sentence each. output: the job's own.
+    """The nodes of a running job whose tasks have ended by themselves, with a message each. output: the job's own.
 
-    A node that was told to stop says nothing here: how the whole job ends says why.
+    A node that was told to stop isn't listed: the end of the whole job explains it.
     """
     gone: dict[int, str] = {}
     for match in _ENDED_TASKS.finditer(output):
         machine, tasks, code = match.groups()
         if int(code) not in (0, SIGNALLED):
-            said = f"its Slurm task on {machine} ended with exit code {code}"
+            message = f"its Slurm task on {machine} ended with exit code {code}"
             before = output[: match.start()]
-            last = _last_words(before) or _last_words(output)  # What a task said may come after what srun says.
-            gone |= {node: said + (_last_words(_own_lines(output, node)) or last) for node in _numbers(tasks)}
+            last = _last_words(before) or _last_words(output)  # A task's output may come after srun's message.
+            gone |= {node: message + (_last_words(_own_lines(output, node)) or last) for node in _numbers(tasks)}
     return gone
 
 
@@ -72,12 +72,14 @@ def _numbers(listed: str) -> list[int]:
 
 
 def _own_lines(output: str, node: int) -> str:
-    """What the node itself said of its end, as `slurm_step` says it."""
+    """The node's own message about its end, as `slurm_step` writes it."""
     return "\n".join(line for line in output.splitlines() if line.startswith(f"drumbeat: node {node}: "))
 
 
 def preemption_notice(number: str, at: str, grace_s: float) -> str:
-    """That Slurm is about to take the nodes of a running job, "" = it isn't. at: the time that it says."""
+    """The notice that Slurm is about to take the nodes of a running job, "" = it isn't. at: the
+    time that it reports.
+    """
     if not at:
         return ""
     within = f" after a grace time of {grace_s:g} s" if grace_s else ""
@@ -86,11 +88,11 @@ def preemption_notice(number: str, at: str, grace_s: float) -> str:
 
 
 def _last_words(output: str) -> str:
-    """The last line that isn't one of Slurm's own; where there is none, the last of its errors."""
+    """The last line that isn't one of Slurm's own, else the last of its errors."""
     lines = [line.strip() for line in _ENDED_TASKS.sub("", output).splitlines() if line.strip()]
     left = [line for line in lines if not line.startswith("srun:")] or [line for line in lines if _ERROR in line]
     own = [line for line in left if not line.startswith("slurmstepd")] or left
-    return f"; the last it said: {own[-1][:400]}" if own else ""
+    return f"; its last output: {own[-1][:400]}" if own else ""
 
 
 def _is_at_limit(ended: Ended, grace_s: float) -> bool:

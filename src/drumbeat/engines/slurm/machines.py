@@ -1,4 +1,6 @@
-"""The machines of a partition as Slurm last showed them: how each is, how they come and go, how long starts take."""
+"""The machines of a partition as Slurm last showed them: their states, how they are switched on and off, and how long
+starts take.
+"""
 
 from __future__ import annotations
 
@@ -20,31 +22,31 @@ from drumbeat.model.errors import EngineError
 from drumbeat.ports.engines import NoMachinesError
 
 MACHINES_S, ELASTIC_MACHINES_S, POWER_S = 10.0, 3.0, 300.0
-"""How old may be what is known of the machines, of machines that come and go while a job waits, and of the settings."""
+"""The maximum age of the list of machines, of the list while a job waits for machines to start, and of the settings."""
 
 
 class Cluster:
-    """What is known of a partition. One thread looks; others read the last look."""
+    """The state of a partition. One thread polls; others read its last result."""
 
     def __init__(self, spec: SlurmCompute, slurm: Slurm) -> None:
         self._spec, self._slurm = spec, slurm
         self.nodes: list[SlurmNode] = []
         self._nodes_at = -math.inf
         self._meanings: dict[str, NodeWord] = {}
-        """Of the machines, by name."""
+        """The states of the machines, by name."""
         self._power: Power | None = None
         self._power_at = -math.inf
         self._kept = 0
-        """How many machines are never switched off."""
+        """The number of machines that are never switched off."""
         self._preempted: dict[str, str] = {}
-        """Running jobs that Slurm is about to take the nodes of, by id, with the time that it says."""
+        """Running jobs whose nodes Slurm is about to take, by id, with the time that it reports."""
         self._start_times = StartTimes()
         self._starting: dict[str, float] = {}
-        """Jobs whose machines are being started, by id, since when."""
+        """Jobs whose machines are being started, by id, with the time since when."""
 
-    # --- what is known ------------------------------------------------------------------------------------------
+    # --- results ----------------------------------------------------------------------------------------------
     def machines(self) -> list[Machine]:
-        """The machines, in Slurm's order. Raises NoMachinesError where the last look showed none."""
+        """The machines, in Slurm's order. Raises NoMachinesError where the last poll showed none."""
         if not self.nodes and self._nodes_at > -math.inf:
             raise self._no_machines()
         return [self._machine(node) for node in self.nodes]
@@ -70,26 +72,26 @@ class Cluster:
         )
 
     def scale(self) -> Scale | None:
-        """The partition's numbers, as its administrator has set them; None while they aren't known."""
+        """The scaling limits of the partition; None while they are unknown."""
         if self._power is None:
             return None
         usual_s = self._start_times.usual_s()
         return power_saving.scale(self._power, [node.name for node in self.nodes], self._kept, usual_s)
 
     def word(self, job: SlurmJob) -> str:
-        """Slurm's word for a job, with what it waits for."""
+        """Slurm's state of a job, with what it waits for."""
         reasons = {node.name: node.why for node in self.nodes}
         return pending_reasons.word(job, self._meanings, reasons, self._start_times.usual_s())
 
     def notice(self, job: SlurmJob) -> str:
-        """That Slurm is about to take the nodes of a running job, "" = it doesn't say so."""
+        """The notice that Slurm is about to take the nodes of a running job, "" = it isn't."""
         if job.stage is not Stage.RUNS or self._power is None:
             return ""
         return preemption_notice(job.id, self._preempted.get(job.id, ""), self._power.grace_s)
 
     # --- looking ------------------------------------------------------------------------------------------------
     def look(self, jobs: Sequence[SlurmJob], now: float) -> bool:
-        """Looks at the machines, if it is time; says whether it did. jobs: this server's, at the last look."""
+        """Polls the machines if it is due; returns whether it did. jobs: this server's, as of the last poll."""
         is_elastic = self._power is not None and self._power.suspend_time_s is not None
         is_awaited = any(job.stage is Stage.WAITS for job in jobs)
         if self.nodes and now - self._nodes_at <= (ELASTIC_MACHINES_S if is_elastic and is_awaited else MACHINES_S):
@@ -103,18 +105,18 @@ class Cluster:
         return True
 
     def _look_at_power(self, nodes: Sequence[SlurmNode], now: float) -> None:
-        """The administrator's numbers, which change seldom."""
+        """Reads the administrator's settings, which seldom change."""
         if now - self._power_at < POWER_S or not nodes:
             return
-        with contextlib.suppress(EngineError):  # A Slurm that doesn't tell them has none that are known.
+        with contextlib.suppress(EngineError):  # Some versions don't show them.
             self._power_at = now
             settings = self._slurm.power(self._spec.partition or nodes[0].partition.rstrip("*"))
-            listed = self._slurm.names(re.sub(r":\d+", "", settings.kept)) if settings.kept else []
+            listed = self._slurm.names(re.sub(r":\d+", "", settings.always_on)) if settings.always_on else []
             self._kept = power_saving.count_kept(settings, listed, [node.name for node in nodes])
             self._power = settings
 
     def follow(self, jobs: Mapping[str, Sequence[SlurmJob]], now: float) -> None:
-        """Notes which jobs wait for machines that start, and which are to be preempted. jobs: by name."""
+        """Records which jobs wait for machines to start, and which are about to be preempted. jobs: by name."""
         self._note_starts({job.id: job.word for each in jobs.values() for job in each}, now)
         runs = any(job.word == "RUNNING" for each in jobs.values() for job in each)
         self._preempted = self._look_for_preemption() if runs and self._power and self._power.can_preempt else {}
@@ -131,6 +133,6 @@ class Cluster:
                 self._starting.setdefault(number, now)
 
     def _look_for_preemption(self) -> dict[str, str]:
-        with contextlib.suppress(EngineError):  # A Slurm that doesn't know the field says nothing early.
+        with contextlib.suppress(EngineError):  # A Slurm without this field gives no early notice.
             return self._slurm.preempted()
         return {}

@@ -1,6 +1,6 @@
-"""Why a Slurm job waits, in words that are true where machines come and go. Pure.
+"""Why a Slurm job waits; corrected for clusters that switch machines off. Pure.
 
-Slurm's own reason is false while its machines are being switched off: it says that they are down or reserved.
+Slurm's own reason is wrong while its machines are being switched off: it says that they are down or reserved.
 """
 
 from __future__ import annotations
@@ -22,36 +22,33 @@ _RESERVED = {
     "ReqNodeNotAvail, May be reserved for other job": "its machines may be reserved for others "
     "(scontrol show reservation)",
 }
-"""What a reservation keeps from starting, however the machines are. Some commands of Slurm print `_` for spaces."""
+"""Reasons by a reservation, whatever the states of the machines. Some commands of Slurm print `_` for spaces."""
 
 
 def word(job: SlurmJob, nodes: Mapping[str, NodeWord], reasons: Mapping[str, str], usual_s: float | None) -> str:
-    """Slurm's word for a job, with what it waits for. nodes, reasons: of the partition's machines, by name."""
+    """Slurm's state of a job, with what it waits for. nodes, reasons: of the partition's machines, by name."""
     if job.word == "CONFIGURING":
         machines = job.nodes or "its machines"
         return f"CONFIGURING: {machines} {'are' if _is_many(machines) else 'is'} being started{usually(usual_s)}"
-    if job.word == "PENDING" and (sentence := sentence_of(job.reason) or _RESERVED.get(job.reason.replace("_", " "))):
-        return f"{job.told}: {sentence}"
+    if job.word == "PENDING" and (limit := describe_limit(job.reason) or _RESERVED.get(job.reason.replace("_", " "))):
+        return f"{job.state_and_reason}: {limit}"
     if job.word != "PENDING" or not job.reason.startswith(_HELD):
-        return job.told
+        return job.state_and_reason
     going = sorted(name for name, one in nodes.items() if one.state is NodeState.LEAVING)
     if going and job.reason.startswith(_NOT_THERE):
-        return (
-            f"PENDING: {name_some(going)} {'are' if len(going) > 1 else 'is'} being switched off, and on again for it"
-        )
+        machines = f"{name_some(going)} {'are' if len(going) > 1 else 'is'}"
+        return f"PENDING: {machines} being switched off, and then on again for the job"
     failed = sorted(name for name, why in reasons.items() if RESUME_FAILED in why)
     if failed:
         return f"PENDING: {name_some(failed)} didn't start in time (Slurm's ResumeTimeout)"
-    return job.told
+    return job.state_and_reason
 
 
 def _is_many(machines: str) -> bool:
     return "[" in machines or "," in machines or machines == "its machines"
 
 
-# --- limits of an account or a QOS ---
-#
-# The reasons that name them, such as AssocGrpGRESMinutes and QOSMaxCpuPerUserLimit, are put together from few parts:
+# The reasons that name them, such as AssocGrpGRESMinutes and QOSMaxCpuPerUserLimit, are composed of few parts:
 # https://slurm.schedmd.com/job_reason_codes.html
 
 _RESOURCES = {
@@ -76,8 +73,8 @@ _REASON = re.compile(
 )
 
 
-def sentence_of(reason: str) -> str:
-    """What a reason says that names a limit of an account or a QOS; "" = it is another reason."""
+def describe_limit(reason: str) -> str:
+    """The explanation of a reason that names a limit of an account or a QOS; "" = it is another reason."""
     match = _REASON.fullmatch(reason)
     if match is None or not (match["owner"] or match["per"] == "PerAccount"):
         return ""
@@ -85,16 +82,16 @@ def sentence_of(reason: str) -> str:
     resource, per = _RESOURCES[match["resource"].lower()], match["per"].lower()
     minutes = f"minutes of {resource}" if match["minutes"] else resource
     if match["kind"].lower() == "min":
-        return f"{owner} wants a job to ask for more {resource}"
+        return f"{owner} requires a job to request more {resource}"
     if per in ("perjob", "pernode") or (match["kind"].lower() == "max" and match["resource"].lower() == "wall"):
         each = "node" if per == "pernode" else "job"
-        return f"it asks for more {minutes} than {owner} allows a {each}, and can't start as it is"
+        return f"it requests more {minutes} than {owner} allows per {each}, and can't start as it is"
     if match["kind"].lower() == "grp":
         if match["minutes"].lower() == "minutes" or match["resource"].lower() == "wall":
-            # With AccountingStorageEnforce=safe, what is left must last to the job's time limit.
+            # With AccountingStorageEnforce=safe, the remainder must cover the job's whole time limit.
             few = "few" if minutes.endswith("s") or "minutes" in minutes else "little"
             left = f"{owner} has too {few} {minutes} left for a job of this length"
-            return f"{left}; a shorter time limit may fit, or who runs the cluster grants more"
-        return f"with it, {owner} as a whole would have more {minutes} than it may"
+            return f"{left}; a shorter time limit may fit, or the cluster's administrator may grant more"
+        return f"with it, {owner} as a whole would exceed its limit of {minutes}"
     whose = "an account" if per == "peraccount" else "a user"
     return f"with it, {whose} would have more {minutes} than {owner} allows"

@@ -1,6 +1,6 @@
-"""How a cluster switches its machines on and off, and takes them away from jobs, as its administrator has set it. Pure.
+"""How a cluster switches its machines on and off and preempts jobs, by its administrator's settings. Pure.
 
-slurm.conf(5). Slurm refuses to change these numbers at run time; drumbeat reads and shows them.
+slurm.conf(5). Slurm refuses to change these settings at run time; drumbeat reads and shows them.
 """
 
 from __future__ import annotations
@@ -16,24 +16,26 @@ _NEVER = ("", "INFINITE", "NONE", "UNLIMITED", "(null)", "-1")
 
 @dataclass(frozen=True)
 class Power:
-    """The settings of a partition, those of the cluster where it has none of its own. Times in seconds."""
+    """The settings of a partition, or the cluster's where the partition has none. Times in seconds."""
 
     partition: str = ""
     suspend_time_s: float | None = None
-    """After so long without a job a machine is switched off; None = never."""
+    """How long a machine is idle before it is switched off; None = it never is."""
     resume_timeout_s: float | None = None
-    kept: str = ""
-    """Machines that are never switched off, as Slurm writes lists; `list:3` = so many of them."""
+    always_on: str = ""
+    """Machines that are never switched off, as a list of Slurm's; `list:3` = 3 of them."""
     can_preempt: bool = False
-    """Whether the cluster takes nodes away from any job at all."""
+    """Whether the cluster preempts jobs at all."""
     is_preempted: bool = False
-    """Whether it takes nodes of this partition away."""
+    """Whether it preempts jobs of this partition."""
     grace_s: float = 0.0
-    """How long a preempted job of this partition has at least before it is killed."""
+    """The minimum time between notice and kill of a preempted job of this partition."""
 
 
 def read_power(partition: str, config: str) -> Power:
-    """Of `scontrol --oneliner show partition` for one, and `scontrol show config`."""
+    """The settings in the output of `scontrol --oneliner show partition` for one partition, and of `scontrol show
+    config`.
+    """
     own = dict(re.findall(r"(\w+)=(\S*)", partition))
     common = {key: value.strip() for key, value in re.findall(r"^(\w+)\s*= *(.*)$", config, re.MULTILINE)}
     name = own.get("PartitionName", "")
@@ -64,7 +66,7 @@ def _seconds(text: str) -> float | None:
 
 
 def scale(power: Power, machines: Collection[str], kept: int, usual_s: float | None) -> Scale:
-    """The numbers of a partition. kept: how many of its machines are never switched off."""
+    """The scaling limits of a partition. kept: how many of its machines are never switched off."""
     where = f"partition {power.partition}" if power.partition else "the partition"
     is_elastic = power.suspend_time_s is not None
     return Scale(
@@ -84,7 +86,7 @@ def scale(power: Power, machines: Collection[str], kept: int, usual_s: float | N
 
 
 def count_kept(power: Power, listed: Collection[str], machines: Collection[str]) -> int:
-    """How many machines of a partition are never switched off. listed: the names in `kept`, expanded."""
+    """How many machines of a partition are never switched off. listed: the names in `always_on`, expanded."""
     among = len(set(listed) & set(machines))
-    counts = re.findall(r":(\d+)", power.kept)
+    counts = re.findall(r":(\d+)", power.always_on)
     return min(among, sum(map(int, counts))) if counts else among

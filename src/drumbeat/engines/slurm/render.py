@@ -1,4 +1,4 @@
-"""What sbatch is given, as text: pure. No secret is in it; enrolment files beside it hold those."""
+"""The script for sbatch: pure. It contains no secret; enrolment files beside it do."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from drumbeat.model.programs import SLURM_STEP
 from drumbeat.ports.engines import Gang
 
 MAX_SIGNAL_S = 65535
-"""The most seconds that `--signal` takes (sbatch(1)); sbatch refuses more: "Invalid --signal specification"."""
+"""The maximum of `--signal` in seconds (sbatch(1)); sbatch refuses more: "Invalid --signal specification"."""
 
 
 def gang_folder(spec: SlurmCompute, name: str) -> str:
-    """Where a gang's files lie for all nodes. name: its Slurm job's."""
+    """The folder of a gang's files for all nodes. name: the name of its Slurm job."""
     return f"{spec.folder.rstrip('/')}/gangs/{name}"
 
 
 def agents_folder(spec: SlurmCompute) -> str:
-    """Where the agent's file lies."""
+    """The folder of the agent's file."""
     return f"{spec.folder.rstrip('/')}/agents"
 
 
@@ -51,12 +51,12 @@ def _options(spec: SlurmCompute, gang: Gang, name: str) -> Iterator[str]:
         yield _option("gres", spec.gres or f"gpu:{gpus}")
     if spec.time_limit:
         yield _option("time", spec.time_limit)
-    # Slurm tells the ranks as long before it kills them as the job asks for; a requeue is a new attempt of drumbeat's.
+    # Slurm signals the ranks before it kills them, by the job's grace time; a requeue is a new attempt of drumbeat's.
     yield _option("signal", f"TERM@{min(max(1, math.ceil(gang.plan.grace_s)), MAX_SIGNAL_S)}")
     yield "--no-requeue"
     yield _option("chdir", gang_folder(spec, name))
     yield _option("output", f"{gang_folder(spec, name)}/slurm-%j.out")
-    yield from spec.options  # Of two of a kind sbatch takes the last.
+    yield from spec.options  # sbatch takes the last of two equal options.
 
 
 def _option(key: str, value: object) -> str:

@@ -13,7 +13,7 @@ from drumbeat.model.errors import UnreachableError
 
 
 class SshEngine(RemoteEngine):
-    """Hosts by ssh. server_address: this machine as they see it, "" = as the routes to them say."""
+    """Hosts by ssh. server_address: this machine's address for them, "" = by the routes to them."""
 
     keeps_spares = True
 
@@ -27,15 +27,15 @@ class SshEngine(RemoteEngine):
             return [self._server_address]
         reaches = [host.reach for host in self._hosts if isinstance(host.reach, SshReach)]
         places = [reach.destination() for reach in reaches]
-        found = sorted({own for place in places if (own := route_to(place.host, place.port))})
-        beyond = [own for own in found if not ipaddress.ip_address(own).is_loopback]
-        if not found:
+        addresses = sorted({own for place in places if (own := route_to(place.host, place.port))})
+        beyond = [own for own in addresses if not ipaddress.ip_address(own).is_loopback]
+        if not addresses:
             what = "there is no route to any host of this compute"
-            raise UnreachableError(what, fix="Say `server_address: …` in its file.")
-        return beyond or found
+            raise UnreachableError(what, fix="Set `server_address` in its file.")
+        return beyond or addresses
 
     def close(self) -> None:
-        """Hangs up."""
+        """Ends the open ssh connections."""
         super().close()
         for host in self._hosts:
             if isinstance(host.reach, SshReach):

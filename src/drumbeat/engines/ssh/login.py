@@ -1,4 +1,4 @@
-"""How a host is logged in to: ssh's command line, its options, the connection that is kept open between questions."""
+"""The login to a host: ssh's command line, its options, and the connection that stays open between requests."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ _OPTIONS = (
 )  # fmt: skip
 
 RESOLVE_S = 10.0
-"""How long `ssh -G` may take to say where it would connect to."""
+"""How long `ssh -G` may take to print its configuration."""
 
 
 @dataclass(frozen=True)
 class Destination:
-    """Where ssh connects to. key_alias: the name under which the host's key is known, "" = its own."""
+    """The destination of ssh. key_alias: the name under which the host's key is known, "" = its own."""
 
     host: str
     port: int
     key_alias: str = ""
 
     def known_as(self) -> str:
-        """The host's name in a file of known hosts."""
+        """The host's name in a known_hosts file."""
         if self.key_alias:
             return self.key_alias
         return self.host if self.port == 22 else f"[{self.host}]:{self.port}"
@@ -41,7 +41,7 @@ class Destination:
 
 @dataclass(frozen=True)
 class Login:
-    """How a host is logged in to. port: None, user, identity: "" = as ssh itself would."""
+    """The login to a host. port: None, user, identity: "" = ssh's own default."""
 
     address: str
     port: int | None = None
@@ -51,48 +51,48 @@ class Login:
 
     @property
     def line(self) -> str:
-        """The socket of the connection that is kept open: of all that log in alike, and of nobody else.
+        """The control socket, shared by equal logins only.
 
-        ssh's own `%C` is the same for two hosts of one address behind different gates.
+        ssh's own `%C` is the same for two hosts of one address behind different jump hosts.
         """
         return f"{_control_folder()}/{hashlib.sha256(repr(self).encode()).hexdigest()[:16]}"
 
     def command(self, *more: str) -> list[str]:
         """The ssh command line up to the host."""
         key = ["-i", str(Path(self.identity).expanduser()), "-o", "IdentitiesOnly=yes"] if self.identity else []
-        # ssh takes the first value of an option that it hears: a person's own come before ours.
+        # ssh uses the first value of an option: the user's own come before ours.
         options = [word for option in (*self.options, *_OPTIONS) for word in ("-o", option)]
         user = ["-l", self.user] if self.user else []
         port = [] if self.port is None else ["-p", str(self.port)]
         return ["ssh", "-T", *key, *port, *user, *options, *more, "--", self.address]
 
     def destination(self) -> Destination:
-        """Where ssh connects to by its configuration, as `ssh -G` says; the address itself where it doesn't."""
-        said: dict[str, str] = {}
+        """The destination by ssh's configuration (`ssh -G`), else the address itself."""
+        settings: dict[str, str] = {}
         with suppress(OSError, subprocess.SubprocessError):
             done = subprocess.run(
                 self.command("-G"), stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace",
                 timeout=RESOLVE_S, cwd="/", check=False,
             )  # fmt: skip
-            said = {key: value for key, _, value in (line.partition(" ") for line in done.stdout.splitlines())}
-        port = said.get("port", "")
+            settings = {key: value for key, _, value in (line.partition(" ") for line in done.stdout.splitlines())}
+        port = settings.get("port", "")
         return Destination(
-            said.get("hostname") or self.address,
+            settings.get("hostname") or self.address,
             int(port) if port.isdecimal() else self.port or 22,
-            said.get("hostkeyalias", ""),
+            settings.get("hostkeyalias", ""),
         )
 
     def by_hand(self) -> str:
-        """What a person types to log in."""
+        """The command by which a user logs in."""
         words = ["ssh", *([] if self.port is None else ["-p", str(self.port)])]
         words += ["-i", self.identity] if self.identity else []
         return shlex.join([*words, f"{self.user}@{self.address}" if self.user else self.address])
 
 
 def _control_folder() -> Path:
-    """Where ssh keeps the sockets of open connections: short, and nobody else's.
+    """The folder of ssh's control sockets: a short path that only this user can access.
 
-    The folder of a session goes with it, and a server may outlive the session that started it.
+    It isn't the session's folder, because a server may outlive the session that started it.
     """
     folder = Path()
     for base in filter(None, (os.environ.get("XDG_RUNTIME_DIR"), tempfile.gettempdir())):
@@ -101,4 +101,4 @@ def _control_folder() -> Path:
             folder.mkdir(0o700, exist_ok=True)
             if is_private(folder):
                 return folder
-    raise EngineError("the folder for ssh's connections is somebody else's", where=str(folder), fix="Remove it.")
+    raise EngineError("the folder for ssh's connections belongs to another user", where=str(folder), fix="Remove it.")

@@ -1,1 +1,1 @@
-"""The agent of one node of an attempt: what it is told, does and reports."""
+"""The agent of one node of an attempt: its directives, actions and reports."""

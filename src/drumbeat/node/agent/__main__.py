@@ -13,7 +13,7 @@ from drumbeat.node.host import processes
 from drumbeat.node.supervisor import listener
 
 EXIT_TAKEN, EXIT_NO_FOLDER = 75, 74
-"""Another agent holds the folder; the folder can't be made or locked."""
+"""Exit codes: another agent holds the folder; the folder can't be created or locked."""
 
 
 def main() -> int:
@@ -28,7 +28,7 @@ def main() -> int:
         print(f"agent: the folder {enrolment.root} can't be used: {error.strerror}", file=sys.stderr)  # noqa: T201
         return EXIT_NO_FOLDER
     if lock is None:
-        print(f"agent: another one is at work in {enrolment.root}", file=sys.stderr)  # noqa: T201
+        print(f"agent: another agent is running in {enrolment.root}", file=sys.stderr)  # noqa: T201
         return EXIT_TAKEN
     processes.adopt_orphans()
     agent = Agent(enrolment)

@@ -1,7 +1,7 @@
 """The agent: one thread that holds all state and decides, and threads beside it that wait for events.
 
-Every thread posts what it learns to the inbox as a call; `run` makes the calls one by one, and after each takes the
-steps that `next_step.next_step` returns. So no state needs a lock, and a message that is lost or repeated does no harm.
+Every thread posts its events to the inbox as calls; `run` makes the calls one by one, and after each takes the steps
+that `next_step.next_step` returns. So no state needs a lock, and a lost or repeated message does no harm.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ EXIT_LEFT, EXIT_CRASHED, EXIT_STALE, EXIT_TERMINATED = 0, 1, 3, 143
 """The exit codes: left on the server's order; crashed (start it again); the attempt was replaced; SIGTERM."""
 _PROGRESS_INTERVAL_S = 0.5
 _LAST_LOGS_S, _LAST_STATUS_S = 10.0, 2.0
-"""After SIGTERM and the end of the ranks: how long the agent tries to deliver the logs, and then the last status."""
+"""How long the agent tries to deliver the logs, and then the last status, after SIGTERM and the end of the ranks."""
 
 
 class Agent:
@@ -65,7 +65,7 @@ class Agent:
         self._ports: list[HeldPort] = []
         self._processes = RoundProcesses(enrolment)
         self._node_tasks = NodeTasks(f"{self._root}/errands")
-        self._mounts = AttemptMounts(enrolment, self._journal.note, self._posting(self._on_remark))
+        self._mounts = AttemptMounts(enrolment, self._journal.note, self._posting(self._on_message))
         self._metrics = MetricsSupervisor(enrolment, self._journal.note)
         self._services = ServiceStatuses(self._plan, enrolment.node, self._root, self._mounts.remember)
         self._world_check = WorldCheck(self._plan, enrolment.node, self._mounts.remember)
@@ -131,7 +131,7 @@ class Agent:
     # --- steps ----------------------------------------------------------------------------------------------------
 
     def _act(self) -> None:
-        """Takes one step after the other until there is none, then reports the status."""
+        """Takes step after step until none is left, then reports the status."""
         while self._exit is None and (step := next_step(self._facts, self._goal())):
             self._do[step]()
         self._reporter.report(status(self._facts, self._staging.member))
@@ -154,7 +154,7 @@ class Agent:
         number = self._wanted.round if self._wanted else 0
         self._facts.round = RoundFacts(number)
         self._facts.upload, self._facts.error, self._facts.detail = WorkState.NONE, "", ""
-        self._facts.is_passing = self._facts.is_lacking = self._facts.is_unusable = False
+        self._facts.is_transient = self._facts.is_share_missing = self._facts.is_unusable = False
         if self._facts.staging is WorkState.FAILED or (
             self._facts.staging is WorkState.DONE and self._plan.clean_rounds
         ):
@@ -163,7 +163,7 @@ class Agent:
             self._staging.begin_again(self._facts)
 
     def _check_checkpoints(self, number: int) -> None:
-        """Puts back saves that were cut off, unless ranks of other nodes may run already. In any thread."""
+        """Restores interrupted saves, unless ranks of other nodes may already run. Runs in any thread."""
         if self._wanted is not None and self._wanted.order is Order.PREPARE:
             self._checkpoints.check(number)
 
@@ -192,7 +192,7 @@ class Agent:
         self._follow_logs()
 
     def _start_services(self, roster: Roster) -> list[ProcessStart]:
-        """Returns the processes of the services; what fails of it keeps no rank from starting."""
+        """Returns the processes of the services; their failure prevents no rank from starting."""
         try:
             return self._processes.services(roster)
         except (KeyError, IndexError, ValueError, OSError, DrumbeatError) as error:
@@ -203,7 +203,7 @@ class Agent:
         """Ends a round whose ranks can't be started, with the reason as the error of each."""
         self._facts.round.started = self._facts.round.over = self._facts.round.logs_sent = True
         own = self._enrolment.node
-        why = str(error) if isinstance(error, DrumbeatError) else f"node {own} can't work out its ranks: {error!r}"
+        why = str(error) if isinstance(error, DrumbeatError) else f"node {own} can't determine its ranks: {error!r}"
         mine = [each.rank for each in self._plan.on(own)]
         self._facts.round.exits = {
             rank: RankExit(rank, 127, None, time.time(), order, error=why) for order, rank in enumerate(mine, 1)
@@ -232,8 +232,8 @@ class Agent:
         try:
             outputs.send()
         finally:
-            if outputs.remark:
-                self._mounts.remember(Remark(f"outputs of node {self._enrolment.node}", outputs.remark))
+            if outputs.message:
+                self._mounts.remember(Remark(f"outputs of node {self._enrolment.node}", outputs.message))
 
     def _leave(self) -> None:
         failpoint("agent.leaving")
@@ -244,7 +244,7 @@ class Agent:
         self._metrics.end()
         if not self._going:  # The job's other nodes have ended, too.
             self._checkpoints.close()
-        if self._going:  # The server doesn't know of it: the exits still have to be delivered.
+        if self._going:  # The server doesn't know about it: the exits still have to be delivered.
             self._reporter.report(status(self._facts, self._staging.member))
             self._reporter.await_delivery(_LAST_STATUS_S)
         failpoint("agent.left")
@@ -259,7 +259,7 @@ class Agent:
         self._logs.follow(number, partial(self._finish_metrics, partial(self._posting(self._on_logs_sent), number)))
 
     def _finish_metrics(self, done: Callable[[], None]) -> None:
-        """Waits, after the round's logs, for what its ranks wrote of metrics."""
+        """Waits, after the round's logs, for the metrics that its ranks wrote."""
         if self._logs.loss:
             self._mounts.remember(Remark(f"logs of node {self._enrolment.node}", self._logs.loss))
         why = self._metrics.drain()
@@ -270,7 +270,7 @@ class Agent:
     # --- events ---------------------------------------------------------------------------------------------------
 
     def _on_directive(self, directive: Directive) -> None:
-        self._journal.note(f"wanted: {directive.key}")
+        self._journal.note(f"directive: {directive.key}")
         if directive.attempt == self._enrolment.attempt:
             self._wanted = directive
             if directive.is_canceled:
@@ -292,7 +292,7 @@ class Agent:
         self._facts.services = self._services.look(state)
         if not here.over and not here.stopping:
             self._facts.detail = f"ranks held by: {state.held_by}"
-        self._remark_start(state)
+        self._report_start(state)
         if state.running:
             self._metrics.on_running(state.pid)
             self._world_check.begin(here.number, state.pid)
@@ -301,30 +301,30 @@ class Agent:
         if state.trouble:
             self._facts.detail = f"supervisor: {state.trouble}"
             self._journal.note(self._facts.detail)
-            if state.over:  # It lasts: the next round begins beside it.
+            if state.over:  # The trouble persists, and the next round begins with it.
                 self._mounts.remember(Remark(f"supervisor of node {self._enrolment.node}", state.trouble))
         is_over = state.over and not here.over
-        # The end of a stopped rank's log may come after its exit, if it goes through another process (`| tee`).
+        # The end of a stopped rank's log may follow its exit, if it passes through another process (`| tee`).
         self._add_exits(state.exits, is_again=is_over)
         if is_over:
             self._on_over()
 
-    def _remark_start(self, state: SupervisorState) -> None:
-        """Tells of a round that isn't the first whether its ranks started warm."""
+    def _report_start(self, state: SupervisorState) -> None:
+        """Records whether the ranks of a round after the first started warm."""
         if len(state.warm_workers) != self._warm_workers:
             self._warm_workers = len(state.warm_workers)
             self._journal.note(f"interpreters ready for the next round: {self._warm_workers}")
         if state.warm or state.cold:
             own = len(self._plan.on(self._enrolment.node))
-            sentence = warm_start_fit.describe_start(state.round, own, len(state.warm), state.cold)
+            message = warm_start_fit.describe_start(state.round, own, len(state.warm), state.cold)
             kind = "warm" if len(state.warm) == own else "cold"
-            self._mounts.remember(Remark(f"{kind} start of round {state.round}", sentence))
+            self._mounts.remember(Remark(f"{kind} start of round {state.round}", message))
 
     def _add_exits(self, exits: Sequence[SupervisedExit], *, is_again: bool) -> None:
         exits_before = self._facts.round.exits
-        if exits:  # Remarks on what a rank could not read go with its exit.
+        if exits:  # Messages about unreadable inputs are sent with the exit.
             self._mounts.look()
-            self._on_remark()
+            self._on_message()
         for ended in exits:
             if ended.rank not in exits_before or (is_again and ended.is_stopped):
                 exits_before[ended.rank] = self._processes.exits.read(ended, self._logs.paths[ended.rank])
@@ -345,7 +345,7 @@ class Agent:
         self._logs.finish()
 
     def _clear_containers(self) -> None:
-        """Removes them before the round counts as over: the next one needs what they hold."""
+        """Removes the round's containers before it counts as over: the next round needs what they hold."""
         here = self._facts.round
         here.clearing = True
         say = self._posting(partial(self._on_clearing, here))
@@ -372,11 +372,11 @@ class Agent:
         if number == self._facts.round.number:
             self._facts.round.logs_sent = True
 
-    def _on_supervisor_trouble(self, sentence: str) -> None:
+    def _on_supervisor_trouble(self, message: str) -> None:
         self._knows_past = True
-        self._facts.supervisor_error = sentence
+        self._facts.supervisor_error = message
 
-    def _on_remark(self) -> None:
+    def _on_message(self) -> None:
         self._facts.remarks = self._mounts.remarks()
 
     def _on_silence(self, number: int, silence: Silence) -> None:
@@ -388,12 +388,12 @@ class Agent:
         self._facts.upload = WorkState.FAILED if error else WorkState.DONE
         self._facts.error, self._facts.detail = str(error or ""), ""
 
-    def _progress(self, sentence: str) -> None:
-        """Takes progress from the thread that does the work, but not more often than the server needs it."""
+    def _progress(self, message: str) -> None:
+        """Receives progress from a working thread, and reports it at most at the interval that the server needs."""
         now = time.monotonic()
         if now - self._detail_at > _PROGRESS_INTERVAL_S:
             self._detail_at = now
-            self._inbox.put(partial(setattr, self._facts, "detail", sentence))
+            self._inbox.put(partial(setattr, self._facts, "detail", message))
 
     def _on_stale(self) -> None:
         self._journal.note("the attempt is over: the ranks are stopped")
@@ -407,18 +407,20 @@ class Agent:
         if self._going:
             return
         self._journal.note("SIGTERM: the ranks are stopped, then the agent goes")
-        self._going = self._facts.is_taken = True
+        self._going = self._facts.is_preempted = True
         self._facts.detail = "the node was told to stop (SIGTERM)"
         last = threading.Timer(self._plan.grace_s + _LAST_LOGS_S, self._posting(self._leave))
         last.daemon = True
         last.start()
 
     def _on_crash(self, crash: threading.ExceptHookArgs) -> None:
-        """Ends the agent after a thread crashed: a new one, which finds the supervisor, is better than half of one."""
+        """Ends the agent after a thread crashed: a new agent, which finds the supervisor, is
+        better than half an agent.
+        """
         import traceback
 
         lines = traceback.format_exception(crash.exc_type, crash.exc_value, crash.exc_traceback)
         self._journal.note("".join(lines))
-        with contextlib.suppress(OSError):  # In case its own log can't be written.
+        with contextlib.suppress(OSError):  # In case the agent's own log can't be written.
             print("".join(lines), file=sys.stderr, flush=True)  # noqa: T201 (nothing else is left)
         self._inbox.put(partial(setattr, self, "_exit", EXIT_CRASHED))

@@ -1,6 +1,6 @@
-"""Mounts, output links and remarks of one attempt on this node.
+"""The mounts, output links and messages of one attempt on this node.
 
-Every agent loads this module, so what only some jobs need is imported inside functions.
+Every agent loads this module, so imports that only some jobs need are inside functions.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 
 class AttemptMounts:
-    """Mounts, output links and remarks of one attempt on this node.
+    """Mounts, output links and messages of one attempt on this node.
 
-    note: writes to the agent's journal. has_news: is called after a new remark.
+    note: writes to the agent's journal. has_news: is called after a new message.
     """
 
     def __init__(self, enrolment: Enrolment, note: Callable[[str], None], has_news: Callable[[], None]) -> None:
@@ -34,7 +34,7 @@ class AttemptMounts:
         self._made: Mounts | None = None
 
     def adopt(self) -> None:
-        """Takes over the mounts of an earlier agent."""
+        """Adopts the mounts of an earlier agent."""
         if os.path.isdir(f"{self._root}/mounts"):
             self._mounts().adopt()
 
@@ -45,7 +45,7 @@ class AttemptMounts:
         return Ways(self._enrolment, self._mounts, self.remember)
 
     def take_links(self, ask: Callable[[str], str]) -> None:
-        """Gets the addresses to which ranks write outputs themselves. ask: requests one from the server."""
+        """Requests the addresses to which ranks write outputs directly. ask: requests one from the server."""
         names = [one.name for one in self._enrolment.plan.outputs if one.mode == "direct"]
         if names:
             from drumbeat.node.inputs.mounting import direct_outputs
@@ -53,7 +53,7 @@ class AttemptMounts:
             direct_outputs.keep(self._root, {name: until_reached(partial(ask, name)) for name in names})
 
     def appear(self) -> None:
-        """Shows inputs and outputs where the job wants them. Raises RefusedError."""
+        """Creates the paths at which the job expects its inputs and outputs. Raises RefusedError."""
         plan = self._enrolment.plan
         if plan.container is None and any(one.appears for one in (*plan.inputs, *plan.outputs)):
             from drumbeat.node.inputs.path_on_compute import appear
@@ -61,16 +61,16 @@ class AttemptMounts:
             appear(plan, self._root)
 
     def look(self) -> None:
-        """Adds remarks on what could not be read so far."""
+        """Adds messages about inputs that could not be read so far."""
         if self._made is not None:
             self._made.look()
 
     def pids(self) -> set[int]:
-        """Returns processes that outlive supervisors."""
+        """Returns the processes that outlive supervisors."""
         return self._made.pids() if self._made else set()
 
     def end(self) -> None:
-        """Removes all of it: no rank runs any more. A later agent of this attempt stages again."""
+        """Removes mounts and links after the last rank has ended. A later agent of this attempt stages again."""
         forget(self._root)
         if self._made is not None or os.path.isdir(f"{self._root}/mounts"):
             self._mounts().end()

@@ -1,7 +1,6 @@
-"""`python -I -m drumbeat.node.agent.cleanup ROOT`: ends what an attempt's agent and supervisor left when they were
-killed.
+"""Ends what an attempt's agent and supervisor left behind: `python -I -m drumbeat.node.agent.cleanup ROOT`.
 
-Exit code 1: something of it is left.
+Exit code 1: something can't be ended.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ def main() -> int:
     left = [*(pid for one in held for pid in end_rest(one)), *clear(root)]
     node_launchers.clear_all(root)
     vanish(root)
-    why = container_engine.clear(root)  # Last: an engine that doesn't answer takes its time.
+    why = container_engine.clear(root)  # Last, because an engine that doesn't answer takes long.
     if why:
         print(f"{root}: {why}", file=sys.stderr)  # noqa: T201 (no other process reports it)
     return bool(left or why)

@@ -1,4 +1,4 @@
-"""The ports that a node holds for a round, until the ranks that listen on them start."""
+"""The ports that a node reserves for a round until the ranks that listen on them start."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import socket
 
 
 class HeldPort:
-    """Holds a port for a rank to listen on: bound, not listening, with SO_REUSEADDR."""
+    """Reserves a port for a rank: bound, not listening, with SO_REUSEADDR."""
 
     def __init__(self) -> None:
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         self._socket.bind(("", 0))
-        # Only now: two sockets that both had the option before could be given the same free port.
+        # Set after bind: two sockets with the option could otherwise get the same free port.
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         self.number: int = self._socket.getsockname()[1]
 

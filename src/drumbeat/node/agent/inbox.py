@@ -1,4 +1,4 @@
-"""The agent's inbox: calls that other threads post, which the agent's own thread makes one by one."""
+"""The agent's inbox: calls that other threads post and the agent's own thread makes one by one."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from drumbeat.model.errors import DrumbeatError, StaleError, StorageError
 
 
 class Inbox:
-    """Receives calls from any thread. on_stale: is posted where a thread hears that the attempt was replaced."""
+    """Receives calls from any thread. on_stale: is posted when a thread learns that the attempt was replaced."""
 
     def __init__(self, on_stale: Callable[[], None]) -> None:
         self._calls: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
@@ -30,7 +30,7 @@ class Inbox:
         self._calls.get()()
 
     def beside(self, name: str, work: Callable[[], None], done: Callable[[DrumbeatError | None], None]) -> None:
-        """Runs `work` in a thread of its own and posts how it ended."""
+        """Runs `work` in a new thread and posts its result."""
 
         def run() -> None:
             try:

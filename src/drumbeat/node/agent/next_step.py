@@ -1,4 +1,4 @@
-"""What the agent does next and what it says of itself: pure functions of what it knows and what is wanted of it."""
+"""The agent's next action and its status: pure functions of its facts and the directive."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from drumbeat.model.roster import Member
 
 
 class WorkState(Enum):
-    """The state of a piece of work that runs beside the agent's loop."""
+    """The state of work that runs beside the agent's loop."""
 
     NONE = auto()
     GOING = auto()
@@ -34,11 +34,11 @@ class AgentAction(Enum):
 
 @dataclass
 class RoundFacts:
-    """What is known of one round on this node.
+    """The facts about one round on this node.
 
-    port, more_ports: held, 0 and () = not yet. asked: the supervisor was told to start it. started, over: by its word.
-    clearing: some of its containers may run on. logs_sent: the server has all of its logs. closed: it was stopped
-    before it started.
+    port, more_ports: held; 0 and () = not yet. asked: the supervisor was told to start it. started, over: reported by
+    the supervisor. clearing: some of its containers may still run. logs_sent: the server has all of its logs. closed:
+    it was stopped before it started.
     """
 
     number: int = 0
@@ -58,49 +58,49 @@ class RoundFacts:
 
     @property
     def has_begun(self) -> bool:
-        """Ranks may be running, or have run."""
+        """Whether ranks may be running or have run."""
         return self.asked or self.started
 
     @property
     def has_ended(self) -> bool:
-        """Nothing of it runs and nothing of it is to be sent any more."""
+        """Whether nothing of the round runs and nothing remains to be sent."""
         return (self.closed and not self.has_begun) or (self.is_over and self.logs_sent)
 
     @property
     def is_over(self) -> bool:
-        """Nothing of it runs any more."""
+        """Whether nothing of the round runs."""
         return self.over and not self.clearing
 
 
 @dataclass
 class AttemptFacts:
-    """What is known of the attempt on this node."""
+    """The facts about the attempt on this node."""
 
     staging: WorkState = WorkState.NONE
     upload: WorkState = WorkState.NONE
     round: RoundFacts = field(default_factory=RoundFacts)
     detail: str = ""
     error: str = ""
-    is_passing: bool = False
-    is_lacking: bool = False
+    is_transient: bool = False
+    is_share_missing: bool = False
     is_unusable: bool = False
     preflight: NodeCheck | None = None
     supervisor_error: str = ""
-    is_taken: bool = False
+    is_preempted: bool = False
     remarks: tuple[Remark, ...] = ()
     is_building: bool = False
-    """The environment of the ranks is being built."""
+    """Whether the environment of the ranks is being built."""
     is_silent: bool = False
-    """The ranks of the round give no sign of work (`node.stacks.silence`)."""
+    """Whether the ranks of the round show no activity (`node.stacks.silence`)."""
     is_idle: bool = False
-    """A rank of the round gives no sign of work (`node.stacks.silence`)."""
+    """Whether a rank of the round shows no activity (`node.stacks.silence`)."""
     services: tuple[ServiceStatus, ...] = ()
     has_checkpoint: bool = False
-    """The round is over, and the job's folder of checkpoints has files."""
+    """Whether the round is over and the job's checkpoint folder has files."""
 
 
 def next_step(facts: AttemptFacts, wanted: Directive | None) -> AgentAction | None:
-    """The next thing to do towards what is wanted, None when it is reached or something must happen first."""
+    """The next action towards the directive; None when it is reached or something must happen first."""
     if wanted is None:
         return None
     if wanted.order is Order.LEAVE:
@@ -158,7 +158,7 @@ _TOWARDS = {
 
 
 def phase(facts: AttemptFacts) -> Phase:
-    """How far it is."""
+    """The agent's phase."""
     if facts.upload is not WorkState.NONE:
         return Phase.UPLOADED if facts.upload is WorkState.DONE else Phase.UPLOADING
     if facts.round.has_ended:
@@ -171,7 +171,7 @@ def phase(facts: AttemptFacts) -> Phase:
 
 
 def status(facts: AttemptFacts, member: Member) -> AgentStatus:
-    """What the server is told."""
+    """The status for the server."""
     here = facts.round
     return AgentStatus(
         phase=phase(facts),
@@ -184,12 +184,12 @@ def status(facts: AttemptFacts, member: Member) -> AgentStatus:
         lost=here.lost,
         is_abandoned=here.abandoned,
         is_restarted=here.is_restarted,
-        is_preempted=facts.is_taken,
+        is_preempted=facts.is_preempted,
         more_ports=here.more_ports,
         remarks=facts.remarks,
-        is_transient=facts.is_passing,
+        is_transient=facts.is_transient,
         builds_environment=facts.is_building,
-        is_share_missing=facts.is_lacking,
+        is_share_missing=facts.is_share_missing,
         is_silent=facts.is_silent,
         is_idle=facts.is_idle,
         services=facts.services,

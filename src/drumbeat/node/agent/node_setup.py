@@ -1,4 +1,4 @@
-"""Sets a node up for its ranks: files and what they run in, then the job's preparation."""
+"""Sets a node up for its ranks: files, their environment or container, then the job's preparation."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from drumbeat.node.supervisor.node_tasks import NodeTasks, TaskCommand
 Say = Callable[[str], None]
 
 _LOGS_TIMEOUT_S = 10.0
-"""How long a node waits until the server has the end of its log, before it goes on."""
+"""How long a node waits for the server to receive the end of its log before it continues."""
 
 
 @dataclass(frozen=True)
 class Reports:
-    """Where a node's setup reports to."""
+    """The callbacks of a node's setup."""
 
     progress: Say
-    """Receives the progress of all parts, in words."""
+    """Receives progress messages of all parts."""
     building: Callable[[], None]
-    """Is called when something is built or fetched for the environment of the ranks, any number of times."""
+    """Is called, any number of times, when something is built or fetched for the environment of the ranks."""
     built: Callable[[], None]
-    """Is called when the environment is ready, or can't be made."""
+    """Is called when the environment is ready or has failed."""
 
 
 class NodeSetup:
@@ -47,7 +47,7 @@ class NodeSetup:
         self._progress: dict[str, str] = {}
 
     def run(self, member: Member, stage: Callable[[Say], None]) -> None:
-        """Sets the node up. stage: brings the files. Raises the first DrumbeatError of any part."""
+        """Sets the node up. stage: stages the files. Raises the first DrumbeatError of any part."""
         try:
             if self._plan.shares:
                 from drumbeat.node.inputs import shares
@@ -60,17 +60,19 @@ class NodeSetup:
                 stage(self._report)
                 self._provide(self._report)
             self._prepare(member)
-            if self._plan.prepare:  # The preparation may have brought the launcher.
+            if self._plan.prepare:  # The preparation may have installed the launcher.
                 self._processes.check_launcher()
         finally:
             self._log.finish(_LOGS_TIMEOUT_S)
 
     def _provide(self, say: Say) -> None:
-        """Provides what the ranks run in. Progress is only reported where something has to be built or fetched."""
+        """Provides the environment or container of the ranks. Progress is reported only where something is built or
+        fetched.
+        """
 
-        def say_building(sentence: str) -> None:
+        def say_building(message: str) -> None:
             self._reports.building()
-            say(sentence)
+            say(message)
 
         try:
             self._processes.provide(self._node_tasks, self._log, say_building)
@@ -81,7 +83,7 @@ class NodeSetup:
 
     # --- side by side -------------------------------------------------------------------------------------------------
     def _side_by_side(self, works: dict[str, Callable[[Say], None]]) -> None:
-        """Runs each in a thread. If one fails, the others are left to end by themselves or with the agent."""
+        """Runs each in a thread. If one fails, the others end by themselves or with the agent."""
         ended: queue.SimpleQueue[Exception | None] = queue.SimpleQueue()
         for name, work in works.items():
             threading.Thread(target=self._do, args=(name, work, ended), name=name, daemon=True).start()
@@ -92,19 +94,19 @@ class NodeSetup:
     def _do(self, name: str, work: Callable[[Say], None], ended: queue.SimpleQueue[Exception | None]) -> None:
         try:
             work(lambda sentence: self._say(name, sentence))
-        except Exception as error:  # noqa: BLE001 (it is raised in the thread that waits)
+        except Exception as error:  # noqa: BLE001 (it is raised in the waiting thread)
             ended.put(error)
         else:
             self._say(name, "")
             ended.put(None)
 
-    def _say(self, name: str, sentence: str) -> None:
-        self._progress[name] = sentence
-        self._report("; ".join(sentence for sentence in list(self._progress.values()) if sentence))
+    def _say(self, name: str, message: str) -> None:
+        self._progress[name] = message
+        self._report("; ".join(message for message in list(self._progress.values()) if message))
 
     # --- the job's own preparation ------------------------------------------------------------------------------------
     def _prepare(self, member: Member) -> None:
-        """Runs once in an attempt, and again after the machine was restarted or if it was interrupted."""
+        """Runs the preparation once in an attempt, and again if it was interrupted or the machine restarted."""
         mark = f"{self._root}/{completion_marks.PREPARED}"
         spec = self._processes.preparation(member, self._log.round)
         if spec is None or completion_marks.is_put(mark):
@@ -130,10 +132,10 @@ class NodeSetup:
         try:
             completion_marks.put(mark)
         except OSError as error:
-            raise StorageError(f"the preparation can't be noted: {error.strerror}", where=mark) from error
+            raise StorageError(f"the preparation can't be recorded: {error.strerror}", where=mark) from error
         failpoint("agent.prepared")
 
 
 def _failed(code: int, last: str) -> str:
     how = f"was ended by signal {-code}" if code < 0 else f"ended with exit code {code}"
-    return f"the job's preparation {how}" + (f": {last}" if last else ", without a word")
+    return f"the job's preparation {how}" + (f": {last}" if last else ", without output")

@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
 
 class NodeStager:
-    """Stages each round of one attempt and notes in `facts` how far it is. Used by the agent's own thread.
+    """Stages each round of one attempt and records its progress in `facts`. Used by the agent's own thread.
 
-    check_checkpoints: is called with the round when its files are there and no rank runs, in any thread.
+    check_checkpoints: is called with the round when its files are staged and no rank runs, in any thread.
     """
 
     def __init__(  # noqa: PLR0913 (parts of one agent)
@@ -46,10 +46,10 @@ class NodeStager:
         self._inputs: NodeInputs | None = None
         self._preflight: Preflight | None = None
         self.member = member(enrolment)
-        """This node's entry in the roster, with what staging has learned of it."""
+        """This node's entry in the roster, completed by staging."""
 
     def begin(self, facts: AttemptFacts, node_tasks: NodeTasks, progress: Callable[[str], None]) -> None:
-        """Begins to stage the present round. progress: receives it in words, from any thread."""
+        """Begins to stage the current round. progress: receives messages, from any thread."""
         from drumbeat.node.agent.node_setup import NodeSetup, Reports
         from drumbeat.node.inputs.input_stager import InputStager
         from drumbeat.node.logs.node_log import NodeLog
@@ -74,13 +74,13 @@ class NodeStager:
         self._inbox.beside("staging", work, partial(self._on_staged, facts))
 
     def begin_again(self, facts: AttemptFacts) -> None:
-        """Begins what a round needs on a node that has been staged for an earlier one."""
+        """Prepares a round on a node that was staged for an earlier one."""
         facts.staging = WorkState.GOING
         work = partial(self._check_checkpoints, facts.round.number)
         self._inbox.beside("checkpoints", work, partial(self._on_staged, facts))
 
     def close(self) -> None:
-        """Ends what only serves nodes that stage: the round's processes start."""
+        """Ends what is only needed while nodes stage: the round's processes start."""
         if self._inputs is not None:
             self._inputs.close()
         if self._preflight is not None:
@@ -93,7 +93,7 @@ class NodeStager:
         return Preflight(self._enrolment, self.member.address, self._inbox.posting(self._on_probe_port), report)
 
     def _serve_inputs(self) -> NodeInputs | None:
-        """Begins to serve inputs from stores to other nodes, and returns them; None = the job has none."""
+        """Begins to serve inputs from stores to other nodes; returns None if the job has none."""
         if not any(each.is_remote for each in self._plan.inputs):
             return None
         from drumbeat.node.inputs.store_inputs import NodeInputs
@@ -106,8 +106,8 @@ class NodeStager:
         self.member = self._processes.member(self.member)
         facts.staging = WorkState.FAILED if error else WorkState.DONE
         facts.error, facts.detail = "" if facts.round.closed else str(error or ""), ""
-        facts.is_passing = isinstance(error, UnreachableError)
-        facts.is_lacking = isinstance(error, MissingShareError)
+        facts.is_transient = isinstance(error, UnreachableError)
+        facts.is_share_missing = isinstance(error, MissingShareError)
         facts.is_unusable = isinstance(error, UnusableNodeError)
 
     def _on_probe_port(self, port: int) -> None:

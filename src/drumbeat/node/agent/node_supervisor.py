@@ -1,4 +1,6 @@
-"""The supervisor of an attempt on this node: whether it was, or becomes, a spare supervisor, and what outlives it."""
+"""The supervisor of an attempt on this node: taken from, and returned to, the spare supervisors; and the processes that
+outlive it.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ from drumbeat.node.supervisor.machine import MACHINE
 
 
 class NodeSupervisor(SupervisorClient):
-    """Runs the supervisor of one attempt; takes over a spare supervisor, and leaves one, where the attempt may."""
+    """Runs the supervisor of one attempt; takes over a spare supervisor, and leaves one behind, where the attempt
+    allows it.
+    """
 
     machine = MACHINE
 
@@ -43,12 +47,12 @@ class NodeSupervisor(SupervisorClient):
     def _claim_spare(self, folder: str) -> bool:
         from drumbeat.node.supervisor import spare_folders
 
-        with contextlib.suppress(OSError):  # No cache, or a full disk: the ranks start cold.
+        with contextlib.suppress(OSError):  # Without a cache, or with a full disk, the ranks start cold.
             return spare_folders.claim(spare_folders.key(self._enrolment, self._confinement), folder, self.machine)
         return False
 
     def retire_if_prepared(self) -> None:
-        """Has the supervisor wait for the next job, if it has interpreters for one, ready or not."""
+        """Makes the supervisor a spare for the next job if it has warm workers, ready or not."""
         if (self.state.warm_workers or self.state.preparing) and self._has_spares:
             from drumbeat.node.supervisor import spare_folders
 

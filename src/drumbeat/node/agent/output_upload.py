@@ -1,4 +1,4 @@
-"""Sends what the ranks of a node wrote as outputs, then has the server show all of it at once."""
+"""Sends the outputs that the ranks of a node wrote, then has the server publish all of them at once."""
 
 from __future__ import annotations
 
@@ -28,25 +28,24 @@ from drumbeat.node.platform.server_link import ServerLink
 
 PIECE = 1 << 20
 MAX_NAMED = 3
-"""Entries that are named where some are not kept."""
+"""The maximum number of entries that a message names."""
 _NOWHERE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
 _TRIES = 5
 _LARGE = 1 << 30
-"""Bytes of a file whose holes are named where it goes to a datastore."""
+"""The size from which a sparse file is reported if it goes to a datastore."""
 _DESCRIBED = len(':{"size":,"sha256":""},') + 20 + 64
-"""Bytes of a file in the list beside its path, at most."""
+"""The maximum bytes of a file's entry in the list, besides its path."""
 _FINAL = (StaleError, RefusedError, ForbiddenError, ConflictError)
-"""Answers that asking again doesn't change."""
+"""Errors that a repeated request would meet again."""
 
 
 class OutputUpload:
     """Uploads the files below `folder`; sockets, pipes and devices aren't outputs.
 
-    near: folders of the job's own. published: names of the outputs that are copied to a datastore afterwards.
+    near: the job's own folders. published: names of the outputs that are copied to a datastore afterwards.
 
-    Links are followed, those to folders only into what is the job's own: `/` isn't an output, whoever links to it.
-
-    Sending can be broken off anywhere and begun again: the server says how much it has of each file.
+    Links are followed, but links to folders only within the job's own folders: a link to `/` makes it no output.
+    Sending can be interrupted and begun again at any point: the server says how much of each file it has.
     """
 
     def __init__(  # noqa: PLR0913 (where from, where to, and what both are told)
@@ -64,26 +63,25 @@ class OutputUpload:
         self._unkept: dict[str, str] = {}
         self._skipped: dict[str, str] = {}
         self._places: dict[str, str] = {}
-        """Where files lie that are kept by another name, since theirs isn't UTF-8."""
+        """The paths of files that are sent under another name because theirs isn't UTF-8."""
         self._sparse: dict[str, str] = {}
 
     @property
-    def remark(self) -> str:
-        """Which entries the last `send` left out, or renamed, "" = none."""
+    def message(self) -> str:
+        """The message about entries that the last `send` left out or renamed, "" = none."""
         remarks = (
-            _remark(self._skipped, "not kept"),
-            _remark(dict.fromkeys(self._places, "its name isn't UTF-8"), "kept by other names"),
-            _remark(self._sparse, "sparse, and of full size in a datastore of objects (S3, Azure, Google)"),
+            _describe(self._skipped, "not kept"),
+            _describe(dict.fromkeys(self._places, "its name isn't UTF-8"), "kept by other names"),
+            _describe(self._sparse, "sparse, and of full size in a datastore of objects (S3, Azure, Google)"),
         )
         return "; ".join(one for one in remarks if one)
 
     def send(self, most_listed: int = LISTED_BYTES) -> None:
-        """Returns when everything is visible. Goes on through any time without a server.
+        """Returns when everything is visible. Continues after any time without a server.
 
-        most_listed: bytes of the list of them that the server takes; the first of them are kept that fit in it.
-
-        Raises StaleError when the attempt is over, StorageError when something can't be read, or when the server has
-        been given it again and again and still misses some of it: then all the others are visible.
+        most_listed: the maximum bytes of the list of outputs that the server accepts; the first ones that fit are kept.
+        Raises StaleError when the attempt is over, StorageError when something can't be read, or when the server
+        repeatedly misses something that it was sent: then all other outputs are visible.
         """
         self._unkept, self._skipped, self._places, self._sparse = {}, {}, {}, {}
         self._send(self._fitting(sorted(self._files(self._folder, "")), most_listed))
@@ -112,21 +110,21 @@ class OutputUpload:
             for number, path in enumerate(missing, 1):
                 self._progress(f"sending outputs: file {number} of {len(missing)}, {path}")
                 files.pop(path, None)
-                self._describe(path, files)
+                self._add_file(path, files)
             failpoint("agent.before_commit")
             missing = self._until_reached(lambda: self._link.commit(files))
             failpoint("agent.after_commit")
             if not missing:
                 return
-            self._journal.note(f"the server misses {len(missing)} outputs, {missing[0]} first: sent again")
+            self._journal.note(f"the server is missing {len(missing)} outputs, {missing[0]} first: sent again")
         while missing:
             for path in missing:
-                self._unkept[path] = "it changes, or the server's disk doesn't keep what it is given"
+                self._unkept[path] = "it is changing, or the server's disk loses data"
                 del files[path]
             missing = self._until_reached(lambda: self._link.commit(files))
 
-    def _describe(self, path: str, files: dict[str, dict[str, Any]]) -> None:
-        """Sends it; one that can't be read, or that the server refuses, mustn't take the others along."""
+    def _add_file(self, path: str, files: dict[str, dict[str, Any]]) -> None:
+        """Sends a file; one that can't be read, or that the server refuses, must not affect the others."""
         try:
             files[path] = self._send_file(path)
         except StaleError:
@@ -137,7 +135,7 @@ class OutputUpload:
             self._unkept[path] = error.strerror or str(error)
 
     def _send_file(self, path: str) -> dict[str, Any]:
-        """As long as it is now: what is added to it from here on, through a link, is another version of it."""
+        """Sends a file at its current size: data appended later, through a link, belongs to another version."""
         digest = hashlib.sha256()
         with open(self._places.get(path, f"{self._folder}/{path}"), "rb") as file:
             status = os.fstat(file.fileno())
@@ -157,17 +155,17 @@ class OutputUpload:
             hole = hole_length(file, offset, size)
             hole = hole if hole >= MIN_HOLE else 0
             piece = b"" if hole else os.pread(file, min(PIECE, size - offset), offset)
-            there = self._until_reached(lambda at=offset, data=piece, gap=hole: self._put(path, at, data, gap))
-            if there >= size or not (piece or hole):  # None left: it was cut off meanwhile.
+            received = self._until_reached(lambda at=offset, data=piece, gap=hole: self._put(path, at, data, gap))
+            if received >= size or not (piece or hole):  # Nothing is left: the file was truncated meanwhile.
                 return
-            offset = there
+            offset = received
 
     def _put(self, path: str, offset: int, data: bytes, hole: int) -> int:
-        there = self._link.put(f"outputs/{path}", offset, data, hole)
-        if (data or hole) and there == offset:
-            raise UnreachableError(f"the server takes nothing more of {path}")
+        received = self._link.put(f"outputs/{path}", offset, data, hole)
+        if (data or hole) and received == offset:
+            raise UnreachableError(f"the server accepts no more of {path}")
         failpoint("agent.output_sent")
-        return there
+        return received
 
     def _until_reached(self, ask: Callable[[], Any]) -> Any:
         backoff = Backoff()
@@ -182,7 +180,7 @@ class OutputUpload:
                 backoff.wait()
 
     def _files(self, folder: str, below: str, inside: tuple[tuple[int, int], ...] = ()) -> Iterator[str]:
-        """Paths relative to the outputs' folder. inside: the folders around this one: no link leads in circles."""
+        """Paths relative to the outputs' folder. inside: the enclosing folders, to detect circular links."""
         try:
             here = os.stat(folder)
             with os.scandir(folder) as entries:
@@ -192,9 +190,9 @@ class OutputUpload:
             return
         identity = (here.st_dev, here.st_ino)
         if identity in inside:
-            self._skipped[below.rstrip("/")] = "a link to a folder that it lies in"
+            self._skipped[below.rstrip("/")] = "a link to a folder that contains it"
             return
-        if not listed and "/" in below.rstrip("/"):  # An output as a whole may be empty.
+        if not listed and "/" in below.rstrip("/"):  # A whole output may be empty.
             self._skipped[below] = "an empty folder"
         for entry in listed:
             yield from self._file(entry, below, (*inside, identity))
@@ -208,13 +206,13 @@ class OutputUpload:
             return
         if stat.S_ISDIR(kind) and entry.is_symlink() and not self._is_near(entry.path):
             target = _readable(os.path.realpath(entry.path))
-            self._skipped[path] = f"a link to {target}, a folder outside of the job's own"
+            self._skipped[path] = f"a link to {target}, a folder outside the job's own"
         elif stat.S_ISDIR(kind):
             yield from self._files(entry.path, f"{path}/", inside)
         elif stat.S_ISREG(kind) and entry.path == f"{self._folder}/{path}":
             yield path
         elif stat.S_ISREG(kind) and os.path.lexists(f"{self._folder}/{path}"):
-            self._skipped[path] = "another file has this name, and one whose name isn't UTF-8 would get it"
+            self._skipped[path] = "another file has the name that this one, whose name isn't UTF-8, would get"
         elif stat.S_ISREG(kind):
             self._places[path] = entry.path
             yield path
@@ -222,11 +220,11 @@ class OutputUpload:
             self._skipped[path] = "not a file or folder"
 
     def _no_kind(self, entry: os.DirEntry[str], path: str, error: OSError) -> None:
-        """A broken link is left out; what a failing disk doesn't show may be a file."""
+        """Skips a broken link; what a failing disk doesn't show may be a file."""
         if error.errno not in _NOWHERE:
             self._unkept[path] = error.strerror or str(error)
         elif entry.is_symlink():
-            self._skipped[path] = f"a broken link to {_target_of(entry.path)}"
+            self._skipped[path] = f"a broken link to {_link_target(entry.path)}"
         else:
             self._journal.note(f"{path!r} is not sent as an output: it was removed meanwhile")
 
@@ -235,7 +233,7 @@ class OutputUpload:
         return any(os.path.commonpath((target, one)) == one for one in self._near)
 
 
-def _remark(entries: Mapping[str, str], what: str) -> str:
+def _describe(entries: Mapping[str, str], what: str) -> str:
     if not entries:
         return ""
     named = [f"{path} ({why})" for path, why in sorted(entries.items())[:MAX_NAMED]]
@@ -244,7 +242,7 @@ def _remark(entries: Mapping[str, str], what: str) -> str:
     return f"{subject} {what}: {', '.join(named)}{f' and {rest:,} more' if rest else ''}"
 
 
-def _target_of(link: str) -> str:
+def _link_target(link: str) -> str:
     try:
         return _readable(os.readlink(link))
     except OSError:

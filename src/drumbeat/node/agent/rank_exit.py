@@ -1,7 +1,7 @@
-"""How a rank ended, for the server: exit code and signal, corrected where they don't say it, and the end of its log.
+"""The exit of a rank, for the server: exit code and signal, corrected where they mislead, and the end of its log.
 
-What corrects them: a launcher's own word (`correct_exit` in `node/launchers/`), a kill at a memory limit, the mark of
-a program that had ended well before its interpreter died.
+Corrections come from a launcher (`correct_exit` in `node/launchers/`), a kill at a memory limit, and the mark of a
+program that had ended cleanly before its interpreter died.
 """
 
 from __future__ import annotations
@@ -20,12 +20,14 @@ _MARK_BYTES = 100
 
 
 def mark_path(log: str) -> str:
-    """Returns where a rank's Python marks the good end of its program (`environments/program_end.py`). log: its log."""
+    """Returns the file in which a rank's Python marks its program's clean end (`environments/program_end.py`). log: its
+    log.
+    """
     return f"{log}.end"
 
 
 def _end_mark(log: str) -> str:
-    """Returns what the mark says, "" = there is none."""
+    """Returns the content of the mark, "" = there is none."""
     try:
         with open(mark_path(log), encoding="ascii", errors="replace") as file:
             return file.read(_MARK_BYTES)
@@ -34,16 +36,16 @@ def _end_mark(log: str) -> str:
 
 
 class RankExits:
-    """Reads the exits of a node's ranks from what the supervisor saw of them."""
+    """Determines the exits of a node's ranks from the supervisor's observations."""
 
     def __init__(self, launcher: NodeLauncher, *, is_contained: bool = False) -> None:
-        """is_contained: the ranks run in containers, whose engines give a signal as an exit code."""
+        """is_contained: the ranks run in containers, whose engines report a signal as an exit code."""
         self._launcher, self._is_contained = launcher, is_contained
         self._kernel_kills = machine_memory.kernel_kills()
-        """How many processes had been killed at a memory limit when the last round was over."""
+        """The count of kills at a memory limit at the end of the last round."""
 
     def read(self, ended: SupervisedExit, log: str) -> RankExit:
-        """Returns how the rank ended. log: the path of its log."""
+        """Returns the exit of the rank. log: the path of its log."""
         is_raised = ended.code == 1 and not ended.is_stopped
         exit_seen = RankExit(**vars(ended), tail=failure_excerpt(log, is_raised=is_raised))
         if self._may_be_marked(exit_seen):
@@ -60,5 +62,5 @@ class RankExits:
         return is_signal and not ended.is_stopped and not ended.error
 
     def end_round(self) -> None:
-        """Kills from now on are of the next round."""
+        """Ends the round: later kills at a memory limit belong to the next one."""
         self._kernel_kills = machine_memory.kernel_kills()

@@ -1,6 +1,6 @@
-"""Requests of the server: what the agent answers at once, beside its order.
+"""Requests of the server that the agent answers at once, apart from its directive.
 
-Each runs in a thread of its own. One that fails answers with the error, and never ends the agent.
+Each runs in its own thread. A failure becomes the answer, and never ends the agent.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Answer = dict[str, Any]
 
 
 class RequestHandler:
-    """Answers the requests of one node. idle_s: returns how long each rank has given no sign of work."""
+    """Answers the requests of one node. idle_s: returns how long each rank has shown no activity."""
 
     def __init__(
         self,
@@ -38,7 +38,7 @@ class RequestHandler:
         self._enrolment, self._journal, self._supervisor, self._idle_s = enrolment, journal, supervisor, idle_s
 
     def begin(self, request: NodeRequest) -> None:
-        """Begins to answer."""
+        """Answers a request, in a new thread."""
         threading.Thread(target=self._handle, args=(request,), name=f"request {request.kind}", daemon=True).start()
 
     def _handle(self, request: NodeRequest) -> None:
@@ -46,7 +46,7 @@ class RequestHandler:
         try:
             ServerLink(self._enrolment).answer(request.id, answer)
         except DrumbeatError as error:
-            self._journal.note(f"the answer to a request ({request.kind}) wasn't taken: {error}")
+            self._journal.note(f"the answer to a request ({request.kind}) wasn't accepted: {error}")
 
     def _answer(self, request: NodeRequest) -> Answer:
         try:
@@ -54,14 +54,14 @@ class RequestHandler:
             return _handler(request.kind)(context)
         except DrumbeatError as error:
             return {"error": error.as_dict()}
-        except Exception as error:  # noqa: BLE001 (the ranks go on, whatever is asked)
+        except Exception as error:  # noqa: BLE001 (no request may disturb the ranks)
             self._journal.note(traceback.format_exc())
             node = self._enrolment.node
             return {"error": DrumbeatError(f"node {node} can't answer ({request.kind}): {error!r}").as_dict()}
 
 
-def processes_of(context: RequestContext) -> Answer:
-    """Returns the pids of the agent, the supervisor and the first process of each rank, with their times of birth."""
+def list_processes(context: RequestContext) -> Answer:
+    """Returns the pids of the agent, the supervisor and the first process of each rank, with their start times."""
     supervisor = context.supervisor
     ranks = first_pids(supervisor) if supervisor else {}
     return {
@@ -77,24 +77,24 @@ def _identity(pid: int) -> Answer:
     return {"pid": pid, "born": processes.birth(pid)}
 
 
-def stacks_of(context: RequestContext) -> Answer:
-    """Returns what the ranks do (`model.stacks.NodeFacts`)."""
+def sample_stacks(context: RequestContext) -> Answer:
+    """Returns the activity of the ranks (`model.stacks.NodeFacts`)."""
     from drumbeat.node.stacks.request import answer
 
     return answer(context.enrolment, context.supervisor, context.request.fields, context.idle_s)
 
 
 _HANDLERS = {
-    "processes": "drumbeat.node.agent.request_handler:processes_of",
-    STACKS: "drumbeat.node.agent.request_handler:stacks_of",
+    "processes": "drumbeat.node.agent.request_handler:list_processes",
+    STACKS: "drumbeat.node.agent.request_handler:sample_stacks",
     "service": "drumbeat.node.sidecars.node_tunnels:open_to_service",
     "session": "drumbeat.node.sidecars.sessions:open_session",
 }
-"""By kind, where the handler is: imported when it is asked for, so that no agent pays for what it isn't asked."""
+"""The handlers by kind, imported only when they are needed."""
 
 
 def _handler(kind: str) -> Callable[[RequestContext], Answer]:
-    """Returns what answers requests of a kind. Raises RefusedError."""
+    """Returns the handler of a kind of requests. Raises RefusedError."""
     if kind not in _HANDLERS:
         raise RefusedError(f"agents of this version don't answer requests of the kind {kind!r}")
     module, _, name = _HANDLERS[kind].partition(":")

@@ -1,4 +1,4 @@
-"""A node's entry in the roster: its address, its interface, what its machine has."""
+"""A node's entry in the roster: its address, its interface, its machine's resources."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from drumbeat.node.platform.server_addresses import address_towards
 
 
 def member(enrolment: Enrolment) -> Member:
-    """Returns the entry, from the enrolment and from what the machine has."""
+    """Returns the entry, from the enrolment and the machine."""
     address = enrolment.address or address_towards(enrolment.servers)
     alone = Member(
         node=enrolment.node,
@@ -35,7 +35,7 @@ def member(enrolment: Enrolment) -> Member:
 
 
 def seen_from(roster: Roster, node: int, plan: LauncherOptions) -> Roster:
-    """Returns the roster with this node's interface towards the others, if its address is on none of its interfaces."""
+    """Returns the roster with this node's interface towards the others if its own address is on no interface."""
     here = roster.members[node]
     others = [one.address for one in roster.members if one.address != here.address]
     if here.interface or plan.network or not others:

@@ -1,4 +1,4 @@
-"""The logs of a round on this node: their files, and how they go to the server."""
+"""The logs of a round on this node: their files, and their transfer to the server."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from drumbeat.node.platform.server_link import ServerLink
 
 
 class RoundLogs:
-    """Sends the logs of the last round that was followed. paths: its files by rank."""
+    """Sends the logs of the last followed round. paths: its files by rank."""
 
     def __init__(self, enrolment: Enrolment, journal: Journal) -> None:
         self._enrolment, self._journal = enrolment, journal
@@ -30,7 +30,7 @@ class RoundLogs:
         self.paths = {rank: f"{root}/{name}" for rank, name in names.items()}
         logs = [GrowingLog(self.paths[rank], name) for rank, name in names.items()]
         own = LogName(attempt, number, node, NODE_LOG).path
-        if os.path.exists(f"{root}/{own}"):  # An earlier agent may not have sent all of it.
+        if os.path.exists(f"{root}/{own}"):  # An earlier agent may not have sent all of them.
             logs.append(GrowingLog(f"{root}/{own}", own))
         pause = pause_s(plan.world_size)
         self._sender = LogSender(logs, ServerLink(self._enrolment), self._journal, done, pause_s=pause)
@@ -39,16 +39,16 @@ class RoundLogs:
 
     @property
     def loss(self) -> str:
-        """What users are told of logs of the last round that the server won't have, "" = it has all, or will."""
+        """The message about logs of the last round that the server won't receive, "" = it has all, or will."""
         return self._sender.loss if self._sender is not None else ""
 
     def on_cancel(self) -> None:
-        """Takes note that the job was canceled: its end doesn't wait for long for logs at which the server fails."""
+        """Records that the job was canceled: its end doesn't wait long for logs that the server fails to accept."""
         self._is_canceled = True
         if self._sender is not None:
             self._sender.on_cancel()
 
     def finish(self) -> None:
-        """Sends the rest: the ranks have ended."""
+        """Sends the rest after the ranks have ended."""
         if self._sender is not None:
             self._sender.finish()

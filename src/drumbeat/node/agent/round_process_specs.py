@@ -1,8 +1,7 @@
-"""The processes of each round on a node, described for its supervisor, and what they run in: environment, container.
+"""The processes of each round on a node, described for its supervisor, and their environment or container.
 
-What they need besides: the network that the plan names, and their launcher. How a rank ended is read in `rank_exit.py`.
-
-The supervisor starts and stops them, in `supervisor/rank_round.py`: SIGTERM first, and SIGKILL after the job's key
+They also need the network that the plan names, and their launcher. `rank_exit.py` determines how a rank ended. The
+supervisor starts and stops them, in `supervisor/rank_round.py`: SIGTERM first, and SIGKILL after the job's key
 `grace_s`, whose default is in `jobfile/job/timeouts_and_retries.py`.
 """
 
@@ -42,29 +41,29 @@ if TYPE_CHECKING:
 
 
 class RoundProcesses:
-    """Describes the processes of each round on this node, and provides what they run in.
+    """Describes the processes of each round on this node, and provides their environment or container.
 
-    `check`, `provide` and `check_launcher` may take long; the rest is called in the agent's own thread.
+    `check`, `provide` and `check_launcher` may take long; the agent's own thread calls everything else.
     """
 
     def __init__(self, enrolment: Enrolment) -> None:
         self._enrolment, self._plan = enrolment, enrolment.plan
         self._launcher = node_launcher(enrolment.plan.launcher)
         self._member_fields: dict[str, str] = {}
-        """Of this node's `Member`, what `provide` and `check_launcher` have learned."""
+        """The fields of this node's `Member` that `provide` and `check_launcher` have determined."""
         self._engine: ContainerEngine | None = None
         self.exits = RankExits(self._launcher, is_contained=self._plan.container is not None)
 
     @property
     def confinement(self) -> str:
-        """How the supervisor has to confine the ranks, "" = as well as the machine allows.
+        """The confinement that the supervisor must use, "" = the best that the machine allows.
 
-        A container engine keeps the pids of what it runs: it must see them as the machine does.
+        A container engine records the pids of its containers, so it must see the machine's own pids.
         """
         return "subreaper" if self._plan.container else ""
 
     def check(self) -> None:
-        """Raises RefusedError if this node doesn't have the network that the plan wants."""
+        """Raises RefusedError if this node lacks the network that the plan requires."""
         interfaces: list[network_interfaces.Interface] = []
         with contextlib.suppress(OSError):
             interfaces = network_interfaces.interfaces()
@@ -72,28 +71,32 @@ class RoundProcesses:
 
     @property
     def has_much(self) -> bool:
-        """Whether `provide` may have to make or fetch something."""
+        """Whether `provide` may have to build or fetch something."""
         return self._plan.python is not None or self._plan.container is not None
 
     def provide(self, node_tasks: NodeTasks, log: NodeLog, say: Callable[[str], None]) -> None:
-        """Provides what the ranks run in. say: receives the progress in words. Raises DrumbeatError."""
+        """Provides the environment or container of the ranks. say: receives progress messages. Raises DrumbeatError."""
         if self._plan.python is not None:
             self._make_environment(node_tasks, log, say)
         elif self._plan.nodes > 1 and self._plan.container is None:
-            from drumbeat.node.environments.current_python import of_current
+            from drumbeat.node.environments.current_python import current_fingerprint
 
-            self._member_fields["environment"] = str(of_current(self._plan) or "")
+            self._member_fields["environment"] = str(current_fingerprint(self._plan) or "")
         if self._plan.container:
             self._provide_image(self._plan.container, node_tasks, log, say)
 
     def check_launcher(self) -> None:
-        """Checks that what the ranks run in has their launcher, after `provide`. Raises DrumbeatError."""
+        """Checks, after `provide`, that the ranks' environment or container has their launcher.
+        Raises DrumbeatError.
+        """
         self._member_fields |= self._launcher.check(self._plan, self._enrolment.node, self._engine)
 
     def _provide_image(
         self, wanted: Container, node_tasks: NodeTasks, log: NodeLog, say: Callable[[str], None]
     ) -> None:
-        """Nodes compare layers of an image that they pull; of one that each builds, they compare the Python in it."""
+        """Provides the image. Nodes compare the layers of a pulled image; of an image that each builds, the Python in
+        it.
+        """
         from drumbeat.node.images import inspection
         from drumbeat.node.images.image_puller import ImagePuller
 
@@ -105,7 +108,7 @@ class RoundProcesses:
             self._member_fields["environment"] = str(inspection.python_in(engine, wanted.image) or "")
 
     def _find_engine(self, wanted: Container) -> ContainerEngine:
-        """Finds the node's engine, once, and the image's name there. Another agent may have provided the image."""
+        """Finds the node's engine and the image's name, once. Another agent may have provided the image."""
         if self._engine is None:
             self._engine = container_engine.find()
             if wanted.build is None:
@@ -123,24 +126,26 @@ class RoundProcesses:
             layer = job_layer.provide(environment.folder, self._enrolment.root)
             self._plan = replace(
                 self._plan,
-                path_first=(f"{layer}/bin",),  # Not the server's own interpreter.
+                path_first=(f"{layer}/bin",),  # Instead of the server's own interpreter.
                 variables={**plan.variables, "VIRTUAL_ENV": layer},
             )
             self._member_fields["environment"] = str(environment.fingerprint) if plan.nodes > 1 else ""
 
     def member(self, member: Member) -> Member:
-        """Returns the node's entry in the roster with what `provide` and `check_launcher` have learned."""
+        """Returns the node's entry in the roster, completed by `provide` and `check_launcher`."""
         return replace(member, **self._member_fields)
 
     def preparation(self, member: Member, number: int) -> ProcessSpec | None:
-        """Returns the job's preparation on this node, in what its ranks run in; None = it has none."""
+        """Returns the job's preparation on this node, in the ranks' environment or container;
+        None = the job has none.
+        """
         self._resolve()
         modules_for_ranks.provide(self._enrolment.root)
         spec = preparation(self._plan, member, self._enrolment.attempt, number)
         return spec and self._contained(self._with_modules(spec), member)
 
     def _resolve(self) -> None:
-        """Puts the paths and links into the plan that are known only after staging."""
+        """Fills into the plan the paths and links that are known only after staging."""
         if any(one.in_folder for one in self._plan.inputs):
             from drumbeat.node.inputs.mounting.in_place_record import as_seen
 
@@ -160,9 +165,9 @@ class RoundProcesses:
         return contained(spec, self._plan, member, engine, shown)
 
     def processes(self, roster: Roster, metrics: str = "") -> tuple[list[ProcessStart], ProcessStart | None]:
-        """Returns what the supervisor starts: the ranks, and the launcher's own process. Raises DrumbeatError.
+        """Returns the processes for the supervisor: the ranks, and the launcher's own process. Raises DrumbeatError.
 
-        metrics: the address of the node's metrics endpoint without the rank, "" = it has none.
+        metrics: the address of the node's metrics endpoint without the rank, "" = none.
         """
         node, root = self._enrolment.node, self._enrolment.root
         self._resolve()
@@ -180,19 +185,19 @@ class RoundProcesses:
         return [process_start(each, root) for each in ranks], process_start(beside, root)
 
     def services(self, roster: Roster) -> list[ProcessStart]:
-        """Returns the processes of the node's services, each with the place that it was given. Raises OSError."""
+        """Returns the processes of the node's services, each with its port or socket. Raises OSError."""
         node, root = self._enrolment.node, self._enrolment.root
         here = services_on(self._plan, node)
         if not here:
             return []
-        given = service_addresses.give(here, root)
+        given = service_addresses.assign(here, root)
         roster = seen_from(roster, node, self._plan)
         own = ServiceNode(self._with_modules(render(self._plan, roster, node)[0]), root, self._enrolment.shared_secret)
         made = [service_process(self._plan, one, own, given[one.name]) for one in here if has_process(one)]
         return [process_start(self._contained(each, roster.members[node]), root) for each in made]
 
     def warm_pool_order(self, ranks: Sequence[ProcessStart]) -> WarmPoolOrder:
-        """Returns what the supervisor prepares for the round after that of these ranks."""
+        """Returns the warm workers that the supervisor prepares for the round after that of these ranks."""
         order = warm_start_fit.order(self._plan, ranks)
         if order.cold:
             return order
@@ -212,7 +217,7 @@ class RoundProcesses:
         return direct(tracked(spec, self._plan, metrics, first), os.environ)
 
     def clear(self) -> None:
-        """Removes what the launcher made for a round that is over. `container_engine.clear_all` removes containers."""
+        """Removes what the launcher created for a finished round. `container_engine.clear_all` removes containers."""
         self._launcher.clear(self._enrolment.root)
         self.exits.end_round()
 

@@ -1,9 +1,7 @@
 """Reports the agent's status to the server and receives its directives.
 
-One thread polls for directives. A change of the status must not wait until a poll returns, so a second thread sends it.
-
-Each of its requests is the heartbeat of the node; after how long a silence the server counts it as lost is in
-`server/nodes/heartbeats.py`.
+One thread polls for directives. A status change must not wait until a poll returns, so a second thread sends it. Each
+request is a heartbeat of the node; `server/nodes/heartbeats.py` decides after how long a silence the node is lost.
 """
 
 from __future__ import annotations
@@ -29,9 +27,9 @@ MIN_WAIT_S = 0.5
 _MARGIN_S = 10.0
 _IMMEDIATE_S = 0.05
 _MAX_STATUSES = 1_000_000_000
-"""More than any agent sends."""
+"""More statuses than any agent sends."""
 _RECEIVED_REQUESTS = 256
-"""Of how many requests the agent says that it has them: more than wait for an answer at any time."""
+"""How many received requests the agent acknowledges: more than can wait for an answer at any time."""
 
 
 class StatusReporter:
@@ -58,7 +56,7 @@ class StatusReporter:
     def begin(self, first: AgentStatus) -> None:
         """Enrols with the first status, and works until the process ends."""
         self.report(first)
-        self._delivered = self._serial  # It goes with the first poll.
+        self._delivered = self._serial  # The first poll delivers it.
         for name, work in (("poll", self._poll), ("report", self._report)):
             threading.Thread(target=work, name=name, daemon=True).start()
 
@@ -120,7 +118,7 @@ class StatusReporter:
                 self._end(error)
                 return
             except DrumbeatError as error:
-                self._journal.note(f"the status isn't delivered yet: {error}")
+                self._journal.note(f"the status hasn't been delivered yet: {error}")
                 backoff.wait()
                 continue
             if status is not None and status.exits:
@@ -143,7 +141,7 @@ def poll_s(lost_after_s: float) -> float:
 def first_serial(path: str) -> int:
     """Returns the first serial of an agent: higher than those of earlier agents in this folder.
 
-    The file covers a clock that is set back, and the clock a file that is lost.
+    The file protects against a clock that is set back, and the clock against a lost file.
     """
     last = 0
     with contextlib.suppress(OSError, ValueError), open(path, encoding="ascii") as file:

@@ -6,7 +6,7 @@ import threading
 import traceback
 from collections.abc import Callable
 
-from drumbeat.launchers.launcher_table import launcher_of
+from drumbeat.launchers.launcher_table import launcher_for
 from drumbeat.launchers.world_size import ABOUT, HOROVOD, VARIABLES, Process, verdict
 from drumbeat.model.agent import Remark
 from drumbeat.model.plan import Plan
@@ -14,18 +14,18 @@ from drumbeat.model.process import SIDECAR
 from drumbeat.node.host import processes
 
 PAUSES_S = (2.0, 5.0, 15.0, 40.0, 120.0)
-"""Seconds before each check. There is none after the last, or after one that had a verdict."""
+"""Seconds before each check. A verdict ends the checks."""
 
 
 class WorldCheck:
-    """Checks one node. remember: receives remarks for the user."""
+    """Checks one node. remember: receives messages for the user."""
 
     def __init__(self, plan: Plan, node: int, remember: Callable[[Remark], None]) -> None:
         self._plan, self._node, self._remember = plan, node, remember
         self._round, self._is_over = -1, threading.Event()
 
     def begin(self, number: int, supervisor: int) -> None:
-        """Begins to check the ranks of a round, which run below this supervisor. Idempotent."""
+        """Begins to check the ranks of a round, which are descendants of this supervisor. Idempotent."""
         if number == self._round or not self._can_nest():
             return
         self.end()
@@ -33,10 +33,10 @@ class WorldCheck:
         threading.Thread(target=self._follow, args=(supervisor, self._is_over), name="world check", daemon=True).start()
 
     def _can_nest(self) -> bool:
-        return launcher_of(self._plan).can_nest(self._plan)
+        return launcher_for(self._plan).can_nest(self._plan)
 
     def end(self) -> None:
-        """Stops: the ranks have ended."""
+        """Stops the checks, as the ranks have ended."""
         self._is_over.set()
 
     def _follow(self, supervisor: int, is_over: threading.Event) -> None:
@@ -55,7 +55,7 @@ class WorldCheck:
 
 
 def below(supervisor: int) -> list[Process]:
-    """Returns the processes below the supervisor."""
+    """Returns the descendants of the supervisor."""
     family = processes.family(supervisor, *VARIABLES, SIDECAR)
     return [
         Process(pid, parent, tuple(words), variables, is_horovods=processes.has_mapped(pid, HOROVOD))

@@ -1,4 +1,4 @@
-"""What a build from source finds on this node: programs, and a C++ compiler that is told which standard to take."""
+"""The tools for a build from source on this node: programs, and a C++ compiler with a minimum language standard."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ _DEBIAN = {
     "c++": "g++", "cc": "gcc", "mpicc": "libopenmpi-dev", "mpicxx": "libopenmpi-dev", "mpirun": "openmpi-bin",
     "nvcc": "nvidia-cuda-toolkit", "ninja": "ninja-build",
 }  # fmt: skip
-"""Packages of Debian and Ubuntu that are called otherwise than the program."""
+"""Packages of Debian and Ubuntu whose names differ from the program's."""
 _OLDER = {11: ("98", "03", "0x"), 14: ("11", "1y"), 17: ("14", "1z"), 20: ("17", "2a"), 23: ("20", "2b", "2c")}
-"""What each standard's predecessor, and it itself before it was settled, are called."""
+"""The names of each standard's predecessor, and of the standard itself before it was final."""
 MIB_A_JOB = 2048
-"""Memory that one compiler needs at most, by what PyTorch's headers take."""
+"""The maximum memory of one compiler, measured with PyTorch's headers."""
 
 
 def require(programs: Sequence[str], path: str, what: str, source: str) -> None:
-    """Raises RefusedError when one of them isn't on `path`. what: can't be had without them; source: says so."""
+    """Raises RefusedError when a program isn't on `path`. what: what requires them; source: where it is requested."""
     missing = [name for name in programs if shutil.which(name, path=path) is None]
     if not missing:
         return
@@ -35,21 +35,21 @@ def require(programs: Sequence[str], path: str, what: str, source: str) -> None:
 
 
 def version(program: str, path: str) -> str:
-    """The first line of what it says of itself, "" = it isn't there or says nothing."""
-    found = shutil.which(program, path=path)
-    if found is None:
+    """The first line of a program's `--version`, "" = it is missing or prints nothing."""
+    executable = shutil.which(program, path=path)
+    if executable is None:
         return ""
     try:
-        done = child_processes.run([found, "--version"], _ASK_S, env={**os.environ, "PATH": path})
+        done = child_processes.run([executable, "--version"], _ASK_S, env={**os.environ, "PATH": path})
     except (OSError, subprocess.SubprocessError):
         return ""
     return next(iter(done.stdout.decode(errors="replace").strip().splitlines()), "")
 
 
 def at_once(environ: Mapping[str, str]) -> dict[str, str]:
-    """How many compilers run at once, as make, CMake and torch's builds read it, where nobody has said it.
+    """The variables for the number of parallel compilers of make, CMake and torch's builds, unless they are set.
 
-    No more than have memory: a container or a job of a scheduler may have less of it than its machine.
+    No more than fit in memory: a container or a scheduler's job may have less of it than its machine.
     """
     left, _ = machine_memory.left()
     count = str(max(1, min(len(os.sched_getaffinity(0)), (left >> 20) // MIB_A_JOB)))
@@ -58,7 +58,7 @@ def at_once(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def wrapper(standard: int, environ: Mapping[str, str]) -> str:
-    """A shell script that is the node's C++ compiler, with every older standard than C++`standard` replaced by it."""
+    """A shell script that runs the node's C++ compiler and replaces standards older than C++`standard`."""
     path = environ.get("PATH", os.defpath)
     named = shlex.split(environ.get("CXX", "")) or [shutil.which("c++", path=path) or "c++"]
     older = [name for until in _OLDER if until <= standard for name in _OLDER[until]]

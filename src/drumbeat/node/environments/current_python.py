@@ -1,4 +1,4 @@
-"""What the interpreter is made of that a job's command finds on PATH, where the job brings no environment."""
+"""The fingerprint of the interpreter on PATH, for jobs without an environment."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ _ASK_S = 20.0
 _ASKS = "import json, platform, sys; print(json.dumps([platform.python_version(), [p for p in sys.path if p]]))"
 
 
-def of_current(plan: Plan, environ: Mapping[str, str] = os.environ) -> Fingerprint | None:
-    """Its fingerprint; None = there is no `python` on the job's PATH, or it doesn't run."""
+def current_fingerprint(plan: Plan, environ: Mapping[str, str] = os.environ) -> Fingerprint | None:
+    """The interpreter's fingerprint; None = no working `python` is on the job's PATH."""
     path = os.pathsep.join((*plan.path_first, {**environ, **plan.variables}.get("PATH", os.defpath)))
     python = shutil.which("python", path=path) or shutil.which("python3", path=path)
-    told = _told(python) if python else None
-    return fingerprint(told[0], installed(told[1])) if told else None
+    facts = _version_and_path(python) if python else None
+    return fingerprint(facts[0], installed(facts[1])) if facts else None
 
 
-def _told(python: str) -> tuple[str, list[str]] | None:
-    """Its version and where it finds modules; not asked where it is the one that runs this very process."""
+def _version_and_path(python: str) -> tuple[str, list[str]] | None:
+    """The interpreter's version and module path; no process is started if it is this very interpreter."""
     if sys.prefix != sys.base_prefix and os.path.dirname(python) == os.path.dirname(sys.executable):
         return platform.python_version(), sys.path
     try:

@@ -1,4 +1,4 @@
-"""Has an environment on this node: finds it, waits for whoever makes it, or makes it."""
+"""Provides an environment on this node: finds it, waits for the agent that builds it, or builds it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from drumbeat.model.plan import CONSTRAINT, PythonEnvironment
 from drumbeat.model.python_fingerprint import Fingerprint
 from drumbeat.node.environments import install_commands, install_errors, interpreters, wheels
 from drumbeat.node.environments.folders import EnvironmentFolder
-from drumbeat.node.environments.garbage_collection import collect, size_of
+from drumbeat.node.environments.garbage_collection import collect, folder_size
 from drumbeat.node.environments.install_commands import Builder, InstallCommand
 from drumbeat.node.environments.installed_packages import fingerprint, installed, normal, site_folders
 from drumbeat.node.logs.node_log import NodeLog
@@ -33,12 +33,12 @@ class BuiltEnvironment:
     """An environment that is complete on this node."""
 
     folder: str
-    """Shared by all jobs; each has a layer of its own in front (`job_layer.py`)."""
+    """The folder, shared by all jobs; each has its own layer in front (`job_layer.py`)."""
     fingerprint: Fingerprint
 
 
 class EnvironmentBuilder:
-    """For one attempt, whose folder is `root`. `progress` is told in words what is being done."""
+    """Builds the environment of one attempt, whose folder is `root`. progress: receives messages."""
 
     def __init__(
         self, wanted: PythonEnvironment, root: str, log: NodeLog, node_tasks: NodeTasks, progress: Callable[[str], None]
@@ -46,21 +46,21 @@ class EnvironmentBuilder:
         self._wanted, self._root, self._log, self._node_tasks = wanted, root, log, node_tasks
         self._name = wanted.name
         self._progress = progress
-        self._known: dict[str, Any] | None = None
-        """The failure that was there before."""
+        self._earlier_failure: dict[str, Any] | None = None
+        """The failure that was recorded before this build."""
 
     def provide(self) -> BuiltEnvironment:
-        """The environment, pinned for this attempt. Raises RefusedError with a sentence when it can't be made,
-        UnreachableError when that is because an index can't be reached.
+        """Returns the environment, pinned for this attempt. Raises RefusedError when it can't be built,
+        UnreachableError when an index can't be reached.
         """
         python = None if self._wanted.conda else interpreters.find(self._wanted.python, self._name)
         builder = install_commands.choose(self._wanted, python)
         place = EnvironmentFolder(
             os.path.join(os.path.abspath(cache_folders.folder("environments")), builder.key(self._wanted))
         )
-        self._known = place.failed()
+        self._earlier_failure = place.failed()
         try:
-            while (found := self._use(place)) is None:
+            while (environment := self._use(place)) is None:
                 with place.held(shared=False, waits=self._waits) as lock:
                     if place.made() is None and lock is not None:
                         self._make(place, builder, lock)
@@ -68,37 +68,40 @@ class EnvironmentBuilder:
             raise StorageError(
                 f"environment {self._name} can't be written: {error.strerror or error}",
                 where=str(error.filename or place.folder),
-                fix="Make room or give the right to write there; DRUMBEAT_CACHE names another folder.",
+                fix="Free space or make the folder writable; DRUMBEAT_CACHE sets another folder.",
             ) from error
-        return found
+        return environment
 
     def _use(self, place: EnvironmentFolder) -> BuiltEnvironment | None:
         with place.held(shared=True, waits=self._waits):
-            told = place.made()
-            if told is None:
+            record = place.made()
+            if record is None:
                 return None
             place.use(self._root)
-        found = _look(place, str(told["python"]), self._wanted)
-        if found.digest != told["digest"]:
-            self._log.say(f"environment {self._name} isn't as it was made: something has installed into {place.folder}")
-        return BuiltEnvironment(place.folder, found)
+        fingerprint = _look(place, str(record["python"]), self._wanted)
+        if fingerprint.digest != record["digest"]:
+            self._log.say(
+                f"environment {self._name} has changed since it was built: something was installed into {place.folder}"
+            )
+        return BuiltEnvironment(place.folder, fingerprint)
 
     def _waits(self) -> None:
-        self._progress(f"environment {self._name}: another job on this machine is making it")
+        self._progress(f"environment {self._name}: another job on this machine is building it")
 
-    # --- making it ----------------------------------------------------------------------------------------------------
+    # --- building it
+    # ----------------------------------------------------------------------------------------------------
     def _make(self, place: EnvironmentFolder, builder: Builder, lock: int) -> None:
-        """Begins again whatever is there. The caller holds the place alone."""
+        """Builds the environment from scratch. The caller holds the exclusive lock."""
         self._share_failure(place)
-        self._progress(f"environment {self._name}: making it with {builder.tool}")
+        self._progress(f"environment {self._name}: building it with {builder.tool}")
         with_python = f" and Python {builder.python.version}" if builder.python else ""
-        self._log.say(f"making environment {self._name} with {builder.tool}{with_python} ({builder.why})")
+        self._log.say(f"building environment {self._name} with {builder.tool}{with_python} ({builder.why})")
         began = time.monotonic()
         place.unmake()
         failpoint("environment.begun")
         try:
             self._run_all(place, builder, lock)
-        except UnreachableError:  # Those who waited may have more luck.
+        except UnreachableError:  # The waiting agents may succeed.
             place.unmake()
             raise
         except RefusedError as error:
@@ -106,24 +109,24 @@ class EnvironmentBuilder:
             place.mark_failed(error.what, self._log.tail(_TAIL_LINES))
             raise
         failpoint("environment.installed")
-        place.mark_made(self._told(place, builder))
+        place.mark_made(self._record(place, builder))
         failpoint("environment.made")
-        self._log.say(f"environment {self._name} is made, in {time.monotonic() - began:.1f} s")
+        self._log.say(f"environment {self._name} was built in {time.monotonic() - began:.1f} s")
         for folder in collect(os.path.dirname(place.folder), time.time()):
-            self._log.say(f"removed {folder}, which nobody used any more")
+            self._log.say(f"removed {folder}, which was unused")
 
     def _share_failure(self, place: EnvironmentFolder) -> None:
-        """Who waited while another one failed doesn't try the same again."""
-        told = place.failed()
-        if told and told != self._known:
-            self._log.say("another job on this machine has tried to make the same environment; it ended so:")
-            self._log.add(told["tail"])
-            raise RefusedError(told["what"])
+        """Raises the failure of another agent's build that this one waited for, instead of trying the same again."""
+        failure = place.failed()
+        if failure and failure != self._earlier_failure:
+            self._log.say("another job on this machine failed to build the same environment:")
+            self._log.add(failure["tail"])
+            raise RefusedError(failure["what"])
 
     def _run_all(self, place: EnvironmentFolder, builder: Builder, lock: int) -> None:
         requirements, wanted = f"{place.folder}.requirements.txt", self._wanted
-        # Lines keep their numbers, by which pip tells what was wrong with one.
-        first = ["" if wheels.build_of(line, wanted) else line for line in wanted.requirements]
+        # Line numbers stay the same, because pip's errors refer to them.
+        first = ["" if wheels.find_build(line, wanted) else line for line in wanted.requirements]
         try:
             _write(requirements, first)
             for step in builder.steps(wanted, place.folder, requirements):
@@ -137,7 +140,7 @@ class EnvironmentBuilder:
                     os.unlink(one)
 
     def _from_source(self, place: EnvironmentFolder, builder: Builder, lock: int) -> list[str]:
-        """The requirements once more: only those that are built, each as its wheel."""
+        """Builds the requirements that need it; returns the requirements, with those replaced by their wheels."""
         made = interpreters.ask(place.python)
         python = made.version if made else ""
 
@@ -156,8 +159,8 @@ class EnvironmentBuilder:
 
         def meanwhile() -> None:
             line = self._log.last_line(at)
-            told = f": {line[:120]}" if line else ""
-            self._progress(f"environment {self._name}: {step.tool}, {time.monotonic() - began:.0f} s{told}")
+            suffix = f": {line[:120]}" if line else ""
+            self._progress(f"environment {self._name}: {step.tool}, {time.monotonic() - began:.0f} s{suffix}")
 
         variables = install_commands.tool_environment() if environment is None else environment
         command = TaskCommand(
@@ -165,43 +168,45 @@ class EnvironmentBuilder:
         )
         code = self._node_tasks.run(NODE_TASK, command)
         if code:
-            said = self._log.read(at, _READ)
-            fix = f"All that it said: {self._log.told_by}"
-            what = install_errors.explain(self._wanted, step.tool, said, code)
-            raise (UnreachableError if install_errors.is_passing(step.tool, said) else RefusedError)(what, fix=fix)
+            output = self._log.read(at, _READ)
+            fix = f"Full output: {self._log.told_by}"
+            what = install_errors.explain(self._wanted, step.tool, output, code)
+            raise (UnreachableError if install_errors.is_transient(step.tool, output) else RefusedError)(what, fix=fix)
 
-    def _told(self, place: EnvironmentFolder, builder: Builder) -> dict[str, object]:
-        """What is written down of it. Raises RefusedError when no interpreter came out."""
+    def _record(self, place: EnvironmentFolder, builder: Builder) -> dict[str, object]:
+        """The record of the built environment. Raises RefusedError when no interpreter was installed."""
         made = interpreters.ask(place.python)
         if made is None:
-            raise RefusedError(f"environment {self._name}: {builder.tool} made no Python that runs in {place.folder}")
-        found = _look(place, made.version, self._wanted)
+            raise RefusedError(
+                f"environment {self._name}: {builder.tool} installed no working Python in {place.folder}"
+            )
+        fingerprint = _look(place, made.version, self._wanted)
         return {
             "name": self._name,
             "key": self._wanted.key,
             "tool": builder.tool,
             "python": made.version,
-            "digest": found.digest,
-            "size": size_of(place.folder),
+            "digest": fingerprint.digest,
+            "size": folder_size(place.folder),
             "requirements": list(self._wanted.requirements),
         }
 
 
 def _write(path: str, lines: Sequence[str]) -> None:
-    """The requirements, and beside them what constrains them. Lines keep their numbers."""
+    """Writes the requirements and, beside them, their constraints. Lines keep their numbers."""
     constraints = [line.removeprefix(CONSTRAINT) for line in lines if line.startswith(CONSTRAINT)]
     beside, is_named = path + _CONSTRAINTS, False
     with open(path, "w", encoding="utf-8") as file:
         for line in lines:
             is_one = line.startswith(CONSTRAINT)
-            told = line if not is_one else "" if is_named else f"{CONSTRAINT}{beside}"
+            entry = line if not is_one else "" if is_named else f"{CONSTRAINT}{beside}"
             is_named = is_named or is_one
-            file.write(f"{told}\n")
+            file.write(f"{entry}\n")
     if constraints:
         with open(beside, "w", encoding="utf-8") as file:
             file.writelines(f"{line}\n" for line in constraints)
 
 
 def _look(place: EnvironmentFolder, python: str, wanted: PythonEnvironment) -> Fingerprint:
-    asked = [normal(match) for line in wanted.requirements if (match := install_errors.name_of(line))]
+    asked = [normal(match) for line in wanted.requirements if (match := install_errors.project_name(line))]
     return fingerprint(python, installed(site_folders(place.folder)), asked)

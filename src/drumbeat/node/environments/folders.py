@@ -1,9 +1,9 @@
-"""Where environments lie on a node: `environments/<key>` in the cache, a lock beside each, pins of those who use it.
+"""The folders of environments on a node: `environments/<key>` in the cache, with a lock and pins beside each.
 
-- `<key>/made`: written last; what has none isn't whole
-- `<key>.lock`: held alone by whoever makes or removes it, shared by whoever begins to use it
+- `<key>/made`: written last; without it the environment is incomplete
+- `<key>.lock`: held exclusively while an agent builds or removes it, shared while an agent begins to use it
 - `<key>.pins/`: of the attempts that use it (`node/platform/pins.py`)
-- `<key>.failed`: why the last one who tried couldn't make it
+- `<key>.failed`: the reason of the last failed build
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from drumbeat.node.platform.pins import Pins
 
 LOOK_S = 0.05
 ELSEWHERE_S = 30 * 86400.0
-"""How long a pin of another machine, whose folders can't be seen from here, is believed."""
+"""How long a pin of another machine, whose folders can't be checked from here, counts."""
 
 _LOCK, _PINS, _FAILED, _MADE = ".lock", ".pins", ".failed", "made"
 
@@ -35,24 +35,24 @@ class EnvironmentFolder:
 
     @property
     def python(self) -> str:
-        """Its interpreter."""
+        """The environment's interpreter."""
         return f"{self.folder}/bin/python"
 
     # --- made ---------------------------------------------------------------------------------------------------------
     def made(self) -> dict[str, Any] | None:
-        """What `mark_made` wrote; None = it isn't there, or its interpreter has gone since."""
-        return self.told() if os.access(self.python, os.X_OK) else None
+        """The record of a complete environment; None = there is none, or its interpreter is missing."""
+        return self.record() if os.access(self.python, os.X_OK) else None
 
-    def told(self) -> dict[str, Any] | None:
-        """What `mark_made` wrote, whether or not it is there yet."""
+    def record(self) -> dict[str, Any] | None:
+        """The record that `mark_made` wrote, even if the interpreter is missing."""
         return _read(f"{self.folder}/{_MADE}")
 
-    def mark_made(self, told: dict[str, Any]) -> None:
-        """It is whole from now on, whatever happens. Raises OSError."""
-        disk.settle(self.folder)  # The mark is believed for ever, and so all that it speaks for.
+    def mark_made(self, record: dict[str, Any]) -> None:
+        """Marks the environment as complete, durably. Raises OSError."""
+        disk.settle(self.folder)  # The mark counts forever, and so does everything that it vouches for.
         part = f"{self.folder}/{_MADE}.part"
         with open(part, "w", encoding="utf-8") as file:
-            json.dump(told, file)
+            json.dump(record, file)
             file.flush()
             os.fsync(file.fileno())
         os.replace(part, f"{self.folder}/{_MADE}")
@@ -61,19 +61,19 @@ class EnvironmentFolder:
             os.unlink(self.folder + _FAILED)
 
     def unmake(self) -> None:
-        """Removes it; first of all its mark. The caller holds it alone."""
+        """Removes the environment, its mark first. The caller holds the exclusive lock."""
         with contextlib.suppress(FileNotFoundError):
             os.unlink(f"{self.folder}/{_MADE}")
         if os.path.lexists(self.folder):
             shutil.rmtree(self.folder)
 
     def forget(self) -> None:
-        """Removes all that speaks of it. The caller holds it alone."""
+        """Removes all files beside the environment. The caller holds the exclusive lock."""
         self.unmake()
         shutil.rmtree(self.folder + _PINS, ignore_errors=True)
         above, name = os.path.split(self.folder)
         for entry in os.listdir(above):
-            # With what a maker that was killed left beside it; the lock last: an agent that takes it makes it again.
+            # Including what a killed builder left. The lock goes last: an agent that takes it creates it again.
             if entry.startswith(f"{name}.") and entry != name + _LOCK:
                 with contextlib.suppress(OSError):
                     os.unlink(f"{above}/{entry}")
@@ -81,31 +81,31 @@ class EnvironmentFolder:
             os.unlink(self.folder + _LOCK)
 
     # --- failed -------------------------------------------------------------------------------------------------------
-    def mark_failed(self, sentence: str, tail: str) -> None:
-        """For those who wait for it."""
+    def mark_failed(self, message: str, tail: str) -> None:
+        """Records a failed build for the agents that wait for it."""
         with open(self.folder + _FAILED, "w", encoding="utf-8") as file:
-            json.dump({"what": sentence, "tail": tail, "at": time.time()}, file)
+            json.dump({"what": message, "tail": tail, "at": time.time()}, file)
 
     def failed(self) -> dict[str, Any] | None:
-        """What was written there last; another failure is another value, for it has another time (`at`)."""
+        """The last recorded failure; each has its own time (`at`)."""
         return _read(self.folder + _FAILED)
 
     # --- use ----------------------------------------------------------------------------------------------------------
     def use(self, root: str) -> None:
-        """Pins it for the attempt in `root`, and notes that it was used now. The caller holds it shared."""
+        """Pins the environment for the attempt in `root`, and records the use. The caller holds the shared lock."""
         self._pins.put(root, {})
         os.utime(f"{self.folder}/{_MADE}")
 
     def used_at(self) -> float:
-        """When it was used last, 0 = never."""
+        """The time of the last use, 0 = never."""
         try:
             return os.stat(f"{self.folder}/{_MADE}").st_mtime
         except FileNotFoundError:
             return 0.0
 
     def pins(self, now: float) -> list[str]:
-        """The folders of the attempts that may be using it; pins that count no more are removed."""
-        return [str(said["root"]) for said in self._pins.read(now)]
+        """The folders of the attempts that may be using the environment; outdated pins are removed."""
+        return [str(pin["root"]) for pin in self._pins.read(now)]
 
     @property
     def _pins(self) -> Pins:
@@ -114,7 +114,7 @@ class EnvironmentFolder:
     # --- locks --------------------------------------------------------------------------------------------------------
     @contextlib.contextmanager
     def held(self, *, shared: bool, waits: Callable[[], None] | None) -> Generator[int | None]:
-        """The open lock. waits: called again and again while another process has it; None = gives None then."""
+        """Takes the lock. waits: is called repeatedly while another process has it; None = yields None then."""
         os.makedirs(os.path.dirname(self.folder), exist_ok=True)
         while (lock := locks.take(self.folder + _LOCK, shared=shared)) is None and waits is not None:
             waits()

@@ -1,4 +1,4 @@
-"""What is installed for a Python, read from its folders without asking it."""
+"""The packages of a Python, read from its folders without running it."""
 
 from __future__ import annotations
 
@@ -18,33 +18,33 @@ _LOUD = (
     "deepspeed", "mpi4py", "nvidia-nccl-cu12", "transformers", "accelerate", "lightning", "fastai", "ray", "mlflow",
     "scikit-learn",
 )  # fmt: skip
-"""Those whose versions matter to nodes that train together."""
+"""Packages whose versions should be equal on nodes that train together."""
 
 
 def site_folders(prefix: str) -> list[str]:
-    """Where an environment made at `prefix` has its packages."""
+    """The package folders of an environment at `prefix`."""
     return sorted({os.path.realpath(one) for one in glob.glob(f"{glob.escape(prefix)}/lib*/python3*/site-packages")})
 
 
 def installed(folders: Iterable[str]) -> dict[str, str]:
-    """Name to version of all that lies in these folders; the first folder counts."""
-    found: dict[str, str] = {}
+    """Versions of all packages in these folders, by name; the first folder wins."""
+    versions: dict[str, str] = {}
     for folder in folders:
         with contextlib.suppress(OSError):
             for entry in os.listdir(folder):
                 if match := _INSTALLED.fullmatch(entry):
-                    found.setdefault(normal(match[1]), match[2])
-    return found
+                    versions.setdefault(normal(match[1]), match[2])
+    return versions
 
 
 def normal(name: str) -> str:
-    """A project's name as all spellings of it agree (PEP 503)."""
+    """The normalized name of a project (PEP 503)."""
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
-def fingerprint(python: str, found: dict[str, str], first: Iterable[str] = ()) -> Fingerprint:
-    """Of this Python with these distributions. first: names that are told with their versions before others."""
-    text = "\n".join(f"{name}=={version}" for name, version in sorted(found.items()))
-    told = [name for name in dict.fromkeys([*first, *_LOUD, *sorted(found)]) if name in found][:FEW]
+def fingerprint(python: str, versions: dict[str, str], first: Iterable[str] = ()) -> Fingerprint:
+    """The fingerprint of a Python with these distributions. first: names that are listed before others."""
+    text = "\n".join(f"{name}=={version}" for name, version in sorted(versions.items()))
+    listed = [name for name in dict.fromkeys([*first, *_LOUD, *sorted(versions)]) if name in versions][:FEW]
     digest = hashlib.sha256(f"{python}\n{text}".encode()).hexdigest()[:16]
-    return Fingerprint(python, digest, {name: found[name] for name in told}, has_more=len(told) < len(found))
+    return Fingerprint(python, digest, {name: versions[name] for name in listed}, has_more=len(listed) < len(versions))

@@ -1,4 +1,4 @@
-"""Which Python an environment is made of: the agent's own, or one on PATH or where version managers keep them."""
+"""The choice of an environment's Python: the agent's own, one on PATH, or one of a version manager."""
 
 from __future__ import annotations
 
@@ -27,14 +27,13 @@ _KEPT = (
     "~/.pyenv/versions/*/bin", "~/.local/share/uv/python/*/bin", "~/.local/share/mise/installs/python/*/bin",
     "~/.asdf/installs/python/*/bin", "/opt/python/*/bin", "/usr/local/bin", "/usr/bin",
 )  # fmt: skip
-"""Where pyenv, uv, mise, asdf and images of build machines keep theirs."""
+"""The folders of pyenv, uv, mise, asdf and images of build machines."""
 
 
 @dataclass(frozen=True)
 class Interpreter:
-    """path: its own, not that of an environment made of it. has_pip: it can put a pip into one.
-
-    wheels: those that its ensurepip puts into one, pip's first; () = not found.
+    """A Python on this node. path: its own, not that of an environment. has_pip: it can install pip into an
+    environment. wheels: those that its ensurepip installs, pip's first; () = not found.
     """
 
     version: str
@@ -46,30 +45,30 @@ class Interpreter:
 def find(wanted: str, name: str) -> Interpreter:
     """The interpreter for `3.11`, the agent's own for "".
 
-    name: of the environment. Raises RefusedError with the versions that are there.
+    name: the environment's. Raises RefusedError with the available versions.
     """
     own = _own()
     if _fits(own.version, wanted) and own.has_pip:
         return own
     best = own if _fits(own.version, wanted) else None
     for path in _candidates(wanted):
-        found = ask(path)
-        if found and _fits(found.version, wanted):
-            best = best or found
-            if found.has_pip:
-                return found
+        candidate = ask(path)
+        if candidate and _fits(candidate.version, wanted):
+            best = best or candidate
+            if candidate.has_pip:
+                return candidate
     if best is None:
-        there = ", ".join(versions()) or "none"
+        available = ", ".join(versions()) or "none"
         raise RefusedError(
-            f"environment {name} wants Python {wanted}, and this node has {there}",
+            f"environment {name} requires Python {wanted}, and this node has {available}",
             fix=f"Install Python {wanted} on every node (pyenv install {wanted}; apt-get install python{wanted}-venv), "
-            "or ask for one that is there.",
+            "or request an available one.",
         )
     return best
 
 
 def ask(path: str) -> Interpreter | None:
-    """What an interpreter says of itself; None = it doesn't run (a version manager's shim, say)."""
+    """The interpreter at a path; None = it doesn't run (such as a version manager's shim)."""
     try:
         done = child_processes.run([path, "-I", "-c", _ASKS], _ASK_S)
         done.check_returncode()
@@ -80,10 +79,10 @@ def ask(path: str) -> Interpreter | None:
 
 
 def versions() -> list[str]:
-    """The versions of all that are there, oldest first, the agent's own among them."""
+    """The available versions, oldest first, including the agent's own."""
     paths = {path for folder in _folders() for path in glob.glob(f"{glob.escape(folder)}/python3.*") if _is_named(path)}
-    found = {_own().version, *(one.version for path in sorted(paths) if (one := ask(path)))}
-    return sorted(found, key=lambda one: [int(part) for part in re.findall(r"\d+", one)])
+    available = {_own().version, *(one.version for path in sorted(paths) if (one := ask(path)))}
+    return sorted(available, key=lambda one: [int(part) for part in re.findall(r"\d+", one)])
 
 
 def _own() -> Interpreter:
@@ -99,49 +98,49 @@ def _own() -> Interpreter:
 
 
 def _wheels(version: str, stdlib: str, elsewhere: str | None) -> tuple[str, ...]:
-    """Python's own, or where a distribution keeps them instead."""
+    """The wheels of Python's ensurepip, or of the folder that the distribution uses instead."""
     kept = [elsewhere] if elsewhere else []
     return bundled(version, [f"{stdlib}/ensurepip/_bundled", *kept, "/usr/share/python-wheels"])
 
 
 def bundled(version: str, folders: Iterable[str]) -> tuple[str, ...]:
-    """What ensurepip of this Python puts into an environment, of the first folder that has a pip; () = none has.
+    """The wheels that this Python's ensurepip installs, from the first folder with pip; () = none.
 
-    Up to 3.11 setuptools is part of it (What's New in Python 3.12).
+    Up to 3.11 they include setuptools (What's New in Python 3.12).
     """
     is_old = [int(part) for part in version.split(".")[:2]] < [3, 12]
     for folder in folders:
-        found = [_newest(folder, name) for name in (("pip", "setuptools") if is_old else ("pip",))]
-        if found[0]:
-            return tuple(one for one in found if one)
+        wheels = [_newest(folder, name) for name in (("pip", "setuptools") if is_old else ("pip",))]
+        if wheels[0]:
+            return tuple(one for one in wheels if one)
     return ()
 
 
 def _newest(folder: str, name: str) -> str:
-    there = glob.glob(f"{glob.escape(folder)}/{name}-*.whl")
-    return max(there, key=lambda one: [int(part) for part in re.findall(r"\d+", os.path.basename(one))], default="")
+    wheels = glob.glob(f"{glob.escape(folder)}/{name}-*.whl")
+    return max(wheels, key=lambda one: [int(part) for part in re.findall(r"\d+", os.path.basename(one))], default="")
 
 
 def _fits(version: str, wanted: str) -> bool:
-    """Whether 3.11.7 is a 3.11; each is one of ""."""
-    found = _VERSION.match(wanted)
-    parts = found[0].split(".") if found else []
+    """Whether a version such as 3.11.7 fits 3.11; every version fits ""."""
+    match = _VERSION.match(wanted)
+    parts = match[0].split(".") if match else []
     return version.split(".")[: len(parts)] == parts
 
 
 def _candidates(wanted: str) -> Iterable[str]:
-    """Paths that may be one, each once, the likeliest first."""
+    """Candidate paths of an interpreter, without duplicates, the likeliest first."""
     names = [f"python{'.'.join(wanted.split('.')[:2])}", "python3", "python"] if wanted else ["python3", "python"]
     paths = [os.path.join(folder, name) for name in names for folder in _folders()]
     return {os.path.realpath(path): path for path in paths if os.access(path, os.X_OK)}.values()
 
 
 def _folders() -> list[str]:
-    """Where interpreters are looked for: PATH first. Shims are slow, and what they stand for is found without them."""
+    """The folders that may have interpreters: PATH first. Slow shims are skipped, as their targets are found anyway."""
     on_path = [one for one in os.environ.get("PATH", os.defpath).split(os.pathsep) if one and "/shims" not in one]
     pyenv = os.environ.get("PYENV_ROOT")
     patterns = [f"{pyenv}/versions/*/bin", *_KEPT] if pyenv else _KEPT
-    kept = [found for one in patterns for found in sorted(glob.glob(os.path.expanduser(one)), reverse=True)]
+    kept = [folder for one in patterns for folder in sorted(glob.glob(os.path.expanduser(one)), reverse=True)]
     return list(dict.fromkeys([*on_path, *kept]))
 
 

@@ -1,9 +1,10 @@
 """A job's own layer on a node: a virtual environment of the attempt in front of the environment that jobs share.
 
-What a job installs goes into the layer, is seen by all its processes on the node, and ends with the attempt. The shared
-environment stays as it was made, also where the job runs as root, whom no file mode stops: pip and uv write to the
-prefix of the Python that runs them, and that prefix is the layer. The layer's folder of packages is empty at first, and
-a `.pth` file appends the shared folders to the module path. Programs that look for files in their prefix find links.
+Packages that a job installs go into the layer, are visible to all its processes on the node, and vanish with the
+attempt. The shared environment stays unchanged, even where the job runs as root, whom no file mode stops: pip and uv
+write to the prefix of the Python that runs them, and that prefix is the layer. The layer's package folder is empty at
+first, and a `.pth` file appends the shared folders to the module path. Programs that look for files in their prefix
+find links.
 """
 
 from __future__ import annotations
@@ -18,16 +19,18 @@ from drumbeat.model.errors import StorageError
 from drumbeat.node.environments.installed_packages import site_folders
 
 PTH = "zz_drumbeat_environment.pth"
-"""Read last, as site reads such files in the order of their names: what the job installs goes first."""
+"""The name sorts last, the order in which `site` reads such files, so that the job's own packages take precedence."""
 MAX_LINKS = 2000
-"""With more files in the environment's prefix, which conda's have, links lead to whole folders of the deepest ones."""
+"""The maximum number of links to files. With more files in the environment's prefix, as conda has them, links point to
+the deepest folders instead.
+"""
 _MAX_SHEBANG = 127
-"""Linux before 5.1 cuts off longer ones (execve(2))."""
+"""The maximum length of a shebang line: Linux before 5.1 truncates longer ones (execve(2))."""
 _SCRIPTS = ("activate", "Activate")
 
 
 def provide(environment: str, root: str) -> str:
-    """Makes the layer of the attempt in `root`, once; returns its folder. Raises StorageError."""
+    """Creates the layer of the attempt in `root`, once; returns its folder. Raises StorageError."""
     layer = folder_layout.layer_folder(root)
     if not os.path.exists(layer):
         part = f"{layer}.part"
@@ -48,7 +51,7 @@ def _make(environment: str, part: str, layer: str) -> None:
         own = f"{part}/lib/{os.path.basename(os.path.dirname(site))}/site-packages"
         os.makedirs(own, exist_ok=True)
         _write(f"{own}/{PTH}", "".join(f"import site; site.addsitedir({each!r})\n" for each in sites).encode())
-    os.symlink("lib", f"{part}/lib64")  # As venv has it: some builds of Python look there.
+    os.symlink("lib", f"{part}/lib64")  # As venv does: some builds of Python look there.
     _write(f"{part}/pyvenv.cfg", _configuration(environment))
     os.mkdir(f"{part}/bin")
     with os.scandir(f"{environment}/bin") as entries:
@@ -59,7 +62,9 @@ def _make(environment: str, part: str, layer: str) -> None:
 
 
 def _configuration(environment: str) -> bytes:
-    """Of a prefix that is no virtual environment, as conda's, the layer is made as of any installed Python."""
+    """The pyvenv.cfg of the layer. For a prefix that is no virtual environment, like conda's, it is that of any
+    installed Python.
+    """
     try:
         with open(f"{environment}/pyvenv.cfg", "rb") as file:
             return file.read()
@@ -68,11 +73,13 @@ def _configuration(environment: str) -> bytes:
 
 
 def _add_program(entry: os.DirEntry[str], environment: str, part: str, layer: str) -> None:
-    """Adds a program of the environment: a script that names the environment's folder is copied with the layer's."""
+    """Adds a program of the environment; a script that names the environment's folder is copied with the layer's
+    instead.
+    """
     own = f"{part}/bin/{entry.name}"
     target = os.readlink(entry.path) if entry.is_symlink() else ""
     if target and (os.path.isabs(target) or os.path.isfile(f"{environment}/pyvenv.cfg")):
-        os.symlink(target, own)  # To the Python that the environment is made of, or to another name of it in there.
+        os.symlink(target, own)  # To the environment's base Python, or to another name of it there.
     elif (text := _script(entry)) and environment.encode() in text:
         _write(own, _moved(text, environment, layer), entry.stat().st_mode & 0o777)
     else:
@@ -86,7 +93,9 @@ def _script(entry: os.DirEntry[str]) -> bytes:
 
 
 def _moved(text: bytes, environment: str, layer: str) -> bytes:
-    """Returns the script with the layer in place of the environment; with a long path, it begins as pip has it."""
+    """Returns the script with the layer in place of the environment; with a long path, it
+    begins as pip's scripts do.
+    """
     text = text.replace(environment.encode(), layer.encode())
     line, _, rest = text.partition(b"\n")
     if line.startswith(f"#!{layer}/".encode()) and (len(line) > _MAX_SHEBANG or " " in layer):
@@ -96,7 +105,7 @@ def _moved(text: bytes, environment: str, layer: str) -> bytes:
 
 
 def _link_rest(environment: str, part: str) -> None:
-    """Links the other files: in folders of the layer's own, so that what installs there changes none of them."""
+    """Links the other files in folders of the layer, so that later installs there change none of the originals."""
     left, folders = MAX_LINKS, deque([""])
     while folders:
         folder = folders.popleft()
@@ -115,7 +124,7 @@ def _link_rest(environment: str, part: str) -> None:
 
 
 def _is_own(folder: str, entry: os.DirEntry[str]) -> bool:
-    """Whether the layer has something else in this place; uv's lock, beside folders, is one of its own."""
+    """Whether the layer has its own file here; so does uv's lock file beside folders."""
     if not folder:
         return entry.name == "bin" or not entry.is_dir(follow_symlinks=False)
     return folder == "lib" and entry.name.startswith("python3")

@@ -1,4 +1,4 @@
-"""Hands the rooms of drumbeat that scripts call to the ranks, whose Python may not have it installed."""
+"""Gives ranks the packages of drumbeat that scripts call, because their Python may not have drumbeat installed."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from drumbeat.node.environments import program_end
 from drumbeat.node.platform.files import write_whole
 
 ROOMS = ("rank", "train")
-"""The rooms whose modules ranks get, all of them."""
+"""The packages whose modules ranks get."""
 BESIDE = ("_version.py", "model/__init__.py", "model/errors.py", "model/mesh.py")
-"""What those import beside each other."""
+"""The other modules that those import."""
 
 PACKAGE = '''\
 """Stands in for drumbeat in a Python that does not have it: `log` and `train`. An installed drumbeat is preferred."""

@@ -1,4 +1,4 @@
-"""Where pip is told to look for packages by its own configuration, which uv doesn't read."""
+"""The package sources in pip's own configuration, which uv doesn't read."""
 
 from __future__ import annotations
 
@@ -11,16 +11,17 @@ _FALSE = ("", "0", "false", "no", "off")
 
 
 def own_places(environ: Mapping[str, str]) -> list[str]:
-    """The settings that name places to look for packages, as pip would find them: `PIP_FIND_LINKS`, `pip.conf: …`.
+    """The settings that name package sources, as pip would find them: `PIP_FIND_LINKS`, `pip.conf: …`.
 
-    In the order of https://pip.pypa.io/en/stable/topics/configuration/; each counts, for any of them is for pip alone.
+    In the order of https://pip.pypa.io/en/stable/topics/configuration/; each counts, because any of them applies to pip
+    only.
     """
-    found = [
+    names = [
         f"PIP_{name.replace('-', '_').upper()}"
         for name in NAMES
         if environ.get(f"PIP_{name.replace('-', '_').upper()}", "").lower() not in _FALSE
     ]
-    return found + [f"{name} in {path}" for path in _files(environ) for name in _named(path)]
+    return names + [f"{name} in {path}" for path in _files(environ) for name in _named(path)]
 
 
 def _files(environ: Mapping[str, str]) -> Iterator[str]:

@@ -1,11 +1,12 @@
-"""Runs in a rank's own Python before its script, and leaves a mark on disk when the program has ended well.
+"""Runs in a rank's own Python before its script, and leaves a mark on disk when the program has ended cleanly.
 
-A process that a signal ends while its interpreter shuts down has no exit code to tell by. The mark tells: it is written
-when the interpreter shuts down after the program has run to its end or called Python's exit function with 0. It is
-missing after an error, another code, an exit at once, `raise SystemExit`, and in every process but the rank's own.
+The exit code of a process that a signal ends while its interpreter shuts down doesn't show whether its program was
+done. The mark does: it is written when the interpreter shuts down after the program has run to its end or called
+Python's exit function with 0. It is missing after an error, another code, an immediate exit, `raise SystemExit`, and in
+every process but the rank's own.
 
 The node writes this file and `SITE` to the folder at the end of the ranks' PYTHONPATH (`modules_for_ranks.py`). It uses
-nothing but the standard library of Python 3.8 or later.
+only the standard library of Python 3.8 or later.
 """
 
 from __future__ import annotations
@@ -21,11 +22,14 @@ if TYPE_CHECKING:
     from typing import Any, NoReturn
 
 VARIABLE = "DRUMBEAT_END_MARK"
-"""The variable of a rank with the path of its mark. It is gone when the script begins."""
+"""The variable of a rank with the path of its mark. It is removed before the script begins."""
 EXITING, EXITED, GROUP = "exiting", "exited", "group"
-"""The words of a mark: the program has ended well; its exit handlers have run too; torch's process group was open."""
+"""The words of a mark: the program has ended cleanly; its exit handlers have run, too; torch's
+process group was open.
+"""
 SITE = """\
-# Of drumbeat: leaves a mark when a rank's program has ended well (docs/retries.md). Any Python can read this file.
+# Part of drumbeat: leaves a mark when a rank's program has ended cleanly (docs/retries.md). Any Python can read this
+# file.
 import os
 import sys
 
@@ -49,13 +53,13 @@ finally:
             pass  # The rank runs without a mark.
 """
 MODULE = "drumbeat_program_end"
-_get_frame: Any = getattr(sys, "_getframe")  # noqa: B009 (a private name, and the only way to one's caller)
+_get_frame: Any = getattr(sys, "_getframe")  # noqa: B009 (a private name, and the only way to the caller)
 _MAX_EVENTS = 100_000
-"""How many calls may come before the program's own first one: `python -m` imports modules until then."""
+"""The maximum number of calls before the program's own first one: `python -m` imports modules until then."""
 
 
 def watch() -> None:
-    """Begins to watch the program of this process, if it is a rank: the supervisor gives each a session of its own."""
+    """Begins to watch the program of this process if it is a rank: the supervisor gives each rank its own session."""
     del sys.modules[__name__]
     path = os.environ.pop(VARIABLE)
     if os.getpid() == os.getsid(0):
@@ -63,10 +67,10 @@ def watch() -> None:
 
 
 class _ProgramEnd:
-    """What is known of the program's end: its first frame, and where Python's exit function was called last.
+    """Watches for the program's end: its first frame, and the last call of Python's exit function.
 
-    A frame says by its last instruction whether it has returned. It is let go before Python ends what is left, since
-    it keeps the program's objects.
+    The last instruction of a frame shows whether it has returned. The frame is released before Python shuts down,
+    because it keeps the program's objects.
     """
 
     def __init__(self, path: str) -> None:
@@ -78,16 +82,16 @@ class _ProgramEnd:
         self._words: list[str] = []
 
     def begin(self) -> None:
-        # The handler that is registered first runs last. One that is registered when threads are joined runs first.
+        # The handler that is registered first runs last. Those that are registered while threads are joined run first.
         atexit.register(self._on_exited)
         register: Any = getattr(threading, "_register_atexit", None)
-        if register is not None:  # Python 3.9 has it.
+        if register is not None:  # Python 3.9 and newer have it.
             register(atexit.register, self._on_exiting)
         sys.exit = self._exit_noted()
         sys.setprofile(self._on_event)
 
     def _on_event(self, frame: FrameType, event: str, _: Any) -> None:
-        """Takes the program's first frame, and looks at no more than that."""
+        """Records the program's first frame, then stops watching."""
         self._events += 1
         name = frame.f_code.co_name
         is_script = name == "<module>" and frame.f_globals.get("__name__") == "__main__"
@@ -97,7 +101,7 @@ class _ProgramEnd:
             sys.setprofile(None)
 
     def _exit_noted(self) -> Any:
-        """Returns an exit function that notes its code and the line of the program from which it is called."""
+        """Returns an exit function that records its code and the line of the program that calls it."""
 
         def exit(status: Any = None, /) -> NoReturn:  # noqa: A001 (this is its name)
             self._note_exit(_get_frame(1), status)
@@ -107,7 +111,7 @@ class _ProgramEnd:
         return exit
 
     def _note_exit(self, frame: FrameType | None, status: Any) -> None:
-        """Notes it if it comes from the program's own thread."""
+        """Records the exit if it comes from the program's own thread."""
         module: FrameType | None = None
         while frame is not None:
             if frame.f_code.co_name == "<module>":
@@ -125,7 +129,7 @@ class _ProgramEnd:
         sys.exit = self._sys_exit
 
     def _mark(self, word: str) -> None:
-        if os.getpid() != self._pid or not self._is_well():  # A fork that has gone on to its end is no rank.
+        if os.getpid() != self._pid or not self._is_well():  # A fork that runs to its end isn't a rank.
             return
         self._words += [word, GROUP] if _has_group() and GROUP not in self._words else [word]
         try:
@@ -138,17 +142,17 @@ class _ProgramEnd:
             pass
 
     def _is_well(self) -> bool:
-        """Whether the program has returned, or was ended by the exit function with a code that means 0."""
+        """Whether the program has returned, or called the exit function with a code that means 0."""
         import opcode
 
         if self._frame is None:
             return False
         if opcode.opname[self._frame.f_code.co_code[self._frame.f_lasti]].startswith("RETURN_"):
             return True
-        if self._exit is None or hasattr(sys, "last_value"):  # Python keeps the error that has ended a program.
+        if self._exit is None or hasattr(sys, "last_value"):  # Python keeps the error that ended a program.
             return False
         module, line, status = self._exit
-        # An exit that was caught has had the program go on, to another line.
+        # After a caught exit the program continues on another line.
         return module.f_lineno == line and (status is None or (isinstance(status, int) and status == 0))
 
 
@@ -156,5 +160,5 @@ def _has_group() -> bool:
     """Whether torch's process group is open."""
     try:
         return bool(sys.modules["torch.distributed"].is_initialized())
-    except Exception:  # noqa: BLE001 (torch isn't imported, or it is something else by that name)
+    except Exception:  # noqa: BLE001 (torch isn't imported, or the name is something else)
         return False

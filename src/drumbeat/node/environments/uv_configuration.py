@@ -1,4 +1,4 @@
-"""What uv is table by this node's own configuration, which drumbeat leaves as it is."""
+"""uv's configuration on this node, which drumbeat doesn't change."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 
 
 def sets_index_strategy(environ: Mapping[str, str]) -> bool:
-    """Whether a variable or a file of this node says how uv looks for a package in several indexes.
+    """Whether a variable or a file of this node sets uv's strategy for a package in several indexes.
 
     The files are those of https://docs.astral.sh/uv/concepts/configuration-files/.
     """

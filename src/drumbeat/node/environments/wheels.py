@@ -1,8 +1,8 @@
-"""Wheels that this node has built from source: each is built once, kept by what decides whether it fits, and found.
+"""Wheels that this node has built from source. Each is built once and reused by a key of everything that it depends on.
 
-- `wheels/<key>/`: the wheel; it is there whole or not at all
-- `wheels/<key>.part/`: the tools of a build, its temporary files, what comes out; whoever begins removes it
-- `wheels/<key>.lock`: held alone by whoever builds
+- `wheels/<key>/`: the wheel; complete or absent
+- `wheels/<key>.part/`: a build's tools, temporary files and results; the next build removes it
+- `wheels/<key>.lock`: held exclusively during a build
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from drumbeat.model.plan import PythonEnvironment, SourceBuild
 from drumbeat.model.wire import to_wire
 from drumbeat.node.environments import compilers
 from drumbeat.node.environments.install_commands import Builder, InstallCommand, tool_environment
-from drumbeat.node.environments.install_errors import name_of
+from drumbeat.node.environments.install_errors import project_name
 from drumbeat.node.environments.installed_packages import installed, normal, site_folders
 from drumbeat.node.platform import cache_folders, disk, locks
 
@@ -36,9 +36,9 @@ _HASHES = "--require-hashes"
 _WITH_EXTRAS = re.compile(r"[\w.-]+(?:\s*\[[^\]]*\])?")
 _PART = ".part"
 BROKEN_S = 86400.0
-"""How long what another agent was building is kept: where nodes share the cache, their locks may not be seen here."""
+"""How long another agent's partial build is kept: where nodes share the cache, its lock may be invisible here."""
 UNUSED_S = 30 * 86400.0
-"""How long a wheel is kept that nobody asks for. What was made with it doesn't need it any more."""
+"""How long an unused wheel is kept. Environments that were built with it don't need it."""
 
 
 @dataclass(frozen=True)
@@ -48,34 +48,35 @@ class WheelTarget:
     wanted: PythonEnvironment
     builder: Builder
     folder: str
-    """Of the environment, with all its other packages."""
+    """The folder of the environment, with all its other packages."""
     python: str
-    """The version of its Python."""
+    """The version of the environment's Python."""
     run: Callable[[InstallCommand, Mapping[str, str], int], None]
-    """Runs a step with these variables, with an open file that all it starts keeps; raises RefusedError with the tool's
-    own words."""
+    """Runs a step with these variables, with an open file that all its processes keep; raises RefusedError with the
+    tool's own error.
+    """
     say: Callable[[str], None]
     """Adds a line to the log."""
     waits: Callable[[str], None]
-    """Called now and then while another process builds it."""
+    """Is called repeatedly while another process builds the wheel."""
 
     @property
     def path(self) -> str:
-        """Where programs are looked for: its own come first."""
+        """The PATH: the environment's own programs come first."""
         return f"{self.folder}/bin:{os.environ.get('PATH', os.defpath)}"
 
 
-def build_of(requirement: str, wanted: PythonEnvironment) -> SourceBuild | None:
-    """How a line's package is built; None = it isn't, or the line is an option of pip's."""
-    name = normal(name_of(requirement))
+def find_build(requirement: str, wanted: PythonEnvironment) -> SourceBuild | None:
+    """The source build of a requirement; None = it has none, or it is an option of pip's."""
+    name = normal(project_name(requirement))
     return next((one for one in wanted.builds if normal(one.package) == name), None) if name else None
 
 
 def line(requirement: str, target: WheelTarget) -> str:
-    """The same line with the wheel in the place of a version; "" for what isn't built. Raises as `provide` does."""
+    """The requirement with the wheel in place of a version; "" for one that isn't built. Raises as `provide` does."""
     if requirement.startswith("-"):
         return "" if requirement == _HASHES else requirement
-    build = build_of(requirement, target.wanted)
+    build = find_build(requirement, target.wanted)
     if build is None:
         return ""
     named = _WITH_EXTRAS.match(requirement)
@@ -83,7 +84,7 @@ def line(requirement: str, target: WheelTarget) -> str:
 
 
 def provide(build: SourceBuild, requirement: str, target: WheelTarget) -> str:
-    """The wheel's path: it is found, or waited for, or built. Raises RefusedError, OSError."""
+    """The wheel's path: found, waited for, or built. Raises RefusedError, OSError."""
     root = os.path.abspath(cache_folders.folder("wheels"))
     os.makedirs(root, exist_ok=True)
     folder = os.path.join(root, key(build, requirement, target))
@@ -104,16 +105,16 @@ def provide(build: SourceBuild, requirement: str, target: WheelTarget) -> str:
 
 
 def key(build: SourceBuild, requirement: str, target: WheelTarget) -> str:
-    """Names what comes out: another source, setting, Python, platform, or version of what is linked to has another."""
-    found = installed(site_folders(target.folder))
-    linked = [[name, found.get(normal(name)) or compilers.version(name, target.path)] for name in build.linked_to]
+    """The key of the wheel: it depends on source, settings, Python, platform, and the versions that it is linked to."""
+    versions = installed(site_folders(target.folder))
+    linked = [[name, versions.get(normal(name)) or compilers.version(name, target.path)] for name in build.linked_to]
     python = target.python.split(".")[:2]
-    told = [requirement, to_wire(build), linked, python, sysconfig.get_platform(), *platform.libc_ver()]
-    return f"{build.package}-{hashlib.sha256(json.dumps(told).encode()).hexdigest()[:16]}"
+    parts = [requirement, to_wire(build), linked, python, sysconfig.get_platform(), *platform.libc_ver()]
+    return f"{build.package}-{hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]}"
 
 
 def collect(root: str, now: float, unused_s: float = UNUSED_S) -> list[str]:
-    """Removes wheels that no environment has asked for in a long time, and builds that broke off; gives their folders.
+    """Removes wheels that were unused for long, and interrupted builds; returns their folders.
 
     A process that builds a wheel holds its lock.
     """
@@ -132,7 +133,7 @@ def collect(root: str, now: float, unused_s: float = UNUSED_S) -> list[str]:
 
 
 def _age(folder: str, now: float) -> float:
-    """How long nobody has asked for it, in seconds; 0 = another one has just removed it."""
+    """How long a wheel has been unused, in seconds; 0 = another process has just removed it."""
     try:
         return now - os.stat(folder).st_mtime
     except FileNotFoundError:
@@ -143,7 +144,7 @@ def _age(folder: str, now: float) -> float:
 def _make(build: SourceBuild, requirement: str, target: WheelTarget, folder: str, lock: int) -> None:
     what = f"environment {target.wanted.name}: {build.package}"
     compilers.require(build.programs, target.path, what, target.wanted.source)
-    target.say(f"building {requirement} from source; this takes minutes, and what comes out is kept")
+    target.say(f"building {requirement} from source; this takes minutes, and the wheel is kept")
     began, part = time.monotonic(), folder + _PART
     _remove(part)
     os.makedirs(f"{part}/scratch")
@@ -152,29 +153,29 @@ def _make(build: SourceBuild, requirement: str, target: WheelTarget, folder: str
         failpoint("wheel.begun")
         target.run(_step(build, part), _environment(build, target, part), lock)
         if not _in(f"{part}/out"):
-            raise RefusedError(f"{what}: pip has built no wheel of it")
+            raise RefusedError(f"{what}: pip built no wheel")
         failpoint("wheel.built")
-        disk.settle(f"{part}/out")  # By its name it is believed for ever.
+        disk.settle(f"{part}/out")  # It is trusted forever by its name.
         os.replace(f"{part}/out", folder)
     finally:
         _remove(part)
-    target.say(f"{requirement} is built, in {time.monotonic() - began:.0f} s: {_in(folder)}")
+    target.say(f"{requirement} was built in {time.monotonic() - began:.0f} s: {_in(folder)}")
 
 
 def _prepare(build: SourceBuild, requirement: str, target: WheelTarget, part: str, lock: int) -> None:
-    """The tools of the build, in a folder of their own, from which the environment's packages can be imported."""
-    # What constrains the environment's packages is no matter of the build's own.
+    """Installs the build's tools into their own folder, from which the environment's packages can be imported."""
+    # The environment's constraints don't apply to the build's own tools.
     options = [one for one in target.wanted.requirements if one.startswith("-") and not one.startswith("--constraint")]
     _write(f"{part}/tools.txt", [*(one for one in options if one != _HASHES), *build.requires, "pip"])
     _write(f"{part}/source.txt", [*options, requirement])
     for step in target.builder.tools(target.folder, f"{part}/tools", f"{part}/tools.txt"):
         target.run(step, tool_environment(), lock)
-    (there,) = site_folders(f"{part}/tools")[:1]
-    _write(f"{there}/environment.pth", site_folders(target.folder))
+    (packages,) = site_folders(f"{part}/tools")[:1]
+    _write(f"{packages}/environment.pth", site_folders(target.folder))
 
 
 def _step(build: SourceBuild, part: str) -> InstallCommand:
-    # pip keeps what it has built by its address alone, whatever it was built with: hence no cache.
+    # pip caches built wheels by their address alone, whatever they were built with: hence no cache.
     options = ("--no-input", "--disable-pip-version-check", "--progress-bar", "off", "--no-cache-dir", "--verbose")
     source = ("--no-deps", "--no-build-isolation", "--no-binary", build.package)
     words = (*options, *source, "--wheel-dir", f"{part}/out", "--requirement", f"{part}/source.txt")
@@ -182,17 +183,17 @@ def _step(build: SourceBuild, part: str) -> InstallCommand:
 
 
 def _environment(build: SourceBuild, target: WheelTarget, part: str) -> dict[str, str]:
-    found = {**tool_environment(), **build.variables, "TMPDIR": f"{part}/scratch"}
-    found |= {"PATH": f"{part}/tools/bin:{target.path}", **compilers.at_once(found)}
+    variables = {**tool_environment(), **build.variables, "TMPDIR": f"{part}/scratch"}
+    variables |= {"PATH": f"{part}/tools/bin:{target.path}", **compilers.at_once(variables)}
     if build.cxx_standard:
-        _write(f"{part}/c++", [compilers.wrapper(build.cxx_standard, found)])
+        _write(f"{part}/c++", [compilers.wrapper(build.cxx_standard, variables)])
         os.chmod(f"{part}/c++", 0o700)
-        found["CXX"] = f"{part}/c++"
-    return found
+        variables["CXX"] = f"{part}/c++"
+    return variables
 
 
 def _in(folder: str) -> str:
-    """The wheel in a folder, "" = there is none."""
+    """The wheel in a folder, "" = none."""
     return next(iter(sorted(glob.glob(f"{glob.escape(folder)}/*.whl"))), "")
 
 

@@ -1,1 +1,3 @@
-"""What a machine does for gangs: agents started, looked after, ended. Standard library only, for it runs anywhere."""
+"""A machine's part in gangs: it starts, observes and ends agents. Standard library only, because it runs on any
+machine.
+"""

@@ -1,6 +1,6 @@
 """`python -I -m drumbeat.node.host VERB`: serves an engine that reaches this machine by a command. JSON in, JSON out.
 
-Exit code 0 with the answer; 1 with `{"error": sentence}` where the machine refuses.
+Exit code 0 with the answer; 1 with `{"error": message}` where the machine refuses.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from typing import Any
 from drumbeat._version import __version__
 from drumbeat.node.host.gangs import Gangs, StuckError
 from drumbeat.node.host.gpus import gpus
-from drumbeat.node.host.machine import PASSING, memory_mib, why_read_only
+from drumbeat.node.host.machine import TRANSIENT, memory_mib, why_read_only
 from drumbeat.node.host.machine_notice import notice
 from drumbeat.node.host.server_names import require_resolvable
 
 RESOLVE_S = 5.0
-"""How long the server's name may be unknown here; the engine waits for the answer."""
+"""How long the server's name may be unresolvable; the engine waits for the answer."""
 END_TIMEOUT_S = 6.0
-"""How long one request ends gangs, one after the other; the rest is left to the next request."""
+"""The time limit of one request that ends gangs, one by one; the next request ends the rest."""
 
 Request = dict[str, Any]
 Answer = dict[str, Any]
@@ -49,9 +49,9 @@ def about(_request: Request) -> Answer:
 def start(request: Request) -> Answer:
     """Starts the agents of `gang`, with `enrolments` by node; their roots are below the gang's folder.
 
-    The answer has `stuck` as for `look`, because a start that failed before still has to be ended, and `lacks`: what
-    the machine is short of at the moment, a name server that answers included, "" = nothing. `unusable` is why the
-    machine itself can start nothing: its disk is read-only.
+    The answer has `stuck` as for `look`, because an earlier failed start must be ended first, and `lacks`: what the
+    machine currently lacks, a working name server included, "" = nothing. `unusable` is why the machine can start
+    nothing at all: its disk is read-only.
     """
     enrolments = {int(node): text for node, text in request["enrolments"].items()}
     servers = next((json.loads(text).get("servers", ()) for text in enrolments.values()), ())
@@ -63,18 +63,18 @@ def start(request: Request) -> Answer:
     except OSError as error:
         if error.errno == errno.EROFS:
             return {"stuck": {}, "lacks": "", "unusable": _describe(error)}
-        if error.errno not in (*PASSING, socket.EAI_AGAIN):
+        if error.errno not in (*TRANSIENT, socket.EAI_AGAIN):
             raise
         return {"stuck": {}, "lacks": _describe(error)}
     return {"stuck": {}, "lacks": ""}
 
 
 def look(request: Request) -> Answer:
-    """Looks after every gang of this machine; the gangs in `ended` are ended first.
+    """Observes every gang of this machine; ends the gangs in `ended` first.
 
-    The answer has `gone`, a sentence by gang and node, "" for a node whose agent runs; `stuck`, a sentence by gang for
-    those that can't be ended; `unusable`, why nothing can be started here, "" = it can; and `leaving`, what the machine
-    says of its own end, if the request asks for it.
+    The answer has `gone`, a message by gang and node, "" for a node whose agent runs; `stuck`, a message by gang for
+    those that can't be ended; `unusable`, why nothing can be started here, "" = it can; and `leaving`, the machine's
+    notice of its own end, if the request asks for it.
     """
     gangs = _gangs(request)
     stuck = _ended(gangs, request["ended"], leave_s=gangs.leave_s)
@@ -112,12 +112,12 @@ def clear(request: Request) -> Answer:
 
 
 def _ended(gangs: Gangs, names: list[str], *, leave_s: float) -> dict[str, str]:
-    """Ends gangs; by gang why it can't be ended. The engine waits for the answer, and asks again."""
+    """Ends gangs; returns, by gang, why it can't be ended. The engine waits for the answer, and asks again."""
     end, gangs.killed_s = time.monotonic() + END_TIMEOUT_S, 3.0
     stuck: dict[str, str] = {}
     for name in sorted(names, key=gangs.is_stuck):
         if time.monotonic() > end:
-            stuck[name] = f"{name} is still to be ended"
+            stuck[name] = f"{name} has not been ended yet"
         else:
             stuck |= {name: str(error) for name, error in gangs.end_each([name], leave_s=leave_s).items()}
     return stuck
@@ -138,7 +138,7 @@ def _describe(error: OSError) -> str:
 
 def main() -> int:
     """Carries out one verb."""
-    # Other output of this process must not get into the answer.
+    # Other output of this process must not mix with the answer.
     answering = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     try:

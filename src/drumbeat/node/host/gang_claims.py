@@ -1,8 +1,8 @@
 """Claims on the gangs of a folder: a lock for each gang, held by the process that holds the gang on this node.
 
-The kernel releases a lock when its process ends, however it ends. A gang whose claim isn't locked was left by a process
-that was killed, or by a machine that went down. Which slots and GPUs of a machine are taken is in
-`server/computes/slot_tables.py`.
+The kernel releases a lock when its process ends, however it ends. A gang whose claim isn't locked was left by a killed
+process, or by a machine that went down. `server/computes/slot_tables.py` records which slots and GPUs of a machine are
+in use.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def _shared(claim: Path) -> int:
         with contextlib.suppress(FileNotFoundError):
             if os.path.samestat(os.fstat(descriptor), claim.stat()):
                 return descriptor
-        os.close(descriptor)  # Another process removed it in between.
+        os.close(descriptor)  # Another process removed it meanwhile.
 
 
 def _forget(claim: Path) -> None:

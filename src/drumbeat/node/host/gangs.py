@@ -1,7 +1,7 @@
 """The gangs of this machine: a folder `<gang>/<node>` with its enrolment file and its agent, which has its own session.
 
-An agent that died is started again while its gang is wanted: it finds its supervisor and goes on. What is written here
-is read by the next server, which may call from another machine.
+An agent that died is restarted while its gang is wanted; it finds its supervisor and continues. The next server, which
+may call from another machine, reads the files that are written here.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ RESTARTS = 5
 """Restarts of an agent before its node is given up."""
 
 KILL_TIMEOUT_S = 10.0
-"""How long to wait until killed processes are gone, on a busy machine."""
+"""How long to wait for killed processes to end on a busy machine."""
 
 CLEANUP_TIMEOUT_S = 60.0
-"""How long the cleanup after them may take."""
+"""How long the cleanup after killed processes may take."""
 
 LOCK_TIMEOUT_S = 30.0
-"""How long to wait for another process that starts, looks after or ends gangs in the same folder."""
+"""How long to wait for another process that starts, observes or ends gangs in the same folder."""
 
 _LOOK_S = 0.1
 _ENROLMENT, _ENDED, _STUCK = "enrolment.json", "ended", "stuck.json"
@@ -51,11 +51,11 @@ class StuckError(OSError):
 
 @dataclass
 class Gangs:
-    """Starts, looks after and ends the gangs below `folder`. Safe for all threads and processes of this machine."""
+    """Starts, observes and ends the gangs below `folder`. Safe for all threads and processes of this machine."""
 
     folder: Path
     leave_s: float = 2.0
-    """How long to wait for agents that were told to leave."""
+    """How long to wait for agents that are leaving."""
     killed_s: float = KILL_TIMEOUT_S
     inherited: Callable[[], Mapping[str, str]] = os.environ.copy
     """Returns the environment that agents, and so ranks, inherit."""
@@ -63,14 +63,15 @@ class Gangs:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def names(self) -> list[str]:
-        """Gangs that have a folder here."""
+        """The gangs that have a folder here."""
         return sorted(path.name for path in self.folder.glob("[!.]*") if path.is_dir())
 
     # --- start ------------------------------------------------------------------------------------------------
     def start(self, name: str, enrolments: Mapping[int, str]) -> None:
-        """Starts an agent for every node that has none; raises OSError, and leaves nothing, when one can't be.
+        """Starts an agent for every node without one; raises OSError, and leaves nothing behind, if one can't be
+        started.
 
-        Raises StuckError where a start that failed still has to be ended.
+        Raises StuckError where an earlier failed start has not been ended yet.
         """
         if (self.folder / name / _ENDED).exists():
             self._end(name, 0.0)
@@ -109,9 +110,9 @@ class Gangs:
 
     # --- look -------------------------------------------------------------------------------------------------
     def look(self, name: str, nodes: Iterable[int], enrolment: Callable[[int], str] | None = None) -> dict[int, str]:
-        """Restarts agents that are gone; returns the nodes whose agent keeps ending, with a sentence each.
+        """Restarts agents that have ended; returns the nodes whose agent keeps ending, with a message each.
 
-        enrolment: what a node's agent is started with from now on; None = what it was started with.
+        enrolment: of restarted agents; None = unchanged.
         """
         with self._alone():
             if (self.folder / name / _ENDED).exists():
@@ -120,24 +121,24 @@ class Gangs:
         return {node: why for node, why in reasons.items() if why}
 
     def ended(self, name: str, node: int, within_s: float) -> int | None:
-        """Exit code of the agent that this process started there, None = it lives on after `within_s`."""
+        """The exit code of the agent that this process started there, None if it still lives after `within_s`."""
         agent = self._agents.get(self._node_folder(name, node))
         with contextlib.suppress(subprocess.TimeoutExpired):
             return agent.wait(within_s) if agent else None
         return None
 
     def has_started(self, name: str, node: int) -> bool:
-        """Whether this process started the agent there, and knows how it ends."""
+        """Whether this process started the agent there, and so learns its exit code."""
         return self._node_folder(name, node) in self._agents
 
     def nodes(self, name: str) -> list[int]:
-        """The nodes of a gang that are here."""
+        """The nodes of a gang on this machine."""
         return sorted(int(path.name) for path in _nodes(self.folder / name) if path.name.isdecimal())
 
     def _look_after(self, folder: Path, node: int, enrolment: Callable[[int], str] | None) -> str:
         agent = self._agents.get(folder)
         if agent is not None:
-            agent.poll()  # Reaps it, should it have ended.
+            agent.poll()  # Reaps it if it has ended.
         if living_agent(folder) is not None:
             return ""
         starts = int(_agent_record(folder).get("starts", 0))
@@ -152,7 +153,7 @@ class Gangs:
 
     # --- stop -------------------------------------------------------------------------------------------------
     def stop(self, name: str) -> None:
-        """Waits a moment for agents that leave by themselves, kills the remaining processes, and removes the folder.
+        """Waits a moment for agents that leave, kills the remaining processes, and removes the folder.
 
         Raises StuckError when something can't be killed: the folder stays, and the call can be repeated.
         """
@@ -171,7 +172,7 @@ class Gangs:
         return surplus
 
     def present(self) -> set[str]:
-        """Gangs that have a folder or processes on this machine."""
+        """The gangs that have a folder or processes on this machine."""
         return {*self.names(), *_at_work(self.folder)}
 
     def end_each(self, names: Iterable[str], *, leave_s: float) -> dict[str, StuckError]:
@@ -197,7 +198,7 @@ class Gangs:
         folder = self.folder / name
         agents = [pid for node in _nodes(folder) if (pid := living_agent(node))]
         with self._alone(), contextlib.suppress(OSError):
-            (folder / _ENDED).touch()  # A look at it must not start its agents again.
+            (folder / _ENDED).touch()  # `look` must not restart its agents.
         _wait_for(agents, leave_s)
         left = end_all(folder, self.killed_s)
         if left:
@@ -210,14 +211,14 @@ class Gangs:
         aside = self.folder / f".{name}"  # A slow removal must not hold up other gangs.
         _remove(aside)
         with self._alone(), contextlib.suppress(FileNotFoundError):
-            if folder.exists():  # A disk that is read-only refuses to rename what isn't there, too.
+            if folder.exists():  # A read-only disk refuses even to rename what doesn't exist.
                 folder.rename(aside)
         _remove(aside)
 
     def _reap(self, folder: Path) -> None:
         """Takes the exit code of an agent that has ended."""
         if agent := self._agents.get(folder):
-            with contextlib.suppress(subprocess.TimeoutExpired):  # It is looked at again before it is started again.
+            with contextlib.suppress(subprocess.TimeoutExpired):  # It is checked again before a restart.
                 agent.wait(timeout=5)
                 self._agents.pop(folder, None)
 
@@ -226,7 +227,7 @@ class Gangs:
 
     @contextlib.contextmanager
     def _alone(self) -> Generator[None]:
-        """Locks the folder; raises OSError (EAGAIN, which passes) while a process that was stopped holds it."""
+        """Locks the folder; raises OSError (EAGAIN, which is transient) while a suspended process holds the lock."""
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         descriptor = os.open(self.folder, os.O_RDONLY | os.O_DIRECTORY)
         try:
@@ -248,7 +249,7 @@ def _lock(descriptor: int) -> None:
 
 # --- processes ------------------------------------------------------------------------------------------------------
 def members(folder: Path) -> list[int]:
-    """Living processes of this user that belong to the gang in `folder`, by their first environment."""
+    """The living processes of this user that belong to the gang in `folder`, by their initial environment."""
     return [
         pid
         for pid, variables in processes.environments(GANG, OUTPUT)
@@ -258,11 +259,11 @@ def members(folder: Path) -> list[int]:
 
 def _is_ours(pid: int, variables: Mapping[str, str]) -> bool:
     """Whether the process means this machine's folder, and not the folder of a drumbeat inside a container."""
-    return processes.is_of(pid, variables[OUTPUT] or variables[GANG])
+    return processes.shares_path(pid, variables[OUTPUT] or variables[GANG])
 
 
 def end_all(folder: Path, within_s: float) -> list[int]:
-    """Kills the processes of the gang in `folder`, and those that they start meanwhile; returns the survivors."""
+    """Kills the processes of the gang in `folder`, and those that they start meanwhile; returns survivors."""
     # A process that is ending no longer has an environment that says which gang it belongs to.
     seen = _noted(folder)
     for look in range(
@@ -299,7 +300,7 @@ def living_agent(folder: Path) -> int | None:
     # An agent that ended before its start time was recorded has none.
     if pid and processes.is_still(pid, record.get("born") or ""):
         return pid
-    # A server that died right after the start couldn't record the agent, which may be of the version before.
+    # A server that died right after the start couldn't record the agent, which may be of an earlier version.
     endings = [[module, str(folder / _ENROLMENT)] for module in (AGENT, EARLIER_AGENT)]
     return next((pid for pid, words in processes.command_lines() if words[-2:] in endings), None)
 
@@ -313,7 +314,7 @@ def _at_work(folder: Path) -> Iterator[str]:
 
 
 def _wait_for(pids: list[int], seconds: float) -> None:
-    """Waits until they have ended; a zombie counts as ended."""
+    """Waits until the processes have ended; a zombie counts as ended."""
     for _ in range(
         int(seconds / 0.01)
     ):  # Counted, not timed: a process that is suspended meanwhile must not give up early.
@@ -329,7 +330,7 @@ _TO_CLEAR = (
 
 
 def _end_held(root: Path) -> None:
-    """Ends what a killed supervisor still held, and clears what its agent left; the agent's own program knows how."""
+    """Ends what a killed supervisor still held, and clears what its agent left, by the agent's own program."""
     if any(any(root.glob(name)) for name in _TO_CLEAR) or _has_supervisor(root) or _has_mounts(root):
         ending = [*program(CLEANUP), str(root)]
         with contextlib.suppress(subprocess.SubprocessError, OSError):
@@ -337,7 +338,7 @@ def _end_held(root: Path) -> None:
 
 
 def _has_supervisor(root: Path) -> bool:
-    """Whether a supervisor lives there: one that may outlive its gang doesn't name the gang in its environment."""
+    """Whether a supervisor lives there: a spare one doesn't name its gang in its environment."""
     try:
         with (root / "keeper" / "keeper.lock").open("rb") as lock:
             fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -356,9 +357,9 @@ def _has_mounts(folder: Path) -> bool:
 
 
 def _remove(gang: Path) -> None:
-    """Removes a gang's folder, read-only folders such as inputs included.
+    """Removes a gang's folder, including read-only folders such as inputs.
 
-    While a file system is mounted below it, nothing is removed: its files aren't the gang's alone.
+    Removes nothing while a file system is mounted below it: its files may be used elsewhere.
     """
     if not gang.exists() or _has_mounts(gang):
         return

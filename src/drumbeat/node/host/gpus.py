@@ -8,9 +8,9 @@ from collections.abc import Mapping
 
 
 def gpus(environment: Mapping[str, str]) -> tuple[str, ...]:
-    """Ids of the GPUs that this machine offers: those in CUDA_VISIBLE_DEVICES, else all that the driver shows.
+    """The ids of the GPUs that this machine offers: those in CUDA_VISIBLE_DEVICES, else all that the driver shows.
 
-    CUDA counts from 0 whatever it finds: in a container that was given /dev/nvidia3 alone, that is its device 0.
+    CUDA counts from 0: in a container with only /dev/nvidia3, that is device 0.
     """
     visible = environment.get("CUDA_VISIBLE_DEVICES")
     if visible is not None:

@@ -7,15 +7,15 @@ import os
 import stat
 from functools import cache
 
-PASSING = frozenset(
+TRANSIENT = frozenset(
     (errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, errno.EIO, errno.ESTALE)
 )
-"""Errors that pass: the machine is out of disk, files, memory or processes, or its disk is unreachable."""
+"""Transient errors: the machine is out of disk, files, memory or processes, or its disk is unreachable."""
 
 
 def why_read_only(folder: str | os.PathLike[str]) -> str:
-    """That nothing can be written to a folder, which may not be there yet, because its file system is read-only; "" =
-    it isn't. A kernel makes one so after errors of its disk.
+    """The message that a folder, which may not exist yet, is on a read-only file system; "" = it isn't. The kernel
+    makes a file system read-only after errors of its disk.
     """
     place = os.path.abspath(folder)
     while not os.path.exists(place) and place != os.path.dirname(place):
@@ -25,7 +25,7 @@ def why_read_only(folder: str | os.PathLike[str]) -> str:
 
 
 def is_private(folder: str | os.PathLike[str]) -> bool:
-    """Whether it is a folder of this user without access for others; a link to one isn't."""
+    """Whether the path is a folder of this user that others can't access; a link to one isn't."""
     status = os.lstat(folder)
     return stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid() and not status.st_mode & 0o077
 

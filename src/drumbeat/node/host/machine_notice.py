@@ -1,8 +1,9 @@
-"""Whether this machine says that it will soon be gone: a scheduled shutdown, `/run/nologin`, or its own notice.
+"""Detects that this machine is about to go: a scheduled shutdown, `/run/nologin`, or the compute's own notice.
 
 systemd writes `/run/systemd/shutdown/scheduled` when a shutdown is scheduled, and `/run/nologin` five minutes before it
-(shutdown(8), nologin(5)). A cloud's early notice is what the compute names: a file, or a command. A scheduler's SIGTERM
-is passed on to the agent in `node_holder.py`; Slurm's own notice of preemption is in `engines/slurm/loss_reasons.py`.
+(shutdown(8), nologin(5)). The compute names the source of a cloud's early notice: a file, or a command.
+`node_holder.py` passes a scheduler's SIGTERM on to the agent; Slurm's own notice of preemption is in
+`engines/slurm/loss_reasons.py`.
 """
 
 from __future__ import annotations
@@ -17,19 +18,19 @@ from pathlib import Path
 
 COMMAND_TIMEOUT_S = 5.0
 _STARTS = re.compile(r"\bboot(?:ing|s)?[ -]?up\b|\b(?:is|still) booting\b", re.IGNORECASE)
-"""What `/run/nologin` says while a machine starts: systemd's "System is booting up", and what resembles it."""
+"""The content of `/run/nologin` while a machine starts: systemd's "System is booting up", and similar ones."""
 
 
 @dataclass(frozen=True)
 class Notice:
-    """That the machine leaves. why: in words. in_s: how long from now, None = in a moment."""
+    """The notice that the machine is about to go. why: the message. in_s: the time until then, None = any moment."""
 
     why: str
     in_s: float | None = None
 
 
 def notice(own: str, root: Path = Path("/")) -> Notice | None:
-    """What the machine says, None = it stays. own: the compute's file or command, "" = none. root: for tests."""
+    """The machine's notice, None = it stays. own: the compute's file or command, "" = none. root: for tests."""
     return _own(own) or _scheduled(root / "run/systemd/shutdown/scheduled") or _closed(root / "run/nologin")
 
 
@@ -44,11 +45,11 @@ def _scheduled(file: Path) -> Notice | None:
 
 
 def _closed(file: Path) -> Notice | None:
-    """The same file keeps users out while a machine starts: that isn't a notice."""
+    """The notice of `/run/nologin`; while a machine starts, the same file keeps users out, which isn't a notice."""
     text = _read(file)
     if text is None or _STARTS.search(text):
         return None
-    return Notice(_first_line(text) or "no user can log in any more (/run/nologin)")
+    return Notice(_first_line(text) or "users can no longer log in (/run/nologin)")
 
 
 def _own(own: str) -> Notice | None:
@@ -56,7 +57,7 @@ def _own(own: str) -> Notice | None:
         return None
     if own.startswith("/") and not re.search(r"\s", own):
         text = _read(Path(own))
-        return None if text is None else Notice(_first_line(text) or f"{own} is there")
+        return None if text is None else Notice(_first_line(text) or f"{own} exists")
     try:
         command = subprocess.Popen(
             ["/bin/sh", "-c", own], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
@@ -66,12 +67,12 @@ def _own(own: str) -> Notice | None:
         return None
     with command:
         try:
-            said, _ = command.communicate(timeout=COMMAND_TIMEOUT_S)
+            output, _ = command.communicate(timeout=COMMAND_TIMEOUT_S)
         except subprocess.TimeoutExpired:
-            # With all that it started: it is asked every second, and what hangs would be there many times.
+            # With its children: it runs every second, and hanging processes would accumulate.
             os.killpg(command.pid, signal.SIGKILL)
             return None
-    return Notice(_first_line(said) or "its command says so") if command.returncode == 0 else None
+    return Notice(_first_line(output) or "its command says so") if command.returncode == 0 else None
 
 
 def _read(file: Path) -> str | None:

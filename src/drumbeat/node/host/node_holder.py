@@ -1,4 +1,4 @@
-"""Holds one node of a gang for a scheduler: its agent, and everything that it leaves behind."""
+"""Holds one node of a gang for a scheduler: its agent, and everything that the agent leaves behind."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _LOOK_S = 1.0
 
 
 def own_folder() -> Path:
-    """The folder of this node. It has the node's name in it, because `TMPDIR` may be a disk that nodes share."""
+    """The folder of this node. Its name contains the node's, because `TMPDIR` may be a disk that nodes share."""
     return Path(tempfile.gettempdir(), f"drumbeat-{os.getuid()}-{os.uname().nodename}")
 
 
 class NodeHolder:
-    """Holds a node of a gang until it is over. name: of the gang's folder. say: takes sentences for the scheduler."""
+    """Holds a node of a gang until it is over. name: of the gang's folder. say: receives messages for the scheduler."""
 
     def __init__(self, gangs: Gangs, name: str, node: int, say: Callable[[str], None]) -> None:
         self._gangs, self._name, self._node, self._say = gangs, name, node, say
@@ -37,7 +37,7 @@ class NodeHolder:
 
     @property
     def folder(self) -> str:
-        """The node's folder, which is there from its start until it is over."""
+        """The node's folder, which exists from its start until it is over."""
         return str(self._folder)
 
     @property
@@ -47,13 +47,13 @@ class NodeHolder:
 
     @property
     def is_held(self) -> bool:
-        """Whether an agent runs there already."""
+        """Whether an agent already runs there."""
         return living_agent(self._folder) is not None
 
     def hold(self, enrolment: str, on_start: Callable[[], None] = lambda: None) -> int:
-        """0 = the server dismissed the node; 143 = the node was told to stop; 1 = its agent won't stay.
+        """Returns 0 = the server dismissed the node; 143 = the node was told to stop; 1 = its agent keeps ending.
 
-        on_start: called once the agent runs. Raises OSError when it can't be started.
+        on_start: is called once the agent runs. Raises OSError when it can't be started.
         """
         processes.adopt_orphans()
         signal.signal(signal.SIGTERM, self._pass_on)
@@ -62,15 +62,16 @@ class NodeHolder:
             on_start()
             return self._until_over()
         finally:
-            with contextlib.suppress(StuckError):  # The scheduler finds it out itself, and takes the node out of use.
+            with contextlib.suppress(StuckError):  # The scheduler notices it, too, and takes the node out of use.
                 self._gangs.stop(self._name)
 
     def _until_over(self) -> int:
         while True:
             code = self._gangs.ended(self._name, self._node, _LOOK_S)
             if code is None and self._gangs.has_started(self._name, self._node):
-                # It lives. Looking after it now might find it just ended, and start another.
-                if self._is_terminated:  # Perhaps while the agent was starting; a second signal does no harm.
+                # It lives. `look` might find it just ended, and restart it.
+                # SIGTERM may have come while the agent was starting; a second one does no harm.
+                if self._is_terminated:
                     self._pass_on()
                 continue
             if code is not None and (self._is_terminated or code == TERMINATED):

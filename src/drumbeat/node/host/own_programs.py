@@ -1,4 +1,4 @@
-"""How programs are started: ours from where this one was, be it an installed package or the zip application."""
+"""Starts programs: drumbeat's own from the place of this one, an installed package or the zip application."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import drumbeat
 
 
 def program(module: str) -> list[str]:
-    """The command line that runs a module of drumbeat, isolated from whatever Python environment it is called in."""
+    """The command line that runs a module of drumbeat, isolated from the surrounding Python environment."""
     place = os.path.dirname(os.path.dirname(os.path.abspath(drumbeat.__file__)))
     if os.path.isfile(place):
         return [sys.executable, "-I", place, module]
@@ -20,7 +20,7 @@ def program(module: str) -> list[str]:
 
 
 def become(command: list[str], environment: Mapping[str, str]) -> NoReturn:
-    """The command runs in the place of this program. Raises OSError."""
-    for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python has them ignored, and a command would inherit that.
+    """Replaces this program with the command. Raises OSError."""
+    for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores these signals, and a command would inherit that.
         signal.signal(number, signal.SIG_DFL)
     os.execvpe(command[0], command, environment)

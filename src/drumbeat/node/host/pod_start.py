@@ -1,7 +1,7 @@
-"""`python -I FILE drumbeat.node.host.pod_start ENROLMENT WORK CHECKPOINTS`: the first process of a pod; becomes its
-agent.
+"""Is the first process of a pod, and becomes its agent: `python -I FILE drumbeat.node.host.pod_start ENROLMENT WORK
+CHECKPOINTS`.
 
-WORK is a folder of the pod alone: two attempts of a job that meet on a machine that was cut off share no folder.
+WORK is a folder of this pod only: two attempts of a job that meet on a partitioned machine share no folder.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from drumbeat.node.host.own_programs import become, program
 from drumbeat.node.host.server_names import require_resolvable
 
 EXIT_NO_SERVER = 68
-"""The server's name isn't known in the pod."""
+"""The exit code if the pod can't resolve the server's name."""
 RESOLVE_S = 30.0
 
 

@@ -1,7 +1,7 @@
-"""Processes of this machine, by /proc: which gang they belong to, and how they are ended. Linux only.
+"""Processes of this machine, by /proc: their gangs, and how they are ended. Linux only.
 
-A gang's processes are ended by SIGKILL in `node/host/gangs.py` (`end_all`). The SIGTERM before it is sent to ranks
-alone, by their supervisor (`node/supervisor/rank_round.py`).
+`node/host/gangs.py` (`end_all`) ends a gang's processes by SIGKILL. Before that, only ranks get SIGTERM, from their
+supervisor (`node/supervisor/rank_round.py`).
 """
 
 from __future__ import annotations
@@ -16,23 +16,25 @@ from collections.abc import Callable, Iterable, Iterator
 from drumbeat.node.host.machine import boot
 
 GANG = "DRUMBEAT_GANG"
-"""In the environment of agents, and of supervisors that end with their gang: the folder of their gang."""
+"""The variable with the gang's folder in the environment of agents, and of supervisors that end with their gang."""
 OUTPUT = "DRUMBEAT_OUTPUT_DIR"
-"""In the environment of every rank that wasn't prepared, and of what it starts: a path under the folder of its gang."""
+"""The variable with a path below the gang's folder in the environment of ranks that didn't start warm, and of their
+children.
+"""
 MARKER = "DRUMBEAT_KEEPER"
-"""The variable in every rank's environment that says which supervisor it belongs to."""
+"""The variable in every rank's environment that identifies its supervisor."""
 
 SPARE = b"drumbeat:spare"
-"""The title of an interpreter that waits for its round: it uses nothing on behalf of a rank."""
+"""The title of a waiting warm worker, which uses nothing on behalf of a rank."""
 
 _SUBREAPER = 36
 _DEATH_SIGNAL = 1
 _SET_PTRACER, _ANY = 0x59616D61, -1
-"""PR_SET_PTRACER (prctl(2)): an exception from the rule of the security module Yama that only ancestors may trace."""
+"""PR_SET_PTRACER (prctl(2)): an exception to the rule of the security module Yama that only ancestors may trace."""
 _ENDED = frozenset("ZX")
 _PASSES = 3
 _KERNEL_THREAD, _EXITING = 0x00200000, 0x00000004
-"""PF_KTHREAD and PF_EXITING among the flags of a process (proc_pid_stat(5)): neither has memory to look into."""
+"""PF_KTHREAD and PF_EXITING among the flags of a process (proc_pid_stat(5)): neither has memory to read."""
 _BECOMES_LOOKS = 100
 """Checks of a process in the middle of exec, 1 ms apart: it may wait for a slow disk."""
 MIN_LOOKS = 20
@@ -40,24 +42,24 @@ MIN_LOOKS = 20
 
 
 def adopt_orphans() -> bool:
-    """Makes this process the one that descendants fall to when their parent ends (prctl(2), PR_SET_CHILD_SUBREAPER)."""
+    """Makes this process adopt descendants whose parent ends (prctl(2), PR_SET_CHILD_SUBREAPER)."""
     return _prctl(_SUBREAPER, 1)
 
 
 def ask_to_die_with_parent() -> None:
-    """Has this process killed when the thread that forked it ends; a parent that is gone already isn't noticed."""
+    """Has the kernel kill this process when the thread that forked it ends; misses a parent that has already ended."""
     _prctl(_DEATH_SIGNAL, signal.SIGKILL)
 
 
 def die_with_parent(parent: int) -> None:
-    """Has this process killed when the thread that forked it ends; at once when `parent` is gone already."""
+    """Has the kernel kill this process when the thread that forked it ends; at once if `parent` has ended."""
     ask_to_die_with_parent()
     if os.getppid() != parent:
         os.kill(os.getpid(), signal.SIGKILL)
 
 
 def allow_own_tracers() -> None:
-    """Lets other processes of its user read this one's stack, where Yama would allow its ancestors only."""
+    """Lets other processes of the same user read this one's stack, where Yama would allow only ancestors."""
     _prctl(_SET_PTRACER, _ANY)
 
 
@@ -69,7 +71,7 @@ def _prctl(option: int, value: int) -> bool:
 
 
 def ended_children() -> Iterator[tuple[int, int]]:
-    """Takes every child that has ended, orphans too: pid, and exit code or the negative of a signal's number."""
+    """Reaps every ended child, adopted ones included: pid, and exit code or negative signal number."""
     while True:
         try:
             pid, status = os.waitpid(-1, os.WNOHANG)
@@ -81,13 +83,13 @@ def ended_children() -> Iterator[tuple[int, int]]:
 
 
 def descendants(*pids: int) -> list[int]:
-    """Living processes below these, parents first."""
+    """The living descendants of these processes, parents first."""
     children: dict[int, list[int]] = {}
     alive = set[int]()
     for pid in all_others() if pids else ():
         if fields := _stat(pid):
             children.setdefault(int(fields[1]), []).append(pid)
-            if _goes_on(pid, fields):  # Asked later, one might have ended that has just started another.
+            if _goes_on(pid, fields):  # Checked later, one that has just started another might have ended.
                 alive.add(pid)
     below: list[int] = []
     level = [*pids]
@@ -98,15 +100,15 @@ def descendants(*pids: int) -> list[int]:
 
 
 def marked(value: str) -> list[int]:
-    """Living processes that were started with this marker, whichever process is their parent now."""
+    """The living processes that were started with this marker, whatever their parent is now."""
     wanted = f"{MARKER}={value}".encode(errors="surrogateescape")
     return [pid for pid in all_others() if wanted in _environment(pid).split(b"\0") and is_alive(pid)]
 
 
 def is_alive(pid: int) -> bool:
-    """Whether it runs still; a process that only waits to be reaped doesn't.
+    """Whether a process still runs; one that only waits to be reaped doesn't.
 
-    One whose first thread has ended looks like that too, while the kernel holds on to another one of its threads.
+    A process whose first thread has ended looks the same while the kernel still holds another of its threads.
     """
     fields = _stat(pid)
     return bool(fields) and _goes_on(pid, fields)
@@ -117,18 +119,18 @@ def _goes_on(pid: int, fields: list[str]) -> bool:
 
 
 def _live_thread(pid: int) -> str:
-    """One of its threads that goes on, as a path below /proc; "" = none does."""
+    """One of its live threads, as a path below /proc; "" = none."""
     with contextlib.suppress(OSError):
         for each in os.listdir(f"/proc/{pid}/task"):
-            fields = _stat_of(f"{pid}/task/{each}")
+            fields = _task_stat(f"{pid}/task/{each}")
             if fields and fields[0] not in _ENDED:
                 return f"{pid}/task/{each}"
     return ""
 
 
 def _environment(pid: int) -> bytes:
-    """Its first environment. Once its first thread has ended, /proc shows it with the others only; one that is
-    becoming another program has none for a moment, and is waited for.
+    """The initial environment of a process. After the end of its first thread, /proc shows it only with the others;
+    during exec it is empty for a moment, which is waited for.
     """
     environment = _read(pid, "environ")
     for _ in range(_BECOMES_LOOKS):
@@ -136,16 +138,16 @@ def _environment(pid: int) -> bytes:
             break
         time.sleep(0.001)
         environment = _read(pid, "environ")
-    environment = environment or _read(pid, "environ")  # It may have become it between the two looks.
+    environment = environment or _read(pid, "environ")  # It may have become the program between the two reads.
     if not environment and _stat(pid)[:1] == ["Z"] and (thread := _live_thread(pid)):
         return _read(thread, "environ")
     return environment
 
 
 def _is_becoming(pid: int) -> bool:
-    """Whether it is in the middle of exec: its memory is new, and doesn't say yet where the environment lies.
+    """Whether a process is in the middle of exec: its memory is new, and its environment has no place yet.
 
-    Nor does that of a process which isn't ours to look into, of a kernel's thread, or of one that is ending.
+    The same is true of processes that this user may not read, of kernel threads, and of ending processes.
     """
     fields = _stat(pid)
     if not fields or fields[0] in _ENDED or fields[48] != "0" or int(fields[6]) & (_KERNEL_THREAD | _EXITING):
@@ -158,36 +160,37 @@ def _is_becoming(pid: int) -> bool:
 
 
 def is_stopped(pid: int) -> bool:
-    """Whether it was stopped (SIGSTOP)."""
+    """Whether a process is stopped (SIGSTOP)."""
     return _stat(pid)[:1] == ["T"]
 
 
 def birth(pid: int) -> str:
-    """Which process of this number it is, whatever the clocks are set to: the boot, and the tick in it."""
+    """The identity of a process beyond its number, independent of clocks: the boot, and the tick in it."""
     fields = _stat(pid)
     return f"{boot()} {fields[19]}" if fields else ""
 
 
 def is_still(pid: int, born: str) -> bool:
-    """Whether the process that had this birth lives: numbers are used again."""
+    """Whether the process with this birth lives: process ids are reused."""
     return is_alive(pid) and birth(pid) == born
 
 
 def session(pid: int) -> int:
-    """The session it is in, 0 when it is gone."""
+    """The session of a process, 0 if it has ended."""
     fields = _stat(pid)
     return int(fields[3]) if fields else 0
 
 
 _OF_CONTAINERS = ("podman", "conmon", "runc", "crun")
-"""They end with what they hold, and pass on every signal that it has had already. Not so Docker's program: what it
-holds isn't below it, and has had none."""
+"""Programs that end with their container and pass on every signal. Docker's program isn't one: its container isn't its
+descendant.
+"""
 
 _TORCH_MANAGER = "torch_shm_manager"
 
 
 def is_helper(pid: int) -> bool:
-    """Whether it is a worker of the Python program above it (forked from it, or started by `multiprocessing`), or a
+    """Whether a process is a worker of its Python parent (forked from it, or started by `multiprocessing`), or a
     program around a container.
     """
     fields, program = _stat(pid), _program(pid)
@@ -200,12 +203,12 @@ def is_helper(pid: int) -> bool:
 
 
 def removes_files(pid: int) -> bool:
-    """Whether it is torch's program that removes what a process has shared by files when that process has ended."""
+    """Whether it is torch's program that removes the shared files of a process that has ended."""
     return _program(pid) == _TORCH_MANAGER
 
 
 def inner_pid(pid: int) -> int:
-    """The number of a process in its own PID namespace, which it calls itself by; 0 = it is gone."""
+    """The id of a process in its own PID namespace; 0 = it has ended."""
     for line in _read(pid, "status").split(b"\n"):
         if line.startswith(b"NSpid:"):
             return int(line.split()[-1])
@@ -217,7 +220,7 @@ def _program(pid: int) -> str:
 
 
 def program_path(pid: int) -> str:
-    """The file of the program that it runs, as its own container names it; "" = not ours to look at."""
+    """The path of a process's program in its own container; "" = not readable by this user."""
     try:
         return os.readlink(f"/proc/{pid}/exe")
     except OSError:
@@ -225,7 +228,7 @@ def program_path(pid: int) -> str:
 
 
 def present_folder(pid: int) -> str:
-    """Its present folder; "" = not ours to look at."""
+    """The working folder of a process; "" = not readable by this user."""
     try:
         return os.readlink(f"/proc/{pid}/cwd")
     except OSError:
@@ -233,15 +236,16 @@ def present_folder(pid: int) -> str:
 
 
 def environments(*names: str) -> Iterator[tuple[int, dict[str, str]]]:
-    """Every other living process whose first environment we may read and has one of these variables, with them all.
+    """Every other living process with a readable initial environment that has one of these variables, with all their
+    values.
 
-    One that isn't set is "".
+    A missing variable is "".
     """
     wanted = {name.encode(): name for name in names}
     for pid in all_others():
         environment = _environment(pid)
         if not any(name in environment for name in wanted):
-            continue  # Most processes have none of them: their variables aren't read one by one.
+            continue  # Most processes have none of them, which avoids parsing their variables.
         values = dict.fromkeys(names, "")
         for entry in environment.split(b"\0"):
             name, _, value = entry.partition(b"=")
@@ -252,7 +256,7 @@ def environments(*names: str) -> Iterator[tuple[int, dict[str, str]]]:
 
 
 def family(pid: int, *names: str) -> Iterator[tuple[int, int, list[str], dict[str, str]]]:
-    """Every living process below `pid`: its parent, its command line, and which of these variables it began with."""
+    """Every living descendant of `pid`: its parent, its command line, and its initial values of these variables."""
     wanted = tuple(f"{name}=".encode() for name in names)
     for each in descendants(pid):
         words = os.fsdecode(_read(each, "cmdline")).split("\0")[:-1]
@@ -262,12 +266,12 @@ def family(pid: int, *names: str) -> Iterator[tuple[int, int, list[str], dict[st
 
 
 def is_python(pid: int) -> bool:
-    """Whether a Python interpreter runs it."""
+    """Whether a process is a Python interpreter."""
     return _program(pid).startswith("python")
 
 
 def begun_with(pid: int, name: str) -> tuple[list[str], str]:
-    """Returns its command line, and the value that a variable had when it began; "" = it had none."""
+    """Returns the command line of a process, and a variable's initial value; "" = none."""
     words = os.fsdecode(_read(pid, "cmdline")).split("\0")[:-1]
     wanted = name.encode() + b"="
     entries = (entry for entry in _environment(pid).split(b"\0") if entry.startswith(wanted))
@@ -275,12 +279,12 @@ def begun_with(pid: int, name: str) -> tuple[list[str], str]:
 
 
 def is_spare(pid: int) -> bool:
-    """Whether it is an interpreter that waits for its round."""
+    """Whether a process is a waiting warm worker."""
     return _read(pid, "comm").rstrip(b"\n") == SPARE
 
 
 def has_mapped(pid: int, parts: Iterable[str]) -> bool:
-    """Whether it has a library loaded whose path has one of these in it."""
+    """Whether a process has loaded a library whose path contains one of these parts."""
     maps = _read(pid, "maps")
     return any(part.encode() in maps for part in parts)
 
@@ -294,7 +298,7 @@ def command_lines() -> Iterator[tuple[int, list[str]]]:
 
 
 def shared_files(pid: int, under: str) -> set[tuple[int, int]]:
-    """Device and inode of the files below a folder that it has mapped as shared memory."""
+    """Device and inode of the files below a folder that a process has mapped as shared memory."""
     files = set[tuple[int, int]]()
     for line in _read(pid, "maps").split(b"\n"):
         if under.encode() + b"/" in line:
@@ -327,7 +331,7 @@ def looks(within_s: float) -> Iterator[None]:
 
 
 def end_marked(value: str, within_s: float = 2.0) -> list[int]:
-    """Kills every process with this marker; gives those that are left after `within_s`."""
+    """Kills every process with this marker; returns those that survive `within_s`."""
     left = marked(value)
     for _ in looks(within_s):
         if not left:
@@ -339,7 +343,7 @@ def end_marked(value: str, within_s: float = 2.0) -> list[int]:
 
 
 def end_one(pid: int, born: str, meanwhile: Callable[[], None], within_s: float = 2.0) -> None:
-    """Kills a process, unless it is another one by now, and waits until it is gone."""
+    """Kills a process, unless its id belongs to another one now, and waits until it is gone."""
     for _ in looks(within_s):
         if not is_still(pid, born):
             return
@@ -349,15 +353,15 @@ def end_one(pid: int, born: str, meanwhile: Callable[[], None], within_s: float 
 
 
 def describe_unkillable(pids: list[int], whose: str = "") -> str:
-    """A sentence of what outlives SIGKILL, a few of them by id."""
+    """The message about processes that survive SIGKILL, with a few of their ids."""
     many = f"es {', '.join(map(str, pids[:5]))}" if len(pids) > 1 else f" {pids[0]}"
     return f"process{many}{whose} can't be killed: the kernel doesn't release it"
 
 
 def all_others() -> Iterator[int]:
-    """Every process but this one, those too that are started while the caller looks at the ones before.
+    """Every process but this one, including those that start during the iteration.
 
-    Not without end: a program that starts others all the time is faster than this loop.
+    It is finite: a program that constantly starts others would outrun it.
     """
     seen = {os.getpid()}
     for _ in range(_PASSES):
@@ -366,10 +370,10 @@ def all_others() -> Iterator[int]:
         seen |= fresh
 
 
-def is_of(pid: int, place: str) -> bool:
-    """Whether what it calls `place` is what we call so: in a container it may be another's of the same name."""
+def shares_path(pid: int, place: str) -> bool:
+    """Whether `place` is the same folder for the process as for us: in a container it may be another one."""
     shown = _live_thread(pid) if _stat(pid)[:1] == ["Z"] else str(pid)
-    for path in (place, ""):  # Where it is gone, the whole file system has to be ours.
+    for path in (place, ""):  # If the folder is gone, the whole file system must be ours.
         try:
             return os.path.samestat(os.stat(f"/proc/{shown}/root{path}"), os.stat(path or "/"))
         except OSError:
@@ -379,10 +383,10 @@ def is_of(pid: int, place: str) -> bool:
 
 def _stat(pid: int) -> list[str]:
     """State, parent, process group, session, …: the fields after the name, which may hold anything."""
-    return _stat_of(str(pid))
+    return _task_stat(str(pid))
 
 
-def _stat_of(task: str) -> list[str]:
+def _task_stat(task: str) -> list[str]:
     return _read(task, "stat").rpartition(b")")[2].decode().split()
 
 

@@ -1,9 +1,8 @@
-"""`python -I FILE drumbeat.node.host.ray_node GANG NODE`: starts a node of a gang on a machine of a Ray cluster.
+"""Starts a node of a gang on a machine of a Ray cluster: `python -I FILE drumbeat.node.host.ray_node GANG NODE`.
 
 Standard input is JSON with the `enrolment`, the `address` by which Ray's other machines reach this one, and the `gpus`
-that Ray granted. The answer, JSON too, has the node's `folder`, which is there until the node is over, or an `error`.
-
-The agent is held by a daemon that is forked twice: Ray kills the children of its worker processes with SIGKILL.
+that Ray granted. The answer, JSON too, has the node's `folder`, which exists until the node is over, or an `error`. The
+agent is held by a daemon that is forked twice: Ray kills the children of its worker processes with SIGKILL.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ class _Call:
 
 
 def main() -> int:
-    """0 = the node's agent runs."""
+    """Starts the node, and returns 0 if its agent runs."""
     call = _Call(sys.argv[1], int(sys.argv[2]), json.load(sys.stdin))
     reading, writing = os.pipe()
     if os.fork() == 0:
@@ -49,7 +48,7 @@ def main() -> int:
 
 
 def _become_daemon() -> None:
-    """Leaves the worker's session and its files; the first process of the machine is the parent from now on."""
+    """Leaves the worker's session and its files, and becomes a child of the machine's first process."""
     os.setsid()
     if os.fork():
         os._exit(0)
@@ -60,7 +59,7 @@ def _become_daemon() -> None:
 
 
 def _hold(call: _Call, writing: int) -> None:
-    """Doesn't return. writing: the open file that takes the answer."""
+    """Holds the node, and doesn't return. writing: the open file for the answer."""
     pending = [writing]
 
     def report(**answer: str) -> None:
@@ -87,7 +86,7 @@ def _private_folder() -> Path:
     own = own_folder()
     own.mkdir(0o700, parents=True, exist_ok=True)
     if not is_private(own):
-        raise PermissionError(1, "it isn't private: remove it, or `chmod 700` it if it's yours", str(own))
+        raise PermissionError(1, "the folder isn't private: remove it, or `chmod 700` it if it's yours", str(own))
     return own
 
 

@@ -1,4 +1,4 @@
-"""Whether this machine can resolve the name by which its agents are to call the server, before any is started."""
+"""Checks, before any agent is started, that this machine can resolve the server's name."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import time
 from collections.abc import Sequence
 from urllib.parse import urlsplit
 
-FIX = "Make the name known there (DNS, /etc/hosts), or set `server_address` of the compute to an IP address."
+FIX = "Make the name resolvable there (DNS, /etc/hosts), or set `server_address` of the compute to an IP address."
 _PAUSE_S = 1.0
 _LAST_ANSWER_S = 2.0
-"""How much longer a name server may take over the last question."""
+"""How much longer a name server may take for the last request."""
 
 
 def require_resolvable(servers: Sequence[str], within_s: float) -> None:
-    """Raises socket.gaierror with a sentence when none of these URLs has an IP address, or a name that is known here.
+    """Raises socket.gaierror with a message if none of these URLs has an IP address or a resolvable name.
 
     within_s: a machine that has just started may not have its name servers yet.
     """
@@ -24,23 +24,23 @@ def require_resolvable(servers: Sequence[str], within_s: float) -> None:
     if not hosts or any(map(_is_literal, hosts)):
         return
     lookup = _Lookup(hosts, time.monotonic() + within_s)
-    # A thread, because nothing else bounds how long the resolver takes.
+    # A thread, because nothing else limits the resolver's time.
     thread = threading.Thread(target=lookup.run, name="names", daemon=True)
     thread.start()
     thread.join(within_s + _LAST_ANSWER_S)
     if not lookup.is_known:
         error = next(iter(lookup.troubles.values()), _NO_ANSWER)
         names = " or ".join(hosts)
-        what = f"machine {socket.gethostname()} can't resolve {names}, where its agents are to call the server"
+        what = f"machine {socket.gethostname()} can't resolve {names}, at which its agents must call the server"
         raise socket.gaierror(error.errno, f"{what}: {error.strerror}. {FIX}")
 
 
 _NO_ANSWER = socket.gaierror(socket.EAI_AGAIN, "no name server answers")
-_NO_NAME = socket.gaierror(socket.EAI_NONAME, "no name has empty parts, or parts of more than 63 characters")
+_NO_NAME = socket.gaierror(socket.EAI_NONAME, "names can't have empty parts, or parts of more than 63 characters")
 
 
 class _Lookup:
-    """Asks for names again and again, until one of them is known or the deadline is over."""
+    """Resolves names repeatedly until one succeeds or the deadline is over."""
 
     def __init__(self, hosts: Sequence[str], deadline: float) -> None:
         self._hosts, self._deadline = hosts, deadline

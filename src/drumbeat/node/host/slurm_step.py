@@ -1,8 +1,9 @@
-"""`python -I FILE drumbeat.node.host.slurm_step FOLDER`: srun starts it on each node of a gang, and it lives as long.
+"""Runs a gang's node as a Slurm step: `python -I FILE drumbeat.node.host.slurm_step FOLDER`, started by srun on each
+node.
 
-FOLDER, which all nodes see, has an enrolment file for each of them. What the node works with lies on its own disk
-(TMPDIR). When the agent has left, or won't stay, everything of the gang on this node ends, and the step with it. What a
-step left that was killed is cleared by the next one on its node.
+FOLDER, which all nodes see, has an enrolment file for each of them. The node's own files are on its own disk (TMPDIR).
+When the agent has left, or keeps ending, everything of the gang on this node ends, and so does the step. The next step
+on a node clears what a killed step left.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ RESOLVE_S = 20.0
 
 
 def main() -> int:
-    """0 = the server has no use for the node any more; 143 = the node was told to stop; 1 = its agent won't stay."""
+    """Returns 0 = the server dismissed the node; 143 = the node was told to stop; 1 = its agent keeps ending."""
     if os.environ.get("SLURM_RESTART_COUNT", "0") not in ("", "0"):
         print("drumbeat: this Slurm job was requeued, which ended its attempt; another attempt follows", flush=True)  # noqa: T201
         return LEFT
@@ -42,7 +43,7 @@ def main() -> int:
     enrolment = (given / str(node) / "enrolment.json").read_bytes()
     with claimed(gangs, given.name):
         holder = NodeHolder(gangs, given.name, node, say)
-        # Gangs without a claim have been ended by now.
+        # Gangs without a claim have been ended at this point.
         if holder.is_held:
             say("another Slurm job holds this node's part of the gang")
             return LEFT
@@ -61,7 +62,7 @@ def _enrolment(given: bytes, root: str) -> Enrolment:
 
 
 def _own_gpus(wanted: tuple[str, ...]) -> tuple[str, ...]:
-    """As many of the GPUs that Slurm granted as the node wants."""
+    """The GPUs of the node: as many of those that Slurm granted as it wants."""
     given = [one for one in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if one]
     return tuple(given[: len(wanted)]) if given else wanted
 

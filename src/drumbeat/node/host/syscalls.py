@@ -1,4 +1,4 @@
-"""Calls that Python has no name for."""
+"""System calls that Python doesn't provide."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 
 
 def call(name: str, *arguments: bytes | int | None) -> None:
-    """A function of the C library. Raises OSError."""
+    """Calls a function of the C library. Raises OSError."""
     import ctypes
 
     # Of this process's own C library: no library has to be searched, and none is loaded a second time.

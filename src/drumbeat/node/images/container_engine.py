@@ -1,4 +1,4 @@
-"""What of containers is the node's: the engine that it has, what it is asked, and what a round left of them."""
+"""The container engine of a node: requests to it, and the removal of a round's containers."""
 
 from __future__ import annotations
 
@@ -29,9 +29,11 @@ from drumbeat.node.platform import child_processes
 from drumbeat.node.platform.files import write_whole
 
 DOCKER_HUB = "docker.io"
-"""Where an image comes from whose name begins with no host, as with Docker."""
+"""The registry of images whose name has no host, as with Docker."""
 NOTE = "containers.json"
-"""Beside an attempt's folder: how what is left of its containers is removed. Not in it, where a container may write."""
+"""A file beside an attempt's folder with the commands that remove its containers. It isn't in the folder, where a
+container may write.
+"""
 
 _ASK_S = 60.0
 _SCRATCH = "{{.Store.ImageCopyTmpDir}}"
@@ -39,17 +41,19 @@ GIVE_UP_S = 120.0
 """How long an engine whose containers outlive the supervisor may leave open whether they are gone."""
 _CLEAR_S, _AGAIN_S = 15.0, 3.0
 _PAUSES = (0.0, 0.2, 0.5, 1.0, 2.0)
-"""After each try to remove containers: right after its monitor was killed an engine may not find one dead yet."""
+"""The pauses after each try to remove containers: right after its monitor was killed, an engine may not see that a
+container is dead.
+"""
 _TIMED_OUT = 124
 _SETTINGS = ("CONTAINER", "DOCKER_", "STORAGE_", "XDG_", "HOME", "PATH")
-"""How the variables begin by which an engine finds its storage."""
+"""Prefixes of the variables by which an engine finds its storage."""
 _UNAUTHORIZED = re.compile(r"unauthorized|authentication required|denied|no basic auth", re.IGNORECASE)
 _MISSING = re.compile(r"manifest unknown|name unknown|not found|not known to registry", re.IGNORECASE)
 _FIX = "Install Podman there (Debian: apt-get install podman), or give the job a conda_file instead of an image."
 
 
 def find() -> ContainerEngine:
-    """The first engine that works here. Raises RefusedError when there is none, with what each of them said."""
+    """The first engine that works here. Raises RefusedError with each one's error if there is none."""
     reasons: list[str] = []
     for kind in CONTAINER_ENGINES:
         program = shutil.which(kind)
@@ -65,10 +69,8 @@ def find() -> ContainerEngine:
 
 @dataclass(frozen=True)
 class Access:
-    """How one gets images. folder: the engine's settings with the credentials in them, "" = none.
-
-    insecure: addresses that are spoken to without TLS, or whose certificate isn't checked. scratch: where it keeps what
-    is on its way, "" = in the engine's own folder.
+    """Access to registries. folder: the engine's settings with the credentials, "" = none. insecure: addresses without
+    TLS, or whose certificate isn't verified. scratch: the folder for partial downloads, "" = the engine's own.
     """
 
     folder: str = ""
@@ -76,19 +78,21 @@ class Access:
     scratch: str = ""
 
     def variables(self) -> dict[str, str]:
-        """What an engine's program is run with."""
+        """The variables of the engine's program."""
         scratch = {"TMPDIR": self.scratch} if self.scratch else {}
         if not self.folder:
             return scratch
         return {**scratch, "REGISTRY_AUTH_FILE": f"{self.folder}/config.json", "DOCKER_CONFIG": self.folder}
 
     def is_insecure(self, image: str) -> bool:
-        """Whether the image's registry is one of those."""
+        """Whether the image's registry is one of `insecure`."""
         return any(image.startswith(f"{address}/") for address in self.insecure)
 
 
 def fetch(engine: ContainerEngine, image: str, access: Access, say: Callable[[str], None]) -> None:
-    """Has the image on this node. say: is told each line of the engine's. Raises RefusedError with its last one."""
+    """Fetches the image unless the node has it. say: receives each line of the engine's output. Raises RefusedError
+    with its last one.
+    """
     if has(engine, image):
         return
     say(f"pulling image {image}")
@@ -114,7 +118,7 @@ def push(engine: ContainerEngine, image: str, pushed_as: str, access: Access, sa
 
 
 def take_name(engine: ContainerEngine, image: str, name: str) -> None:
-    """Gives an image that was pulled another name, in place of the one that it was pulled by."""
+    """Renames a pulled image."""
     ask(engine, "tag", image, name)
     ask(engine, "image", "rm", image)
 
@@ -125,7 +129,7 @@ def is_missing(answer: str) -> bool:
 
 
 def _transfer(engine: ContainerEngine, verb: str, image: str, access: Access, say: Callable[[str], None]) -> str:
-    last = "it said nothing"
+    last = "it printed nothing"
     unchecked = ["--tls-verify=false"] if engine.kind == "podman" and access.is_insecure(image) else []
     with child_processes.started(
         [engine.program, verb, *unchecked, image], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
@@ -140,14 +144,15 @@ def _transfer(engine: ContainerEngine, verb: str, image: str, access: Access, sa
 
 def _fix(engine: ContainerEngine, verb: str, image: str, answer: str) -> str:
     if _UNAUTHORIZED.search(answer):
-        return "Give drumbeat the credentials of that registry: drumbeat registry create -f FILE (docs/containers.md)"
+        return "Add the credentials of that registry: drumbeat registry create -f FILE (docs/containers.md)"
     return f"Try it on the node: {engine.kind} {verb} {image}"
 
 
 def full_name(engine: ContainerEngine, image: str) -> str:
-    """Returns the image's name with its registry, which Podman may need: without settings it has no default one.
+    """Returns the image's name with its registry, which Podman may need, as it has no default registry without
+    settings.
 
-    A short name of an image that the engine has, which may be one that was built on the node, stays.
+    The short name of an image that the engine has stays: it may have been built on the node.
     """
     head, slash, _ = image.partition("/")
     is_full = bool(slash) and (head == "localhost" or "." in head or ":" in head)
@@ -162,25 +167,25 @@ def has(engine: ContainerEngine, image: str) -> bool:
 
 
 def remove(engine: ContainerEngine, image: str) -> bool:
-    """Takes it out of the storage, unless a container is of it; gives whether it is there no more, for sure."""
+    """Removes an image from the storage unless a container uses it; returns whether it is certainly gone."""
     ask(engine, "image", "rm", image)
     listed = ask(engine, "images", "--quiet", "--filter", f"reference={image}")
     return listed.returncode == 0 and not listed.stdout.strip()
 
 
 def storage(engine: ContainerEngine) -> str:
-    """The folder that the engine has its images in."""
+    """The folder of the engine's images."""
     key = "{{.Store.GraphRoot}}" if engine.kind == "podman" else "{{.DockerRootDir}}"
     return ask(engine, "info", "--format", key).stdout.strip()
 
 
 def inside(engine: ContainerEngine, image: str, argv: Sequence[str]) -> subprocess.CompletedProcess[str]:
-    """What a command says that is run in a container of the image, which sees nothing of the node."""
+    """Runs a command in a container of the image that gets nothing of the node; returns its result."""
     return ask(engine, *run_once(engine, image, argv))
 
 
 def note(engine: ContainerEngine, root: str) -> None:
-    """Writes down, before containers of this attempt's folder are started, how they are removed. Raises OSError."""
+    """Records, before containers of this attempt's folder start, how they are removed. Raises OSError."""
     if not _noted(root):
         settings = {name: value for name, value in os.environ.items() if name.startswith(_SETTINGS)}
         scratch = ""
@@ -193,7 +198,7 @@ def note(engine: ContainerEngine, root: str) -> None:
 
 
 def scratch(engine: ContainerEngine, root: str) -> str:
-    """A folder where an engine that is killed may leave what it had of an image, which is large; "" = it has its own.
+    """A folder for the partial download of an engine that may be killed, which is large; "" = the engine has its own.
 
     Raises OSError.
     """
@@ -202,35 +207,37 @@ def scratch(engine: ContainerEngine, root: str) -> str:
     if folder:
         os.makedirs(folder, 0o700, exist_ok=True)
         if os.lstat(folder).st_uid != os.geteuid():
-            raise PermissionError(errno.EPERM, "it belongs to somebody else", folder)
+            raise PermissionError(errno.EPERM, "the folder belongs to another user", folder)
     return folder
 
 
-def container_of(root: str, rank: int) -> tuple[str, str]:
-    """The engine's program, and the id of the container in which a rank of this attempt's folder runs.
+def find_container(root: str, rank: int) -> tuple[str, str]:
+    """The engine's program, and the id of the container of a rank of this attempt's folder.
 
     Raises EngineError.
     """
     record = _noted(root)
     if not record:
-        raise EngineError("no container of this job runs here")
+        raise EngineError("no container of this job runs on this node")
     labels = ("--filter", f"label={LABEL}={root}", "--filter", f"label={RANK_LABEL}={rank}")
     running = _asked(record["program"], ("ps", "--quiet", "--no-trunc", *labels)).stdout.split()
     if len(running) != 1:
-        raise EngineError(f"the container of rank {rank} isn't known: {len(running)} may be it")
+        raise EngineError(f"the container of rank {rank} is unclear: {len(running)} containers match")
     return record["program"], running[0]
 
 
 def clear(root: str) -> str:
-    """Removes what is left of what was noted for this attempt's folder: none of its containers is to run on.
+    """Removes the remaining containers that were recorded for this attempt's folder.
 
-    "" = none is there, for sure; else a sentence that says why it isn't.
+    Returns "" if none certainly remains; else a message that says why.
     """
     return _Left(root).clear()
 
 
 def clear_all(root: str, say: Callable[[str], None]) -> None:
-    """As `clear`, again and again; `say` is told what it waits for. Raises EngineError when that takes too long."""
+    """Repeats `clear` until it succeeds; `say` receives the reason of the wait. Raises EngineError when it takes too
+    long.
+    """
     left, began = _Left(root), time.monotonic()
     while why := left.clear():
         if not left.may_run or time.monotonic() - began >= GIVE_UP_S:
@@ -240,58 +247,58 @@ def clear_all(root: str, say: Callable[[str], None]) -> None:
 
 
 class _Left:
-    """What a round left of its containers."""
+    """The remaining containers of a round."""
 
     def __init__(self, root: str) -> None:
-        self._root, self._told = root, _noted(root)
-        self._kind = os.path.basename(self._told.get("program", ""))
-        self._known: list[str] = []
-        """The last of them that the engine told."""
+        self._root, self._record = root, _noted(root)
+        self._kind = os.path.basename(self._record.get("program", ""))
+        self._ids: list[str] = []
+        """The containers that the engine listed last."""
 
     @property
     def may_run(self) -> bool:
-        """Docker's are its daemon's, whoever was killed; Podman's have ended with the supervisor."""
+        """Whether containers may still run: Docker's belong to its daemon; Podman's have ended with the supervisor."""
         return self._kind != "podman"
 
     def clear(self) -> str:
-        """As the function of that name."""
-        if not self._told:
+        """Does what the function `clear` says."""
+        if not self._record:
             return ""
-        if folder := self._told.get("scratch"):
+        if folder := self._record.get("scratch"):
             shutil.rmtree(folder, ignore_errors=True)
-        with contextlib.suppress(OSError):  # The program may be gone by now.
+        with contextlib.suppress(OSError):  # The program may no longer exist.
             for pause in _PAUSES:
                 code = self._remove()
                 if code is None:
                     return ""
-                if code == _TIMED_OUT:  # Whoever doesn't answer holds nobody up for long.
+                if code == _TIMED_OUT:  # An engine that doesn't answer must not delay its callers for long.
                     break
                 time.sleep(pause)
         return self._why()
 
     def _remove(self) -> int | None:
-        """None = there is none; else the exit code of what was asked last."""
+        """Removes the containers. Returns None if there was none, else the exit code of the last request."""
         listed = self._ask("ps", "--all", "--quiet", "--filter", f"label={LABEL}={self._root}")
-        found = listed.stdout.split()
-        if not found:
+        ids = listed.stdout.split()
+        if not ids:
             return listed.returncode or None
-        self._known = found
-        return self._ask("rm", "--force", *found).returncode
+        self._ids = ids
+        return self._ask("rm", "--force", *ids).returncode
 
     def _ask(self, *words: str) -> subprocess.CompletedProcess[str]:
-        return _asked(self._told["program"], words, {**os.environ, **self._told["settings"]}, _CLEAR_S)
+        return _asked(self._record["program"], words, {**os.environ, **self._record["settings"]}, _CLEAR_S)
 
     def _why(self) -> str:
-        if not self._known:
+        if not self._ids:
             which = f"{self._kind} ps --all --filter label={LABEL}={self._root}"
-            return f"{self._kind} doesn't answer whether a container of this job is left: {which}"
-        many, names = "s" if len(self._known) > 1 else "", " ".join(self._known)
-        runs = ", which may run on" if self.may_run else ""
+            return f"{self._kind} doesn't say whether a container of this job remains: {which}"
+        many, names = "s" if len(self._ids) > 1 else "", " ".join(self._ids)
+        runs = ", which may still run" if self.may_run else ""
         return f"{self._kind} doesn't remove container{many} {names} of this job{runs}: {self._kind} rm --force {names}"
 
 
 def _noted(root: str) -> dict[str, Any]:
-    """{} = nothing."""
+    """The recorded settings, {} = none."""
     with contextlib.suppress(OSError, ValueError), open(_note(root), encoding="utf-8") as file:
         return json.load(file)
     return {}
@@ -315,7 +322,7 @@ def _engine(program: str, kind: str) -> ContainerEngine:
 
 
 def _trouble(program: str) -> str:
-    """Why the engine doesn't work here, "" = it does."""
+    """Why the engine doesn't work on this node, "" = it does."""
     try:
         words = [program, "info", "--format", "{{.Host}}"] if program.endswith("podman") else [program, "info"]
         done = child_processes.run(words, _ASK_S, is_merged=True)
@@ -326,7 +333,7 @@ def _trouble(program: str) -> str:
 
 
 def ask(engine: ContainerEngine, *words: str) -> subprocess.CompletedProcess[str]:
-    """What the engine answers; exit code 124 when it takes too long."""
+    """The engine's answer; exit code 124 on a timeout."""
     return _asked(engine.program, words)
 
 

@@ -1,6 +1,7 @@
-"""What is written down of the images that a node has built: in the cache, one folder for each storage of images.
+"""The records of the images that a node has built: in the cache, one folder for each storage of images.
 
-The image itself lies in the container engine's storage. Locks, pins and the time of the last use are an environment's.
+The image itself is in the container engine's storage. Locks, pins and the time of the last use work as for
+environments.
 """
 
 from __future__ import annotations
@@ -20,29 +21,29 @@ from drumbeat.node.platform import cache_folders
 
 @dataclass(frozen=True)
 class ImagePlace(EnvironmentFolder):
-    """One image's, whether it is built or not."""
+    """The record of one image, built or not."""
 
     engine: ContainerEngine
 
     def made(self) -> dict[str, Any] | None:
-        """What `mark_made` wrote; None = it isn't there, or its image has gone since."""
-        told = self.told()
-        return told if told and container_engine.has(self.engine, str(told["image"])) else None
+        """The record of a complete image; None = there is none, or the engine no longer has the image."""
+        record = self.record()
+        return record if record and container_engine.has(self.engine, str(record["image"])) else None
 
     def forget(self) -> None:
-        """It stays while somebody's container is of its image, which may be there though nobody marked it as made."""
+        """Removes the record, unless a container uses the image, which may exist without a mark."""
         image = f"{BUILT}:{os.path.basename(self.folder)}"
         if container_engine.remove(self.engine, image):
             super().forget()
 
     def unmake(self) -> None:
-        """Removes its image too; other images that have layers of it keep these."""
-        if told := self.told():
-            container_engine.remove(self.engine, str(told["image"]))
+        """Removes the image, too; layers that other images share stay."""
+        if record := self.record():
+            container_engine.remove(self.engine, str(record["image"]))
         super().unmake()
 
 
 def folder(engine: ContainerEngine) -> str:
-    """Where the images of this engine's storage are written down. Raises RefusedError."""
-    told = f"{socket.gethostname()} {engine.kind} {container_engine.storage(engine)}"
-    return os.path.abspath(f"{cache_folders.folder('images')}/{hashlib.sha256(told.encode()).hexdigest()[:12]}")
+    """The folder of the records of this engine's images. Raises RefusedError."""
+    parts = f"{socket.gethostname()} {engine.kind} {container_engine.storage(engine)}"
+    return os.path.abspath(f"{cache_folders.folder('images')}/{hashlib.sha256(parts.encode()).hexdigest()[:12]}")

@@ -1,4 +1,4 @@
-"""Builds an image of a Dockerfile once on a node: finds it, waits for whoever builds it, or builds it."""
+"""Builds an image from a Dockerfile once on a node: finds it, waits for the agent that builds it, or builds it."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ NODE_TASK = "image build"
 _READ = 256 << 10
 _TAIL_LINES = 60
 _LOOK_S, _MAX_LOOK_S = 1.0, 15.0
-"""How often the nodes after the first ask a registry for what that builds."""
+"""How often the other nodes ask a registry for the image that node 0 builds."""
 _REGISTRY_TIMEOUT_S = 120.0
-"""How long a registry may give another answer than that it doesn't have the image."""
+"""How long a registry may fail otherwise than by not having the image."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class ImageBuildRequest:
 
 
 class ImageBuilder:
-    """For one attempt. `progress` is told in words what is being done."""
+    """Builds the image of one attempt. progress: receives messages."""
 
     def __init__(
         self,
@@ -57,17 +57,17 @@ class ImageBuilder:
     ) -> None:
         self._enrolment, self._root, self._engine = enrolment, enrolment.root, engine
         self._log, self._node_tasks, self._progress = log, node_tasks, progress
-        self._known: dict[str, Any] | None = None
-        """The failure that was there before."""
+        self._earlier_failure: dict[str, Any] | None = None
+        """The failure that was recorded before this build."""
 
     def provide(self, wanted: Container, access: container_engine.Access, tell: Callable[[str], None]) -> None:
-        """Has the image, pinned for this attempt. Raises RefusedError with a sentence when it can't be built."""
+        """Provides the image, pinned for this attempt. Raises RefusedError when it can't be built."""
         if wanted.build is None:
             raise ValueError("nothing is to be built")
         work = ImageBuildRequest(wanted.image, wanted.build, access, tell)
         folder = folders.folder(self._engine)
         place = ImagePlace(f"{folder}/{work.build.key[:32]}", self._engine)
-        self._known = place.failed()
+        self._earlier_failure = place.failed()
         try:
             self._await_push(place, work)
             while not self._use(place):
@@ -79,7 +79,7 @@ class ImageBuilder:
             raise StorageError(
                 f"image {work.build.source} can't be built: {error.strerror or error}",
                 where=str(error.filename or place.folder),
-                fix="Make room or give the right to write there; DRUMBEAT_CACHE names another folder.",
+                fix="Free space or make the folder writable; DRUMBEAT_CACHE sets another folder.",
             ) from error
 
     def _use(self, place: EnvironmentFolder) -> bool:
@@ -94,7 +94,9 @@ class ImageBuilder:
 
     # --- one node builds it, the others pull it -------------------------------------------------------------------
     def _await_push(self, place: ImagePlace, work: ImageBuildRequest) -> None:
-        """Pulls what node 0 builds, once it has pushed that. Raises RefusedError where the registry isn't reached."""
+        """Pulls the image after node 0 has built and pushed it. Raises RefusedError if the
+        registry can't be reached.
+        """
         pushed_as = work.build.pushed_as
         if not pushed_as or self._enrolment.node == 0:
             return
@@ -107,7 +109,7 @@ class ImageBuilder:
                 return
             if container_engine.is_missing(answer):
                 failing_since = 0.0
-                self._progress(f"image {work.build.source}: node 0 builds it and pushes it as {pushed_as}")
+                self._progress(f"image {work.build.source}: node 0 is building it and pushes it as {pushed_as}")
             else:
                 failing_since = failing_since or time.monotonic()
                 self._progress(f"image {work.build.source}: {pushed_as} can't be pulled yet: {answer[:200]}")
@@ -116,7 +118,7 @@ class ImageBuilder:
             backoff.wait()
 
     def _keep_pulled(self, place: ImagePlace, work: ImageBuildRequest) -> None:
-        """Notes an image that was pulled, as one that was built. The caller holds the place alone."""
+        """Records a pulled image like a built one. The caller holds the exclusive lock."""
         pushed_as = work.build.pushed_as
         if place.made() is None:
             place.unmake()
@@ -125,8 +127,10 @@ class ImageBuilder:
             self._log.say(f"image {work.build.source} was pulled as {pushed_as}")
 
     def _push(self, place: ImagePlace, work: ImageBuildRequest) -> None:
-        """Pushes what node 0 has: each time that others wait for it, since a registry forgets. Raises RefusedError."""
-        pushed_as, noted = work.build.pushed_as, place.told() or {}
+        """Pushes node 0's image every time that other nodes wait for it, because registries may lose images. Raises
+        RefusedError.
+        """
+        pushed_as, noted = work.build.pushed_as, place.record() or {}
         if not pushed_as or self._enrolment.node:
             return
         if self._enrolment.plan.nodes > 1 or noted.get("pushed_as") != pushed_as:
@@ -137,7 +141,9 @@ class ImageBuilder:
 
     # --- building it ----------------------------------------------------------------------------------------------
     def _make(self, place: ImagePlace, work: ImageBuildRequest, lock: int) -> None:
-        """The caller holds the place alone. What an earlier build of it had finished, the engine has kept."""
+        """Builds the image. The caller holds the exclusive lock. The engine has cached the
+        steps of interrupted builds.
+        """
         self._share_failure(place)
         build, began = work.build, time.monotonic()
         if build.pushed_as and not container_engine.pull(self._engine, build.pushed_as, work.access, lambda _: None):
@@ -156,28 +162,28 @@ class ImageBuilder:
             place.mark_failed(error.what, self._log.tail(_TAIL_LINES))
             raise
         failpoint("image.built")
-        found = self._mark(place, work)
-        self._log.say(f"image {build.source} is built, in {time.monotonic() - began:.1f} s: {found.digest}")
+        image = self._mark(place, work)
+        self._log.say(f"image {build.source} was built in {time.monotonic() - began:.1f} s: {image.digest}")
         self._collect(place)
 
     def _mark(self, place: ImagePlace, work: ImageBuildRequest, pushed_as: str = "") -> inspection.Image:
-        """Notes that the image is there. pushed_as: its name in a registry that has it."""
-        found = inspection.look(self._engine, work.image)
+        """Records that the image exists. pushed_as: its name in a registry that has it."""
+        image = inspection.look(self._engine, work.image)
         os.makedirs(place.folder, exist_ok=True)
-        told = {"image": work.image, "source": work.build.source, "digest": found.digest, "size": found.size}
-        place.mark_made(told | ({"pushed_as": pushed_as} if pushed_as else {}))
-        return found
+        record = {"image": work.image, "source": work.build.source, "digest": image.digest, "size": image.size}
+        place.mark_made(record | ({"pushed_as": pushed_as} if pushed_as else {}))
+        return image
 
     def _share_failure(self, place: EnvironmentFolder) -> None:
-        """Who waited while another one failed doesn't try the same again."""
-        told = place.failed()
-        if told and told != self._known:
-            self._log.say("another job on this machine has tried to build the same image; it ended so:")
-            self._log.add(told["tail"])
-            raise RefusedError(told["what"])
+        """Raises the failure of another agent's build that this one waited for, instead of trying the same again."""
+        failure = place.failed()
+        if failure and failure != self._earlier_failure:
+            self._log.say("another job on this machine failed to build the same image:")
+            self._log.add(failure["tail"])
+            raise RefusedError(failure["what"])
 
     def _context(self, build: ImageBuild) -> str:
-        """The folder with the Dockerfile, in this attempt's own."""
+        """The folder with the Dockerfile, below the attempt's folder."""
         place = f"{self._root}/context"
         if not os.path.isdir(place):
             self._progress(f"image {build.source}: fetching its folder")
@@ -189,8 +195,8 @@ class ImageBuilder:
 
         def meanwhile() -> None:
             line = self._log.last_line(at)
-            told = f": {line[:120]}" if line else ""
-            self._progress(f"image {work.build.source}: {self._engine.kind}, {time.monotonic() - began:.0f} s{told}")
+            suffix = f": {line[:120]}" if line else ""
+            self._progress(f"image {work.build.source}: {self._engine.kind}, {time.monotonic() - began:.0f} s{suffix}")
 
         line = build_line(self._engine, work.image, context, work.build)
         environment = {**os.environ, **_PLAIN, **work.access.variables()}
@@ -199,24 +205,24 @@ class ImageBuilder:
         )
         code = self._node_tasks.run(NODE_TASK, command)
         if code:
-            said = self._log.read(at, _READ)
-            what = build_errors.explain(work.build, text, self._engine.kind, said, code)
-            raise RefusedError(what, fix=f"All that it said: {self._log.told_by}")
+            output = self._log.read(at, _READ)
+            what = build_errors.explain(work.build, text, self._engine.kind, output, code)
+            raise RefusedError(what, fix=f"Full output: {self._log.told_by}")
 
     def _collect(self, place: EnvironmentFolder) -> None:
         made = partial(ImagePlace, engine=self._engine)
-        for folder in collect(os.path.dirname(place.folder), time.time(), place_of=made):
-            self._log.say(f"removed image {os.path.basename(folder)[:12]}, which nobody used any more")
+        for folder in collect(os.path.dirname(place.folder), time.time(), open_folder=made):
+            self._log.say(f"removed image {os.path.basename(folder)[:12]}, which was unused")
 
 
 _PLAIN: Mapping[str, str] = {"BUILDKIT_PROGRESS": "plain", "DOCKER_BUILDKIT": "1"}
 
 
 def _read(build: ImageBuild, context: str) -> str:
-    """The Dockerfile. Raises RefusedError."""
+    """The text of the Dockerfile. Raises RefusedError."""
     try:
         with open(f"{context}/{build.dockerfile}", encoding="utf-8", errors="replace") as file:
             return file.read()
     except FileNotFoundError:
         fix = "Is it named in an ignore file of its folder, .amlignore or .gitignore?"
-        raise RefusedError(f"{build.source} didn't come to the node", where="environment.build", fix=fix) from None
+        raise RefusedError(f"{build.source} is missing on the node", where="environment.build", fix=fix) from None

@@ -1,4 +1,4 @@
-"""Has a job's image on this node, pulled with the credentials that the server gives for it, or built."""
+"""Provides a job's image on this node, pulled with the server's credentials, or built."""
 
 from __future__ import annotations
 
@@ -31,7 +31,9 @@ class ImagePuller:
         self._log, self._node_tasks = log, node_tasks
 
     def have(self, wanted: Container, say: Say) -> inspection.Image:
-        """Returns the image, and removes the credentials again. say: receives the progress. Raises RefusedError."""
+        """Returns the image; removes the credentials afterwards. say: receives progress
+        messages. Raises RefusedError.
+        """
 
         def tell(line: str) -> None:
             self._log.add(line)
@@ -50,35 +52,35 @@ class ImagePuller:
 
     @contextlib.contextmanager
     def _access(self, wanted: Container, say: Say) -> Generator[container_engine.Access]:
-        """What the server gives for the job's registries, in a folder that only this user can read."""
+        """Gets the credentials of the job's registries from the server, in a folder that only this user can read."""
         scratch = self._scratch()
         if not wanted.registries:
             yield container_engine.Access(scratch=scratch)
             return
-        told = self._asked(say)
+        answer = self._asked(say)
         folder = f"{self._enrolment.root}/{_ACCESS}"
         shutil.rmtree(folder, ignore_errors=True)
         os.mkdir(folder, 0o700)
         try:
-            _write_credentials(f"{folder}/config.json", told["auths"])
-            yield container_engine.Access(folder, tuple(told["insecure"]), scratch)
+            _write_credentials(f"{folder}/config.json", answer["auths"])
+            yield container_engine.Access(folder, tuple(answer["insecure"]), scratch)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
     def _scratch(self) -> str:
         try:
             return container_engine.scratch(self._engine, self._enrolment.root)
-        except OSError:  # Perhaps nothing is to be fetched; else the engine says what is wrong.
+        except OSError:  # There may be nothing to fetch; otherwise the engine reports the error.
             return ""
 
     def _asked(self, say: Say) -> dict[str, Any]:
-        """What the server gives, after any time without one."""
+        """The server's answer, after any time without a server."""
         link, backoff = ServerLink(self._enrolment), Backoff()
         while True:
             try:
                 return link.registries()
             except UnreachableError as error:
-                say(f"the credentials of registries are waited for: {error.what}")
+                say(f"waiting for the credentials of registries: {error.what}")
                 backoff.wait()
 
 

@@ -1,4 +1,4 @@
-"""What an image is: its digest, a hash of what is in it, and the Python that its containers find."""
+"""Inspects an image: its digest, a hash of its content, and the Python in it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from drumbeat.node.environments.installed_packages import fingerprint, normal
 from drumbeat.node.images import container_engine
 
 _SETTINGS = ("Env", "User", "WorkingDir")
-"""What of an image's settings its processes see."""
+"""The settings of an image that affect its processes."""
 _ASKS = (
     "import json, platform; from importlib.metadata import distributions as d; "
     "print(json.dumps([platform.python_version(), [[str(x.metadata['Name']), str(x.version)] for x in d()]]))"
@@ -23,8 +23,7 @@ _ASKS = (
 
 @dataclass(frozen=True)
 class Image:
-    """digest: its registry's, else the engine's own id. layers: a hash of its content, the same wherever it came from.
-
+    """An image. digest: its registry's, else the engine's own id. layers: a hash of its content, wherever it came from.
     size: in bytes.
     """
 
@@ -34,40 +33,40 @@ class Image:
 
 
 def look(engine: ContainerEngine, name: str) -> Image:
-    """The image of that name, which is there. Raises RefusedError."""
-    said = container_engine.ask(engine, "image", "inspect", name)
+    """The image of this name, which must exist. Raises RefusedError."""
+    result = container_engine.ask(engine, "image", "inspect", name)
     try:
-        return read(json.loads(said.stdout)[0], name)
+        return read(json.loads(result.stdout)[0], name)
     except (ValueError, LookupError, TypeError, AttributeError):
-        what = f"{engine.kind} doesn't say what image {name} is"
+        what = f"{engine.kind} can't inspect image {name}"
         raise RefusedError(what, where="environment.image", fix=f"Try it: {engine.kind} image inspect {name}") from None
 
 
-def read(told: dict[str, Any], name: str) -> Image:
-    """From what an engine says of it."""
-    settings: dict[str, Any] = told.get("Config") or {}
-    content = [told["RootFS"]["Layers"], told.get("Architecture"), [settings.get(key) for key in _SETTINGS]]
+def read(inspected: dict[str, Any], name: str) -> Image:
+    """The image in the output of the engine's `image inspect`."""
+    settings: dict[str, Any] = inspected.get("Config") or {}
+    content = [inspected["RootFS"]["Layers"], inspected.get("Architecture"), [settings.get(key) for key in _SETTINGS]]
     layers = hashlib.sha256(json.dumps(content).encode()).hexdigest()[:16]
-    own = f"sha256:{str(told['Id']).removeprefix('sha256:')}"
-    of_registry = _of_registry(told, name)
-    return Image(of_registry or own, layers, int(told.get("Size") or 0))
+    own = f"sha256:{str(inspected['Id']).removeprefix('sha256:')}"
+    of_registry = _registry_digest(inspected, name)
+    return Image(of_registry or own, layers, int(inspected.get("Size") or 0))
 
 
-def _of_registry(told: dict[str, Any], name: str) -> str:
-    """What the registry calls it that it was pulled from by this name, "" = it wasn't."""
+def _registry_digest(inspected: dict[str, Any], name: str) -> str:
+    """The digest in the registry from which the image was pulled by this name, "" = none."""
     if name.startswith("localhost/"):
         return ""
-    digests = [str(one).rpartition("@")[2] for one in told.get("RepoDigests") or ()]
+    digests = [str(one).rpartition("@")[2] for one in inspected.get("RepoDigests") or ()]
     return digests[0] if len(digests) == 1 else ""
 
 
 def python_in(engine: ContainerEngine, name: str) -> Fingerprint | None:
-    """Of the `python` that a container finds on its PATH, else `python3`; None = there is none."""
+    """The fingerprint of the `python` on a container's PATH, else of `python3`; None = there is none."""
     for program in ("python", "python3"):
-        said = container_engine.inside(engine, name, (program, "-c", _ASKS))
+        result = container_engine.inside(engine, name, (program, "-c", _ASKS))
         try:
-            version, found = json.loads(said.stdout)
+            version, packages = json.loads(result.stdout)
         except ValueError:
             continue
-        return fingerprint(version, {normal(title): number for title, number in found})
+        return fingerprint(version, {normal(title): number for title, number in packages})
     return None

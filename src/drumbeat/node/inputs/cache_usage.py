@@ -12,7 +12,7 @@ from drumbeat.model.api.server import SpareView
 from drumbeat.model.api.space import Freed, KeptItem, SpaceItem, SpaceKind
 from drumbeat.model.errors import StorageError
 from drumbeat.node.environments import wheels
-from drumbeat.node.environments.garbage_collection import places, remove_unused, size_of
+from drumbeat.node.environments.garbage_collection import folder_size, places, remove_unused
 from drumbeat.node.inputs.cache.eviction import CacheSpace
 from drumbeat.node.inputs.cache.files import Files
 from drumbeat.node.platform import cache_folders
@@ -72,7 +72,7 @@ class LocalCaches:
 def _size_of(path: str) -> int:
     """Bytes of disk of a folder; of a file and those beside it whose names go on with its own (a database's log)."""
     if os.path.isdir(path):
-        return size_of(path)
+        return folder_size(path)
     above, name = os.path.split(path)
     total = 0
     with contextlib.suppress(OSError), os.scandir(above) as entries:
@@ -120,7 +120,7 @@ def _environments() -> Iterator[tuple[SpaceItem, str]]:
     if not os.path.isdir(folder):
         return
     for used_at, place, written in places(folder):
-        size = int(written["size"]) or size_of(place.folder)
+        size = int(written["size"]) or folder_size(place.folder)
         name = str(written.get("name", "never finished"))
         item = SpaceItem("environment", os.path.basename(place.folder), size, _at(used_at), name)
         yield item, str(written.get("key", ""))
@@ -156,7 +156,7 @@ def _wheels() -> Iterator[SpaceItem]:
             with contextlib.suppress(FileNotFoundError):
                 if entry.is_dir():
                     used_at = entry.stat().st_mtime
-                    yield SpaceItem("wheel", entry.name, size_of(entry.path), _at(used_at))
+                    yield SpaceItem("wheel", entry.name, folder_size(entry.path), _at(used_at))
 
 
 def _prune_wheels(now: float, unused_s: float, *, is_dry: bool) -> Freed:

@@ -1,1 +1,1 @@
-"""The node's part in a launcher: one package for each that needs more than processes with variables."""
+"""A node's part in launchers: a package for each launcher that needs more than processes with variables."""

@@ -1,4 +1,4 @@
-"""A launcher's part on a node: a record, of which each launcher that has one makes its own."""
+"""A launcher's part on a node: a record, which each launcher with such a part defines."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class NodeRound:
     roster: Roster
     node: int
     secret: str
-    """Shared by the attempt's nodes: keys for the round are made from it."""
+    """The secret that the attempt's nodes share; the round's keys are derived from it."""
 
     @property
     def root(self) -> str:
@@ -30,19 +30,19 @@ class NodeRound:
 
 @dataclass(frozen=True)
 class NodeLauncher:
-    """What a node does for a launcher beside starting the processes that `launchers.render` describes."""
+    """A node's work for a launcher, besides the processes that `launchers.render` describes."""
 
     check: Callable[[Plan, int, ContainerEngine | None], dict[str, str]] = lambda _plan, _node, _engine: {}
-    """Returns what the node has of the launcher, as fields of its `Member`. Raises RefusedError if it lacks something.
-
-    The engine is that of the job's container, None = it has none."""
+    """Returns what the node has for the launcher, as fields of its `Member`. Raises RefusedError if something is
+    missing. The engine is that of the job's container, None = no container.
+    """
     prepare: Callable[[NodeRound], None] = lambda _round: None
-    """Makes what the round's processes need, before they start. Raises DrumbeatError or OSError."""
+    """Creates the files that the round's processes need, before they start. Raises DrumbeatError or OSError."""
     wrap: Callable[[NodeRound, list[ProcessSpec]], list[ProcessSpec]] = lambda _round, ranks: ranks
-    """Returns the ranks as they are started."""
+    """Returns the ranks' processes as they are started."""
     clear: Callable[[str], None] = lambda _root: None
-    """Removes what `prepare` made outside the attempt's folder `root`, also for an agent that was killed.
-
-    What it goes by stands in a file below `root`/launchers (`node.host.gangs` looks there)."""
+    """Removes what `prepare` created outside the attempt's folder `root`, even for an agent that was killed. It reads a
+    record in a file below `root`/launchers (`node.host.gangs` looks there).
+    """
     correct_exit: Callable[[RankExit], RankExit] = lambda ended: ended
-    """Returns how a rank ended, where its exit code doesn't say it."""
+    """Returns the exit of a rank, corrected where its exit code misleads."""

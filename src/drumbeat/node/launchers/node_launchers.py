@@ -10,18 +10,18 @@ from drumbeat.node.launchers.remote import node_addresses
 _PYTORCH = NodeLauncher(
     prepare=lambda round_: node_addresses.make(round_.plan, round_.roster, round_.node, round_.secret)
 )
-"""PyTorch's part is a host file, and stand-ins for ssh and pdsh."""
+"""PyTorch's part is a host file, and replacements of ssh and pdsh."""
 
 NODE_LAUNCHERS = {"pytorch": _PYTORCH, "mpi": mpi.LAUNCHER, "ray": ray.LAUNCHER}
-"""By the name in `launchers.launcher_table.LAUNCHERS`."""
+"""The launchers' parts by their names in `launchers.launcher_table.LAUNCHERS`."""
 
 
 def node_launcher(name: str) -> NodeLauncher:
-    """Returns the launcher's part on a node, which does nothing for most."""
+    """Returns the launcher's part on a node; most launchers have an empty one."""
     return NODE_LAUNCHERS.get(name, NodeLauncher())
 
 
 def clear_all(root: str) -> None:
-    """Removes what any launcher left of an attempt whose agent was killed."""
+    """Removes the files that launchers left of an attempt whose agent was killed."""
     for launcher in NODE_LAUNCHERS.values():
         launcher.clear(root)

@@ -1,1 +1,1 @@
-"""What ranks print: read from their files, checked and sent to the server with offsets."""
+"""The output of ranks: read from their files, checked, and sent to the server with offsets."""

@@ -1,4 +1,4 @@
-"""The node's own log of a round: what its environment's tools and its preparation say, sent to the server live."""
+"""The node's own log of a round: the output of environment tools and the preparation, sent to the server live."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from drumbeat.node.platform.server_link import ServerLink
 
 
 class NodeLog:
-    """Made, and followed, when the first thing is written to it: most rounds have none. For any thread."""
+    """The log of a node. It is created and followed with the first write: most rounds have none. Thread-safe."""
 
     def __init__(self, enrolment: Enrolment, number: int, journal: Journal) -> None:
         self._enrolment, self._journal = enrolment, journal
@@ -38,9 +38,9 @@ class NodeLog:
                 )
         return self._path
 
-    def say(self, sentence: str) -> None:
-        """Adds a line of drumbeat's own."""
-        self.add(f"drumbeat: {sentence}")
+    def say(self, message: str) -> None:
+        """Adds a message of drumbeat itself."""
+        self.add(f"drumbeat: {message}")
 
     def add(self, text: str) -> None:
         """Adds lines."""
@@ -48,14 +48,14 @@ class NodeLog:
             file.write(text.rstrip("\n") + "\n")
 
     def size(self) -> int:
-        """Bytes so far."""
+        """The size so far, in bytes."""
         try:
             return os.stat(self._path).st_size
         except FileNotFoundError:
             return 0
 
     def read(self, offset: int, most: int) -> str:
-        """What was written from `offset` on, at most its last `most` bytes."""
+        """The text from `offset` on, at most its last `most` bytes."""
         try:
             with open(self._path, "rb") as file:
                 file.seek(max(offset, file.seek(0, os.SEEK_END) - most))
@@ -64,16 +64,16 @@ class NodeLog:
             return ""
 
     def last_line(self, offset: int = 0) -> str:
-        """The last line that says something."""
+        """The last line that isn't empty."""
         lines = self.read(offset, 4096).splitlines()
         return next((line.strip() for line in reversed(lines) if line.strip()), "")
 
     def tail(self, lines: int) -> str:
-        """So many of its last lines."""
+        """The last `lines` lines."""
         return "\n".join(self.read(0, 16 << 10).splitlines()[-lines:])
 
     def finish(self, within_s: float) -> None:
-        """Nothing more comes: returns when the server has all of it, or after so long."""
+        """Ends the log; returns when the server has all of it, or after `within_s`."""
         with self._lock:
             sender = self._sender
         if sender is not None:

@@ -1,7 +1,6 @@
-"""Sends the logs of one round while they grow: bytes with their offsets, so that none is lost or doubled.
+"""Sends the logs of one round while they grow: bytes with their offsets, so that none is lost or duplicated.
 
-The server says how much it has, and that is where sending goes on: after a break, after a new agent took over, after
-the server itself lost something.
+The server says how much it has, and sending resumes there: after an interruption, a new agent, or a loss on the server.
 """
 
 from __future__ import annotations
@@ -24,19 +23,22 @@ PIECE = 1 << 20
 _MARK_BYTES = 64
 _QUICKEST_S, _SLOWEST_S = 0.025, 1.0
 _FAILING_S = 60.0
-"""How long the end of a canceled job waits for logs at which the server fails."""
+"""How long the end of a canceled job waits for logs that the server fails to accept."""
 
 
 def pause_s(world_size: int) -> float:
-    """Seconds between two looks at the logs: a server hears a thousand pieces a second of a job of any size."""
+    """The interval between two checks of the logs: a server receives a thousand pieces a second
+    from a job of any size.
+    """
     return min(max(_QUICKEST_S, world_size / 1000), _SLOWEST_S)
 
 
 class GrowingLog:
-    """One log on its way to the server. `_sent` counts in the server's log, `_shift` is how far ahead that one is.
+    """A log that is being sent to the server. `_sent` is an offset in the server's log, which is `_shift` ahead of this
+    one.
 
-    A command can cut its own log (`echo x > /dev/stderr` does, for stderr is a file): what is there after the cut goes
-    to the end of the server's log. What it cut away before it was seen is gone.
+    A command can truncate its own log (`echo x > /dev/stderr` does, because stderr is a file): the text after that is
+    appended to the server's log. Text that was truncated before it was read is lost.
     """
 
     def __init__(self, path: str, name: str) -> None:
@@ -49,7 +51,7 @@ class GrowingLog:
         self._is_lost = False
 
     def send_piece(self, link: ServerLink) -> int:
-        """Sends the next piece, if there is one; gives how much there was, 0 = the server has everything."""
+        """Sends the next piece, if there is one; returns its size, 0 = the server has everything."""
         if self._is_lost:
             return 0
         if self._sent is None:
@@ -60,22 +62,22 @@ class GrowingLog:
         had, offset = self._at, self._at - self._shift
         self._sent = link.put(self._name, had, data)
         if self._sent == had:
-            raise UnreachableError(f"the server takes nothing more of {self._name}")
+            raise UnreachableError(f"the server accepts no more of {self._name}")
         self._remember(data, offset)
         failpoint("agent.log_sent")
         return self._there
 
     def give_up(self, link: ServerLink, error: OSError) -> None:
-        """Marks the log as sent to its end, and writes into the server's log why it ends there."""
+        """Marks the log as completely sent, and writes the reason of its early end into the server's log."""
         why = error.strerror or str(error)
-        remark = f"drumbeat: the rest of this log is lost: its node can't read {self._path} ({why})\n"
-        link.put(self._name, link.put(self._name, 0, b""), remark.encode())
+        message = f"drumbeat: the rest of this log is lost: its node can't read {self._path} ({why})\n"
+        link.put(self._name, link.put(self._name, 0, b""), message.encode())
         self._is_lost = True
 
     def close(self) -> None:
-        """Lets go of the file."""
+        """Closes the file."""
         if self._file is not None:
-            with contextlib.suppress(OSError):  # A share that is gone says so once more.
+            with contextlib.suppress(OSError):  # An unreachable share fails again.
                 os.close(self._file)
             self._file = None
 
@@ -85,12 +87,13 @@ class GrowingLog:
 
     def _meet(self, link: ServerLink) -> None:
         sent = link.put(self._name, 0, b"")
-        # More there than here: the log was cut in an earlier agent's time, or the disk was lost. What is here was sent.
+        # The server has more than the file: the log was truncated under an earlier agent, or the disk was lost. The
+        # file's text was sent.
         self._shift = max(0, sent - self._size())
         self._sent = sent
 
     def _next_piece(self) -> bytes:
-        # When the server has less than was cut away here, the gap can't be filled: what is left follows it.
+        # If the server has less than was truncated here, the gap can't be filled: the remainder follows it.
         self._shift = min(self._shift, self._at)
         piece = self._read()
         if piece is None:
@@ -99,7 +102,7 @@ class GrowingLog:
         return piece or b""
 
     def _read(self) -> bytes | None:
-        """What comes next; None = the file was cut, and may have grown over the place since."""
+        """The next bytes; None = the file was truncated, and may have grown past the offset since."""
         offset, size = self._at - self._shift, self._size()
         if self._file is None or size <= offset:
             return b"" if size == offset else None
@@ -111,11 +114,11 @@ class GrowingLog:
         piece = data[len(mark) :]
         if size - offset <= PIECE:
             return piece
-        # Not in the middle of a line: its beginning would look like one that its rank doesn't end.
+        # Not in the middle of a line: its start would look like an unfinished line of its rank.
         return piece[: piece.rfind(b"\n") + 1] or piece
 
     def _remember(self, data: bytes, offset: int) -> None:
-        """Keeps the last bytes before the place where sending goes on, to know that place by."""
+        """Keeps the bytes just before the offset where sending resumes, to recognize it."""
         taken = self._at - self._shift - offset
         is_inside = 0 < taken <= len(data)
         self._mark = data[max(0, taken - _MARK_BYTES) : taken] if is_inside else b""
@@ -129,10 +132,10 @@ class GrowingLog:
 
 
 class LogSender:
-    """The thread that sends the logs of a round; `done` is called once the server has everything that ever was.
+    """The thread that sends the logs of a round; `done` is called once the server has everything that was ever written.
 
-    Once the job is canceled, a log at which the server fails for a minute is given up; a server that is away is waited
-    for.
+    After the job was canceled, a log that the server fails to accept for a minute is given up; an absent server is
+    waited for.
     """
 
     def __init__(
@@ -141,25 +144,27 @@ class LogSender:
         self._logs, self._link, self._journal, self._done, self._pause_s = logs, link, journal, done, pause_s
         self._ended, self._canceled = threading.Event(), threading.Event()
         self._failing_since: float | None = None
-        """When the server first failed at a log of the canceled job, with no look at all logs without failure since."""
+        """When the server first failed to accept a log of the canceled job, without a pass over all logs without
+        failure since.
+        """
         self._given_up: list[GrowingLog] = []
         self.loss = ""
-        """What users are told of logs that were given up, "" = none was."""
+        """The message for users about logs that were given up, "" = none."""
         self._setbacks = LogRetries(pause_s)
         threading.Thread(target=self._run, name="logs", daemon=True).start()
 
     def finish(self) -> None:
-        """Nothing more will be written."""
+        """Records that the logs are complete."""
         self._ended.set()
 
     def on_cancel(self) -> None:
-        """Takes note that the job was canceled."""
+        """Records that the job was canceled."""
         self._canceled.set()
 
     def _run(self) -> None:
         backoff = Backoff()
         while True:
-            # Asked before the files are looked at: what was written before the end is seen by this very look.
+            # Read before the files are: this pass sees everything that was written before the end.
             was_ended = self._ended.is_set()
             try:
                 longest = max((self._send(log, was_ended=was_ended) for log in self._logs), default=0)
@@ -179,7 +184,9 @@ class LogSender:
         self._done()
 
     def _send(self, log: GrowingLog, *, was_ended: bool) -> int:
-        """One piece, so that a loud rank doesn't hold up a quiet one; how much there was, of one unread at least 1."""
+        """Sends one piece, so that a loud rank doesn't delay a quiet one; returns its size, at least 1 for an unread
+        one.
+        """
         if log in self._given_up:
             return 0
         if self._setbacks.has_to_wait(log):
@@ -206,7 +213,7 @@ class LogSender:
         return 0
 
     def _not_taken(self, log: GrowingLog, error: DrumbeatError) -> int:
-        """Gives up a log at which the server has failed for long enough; raises the error before."""
+        """Gives up a log that the server has failed to accept for long enough; before that, raises the error."""
         now = time.monotonic()
         self._failing_since = now if self._failing_since is None else self._failing_since
         if now - self._failing_since < _FAILING_S:
@@ -225,9 +232,9 @@ class LogSender:
 # --- logs that can't be read: each is tried again after its own pause, and given up after `TRIES` ---
 
 TRIES = 24
-"""How often a log is tried after the end of its round, which takes a minute or two."""
-_PASSING = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
-"""Nothing is wrong with the log: the machine has no room to look at it now."""
+"""How often an unreadable log is tried after the end of its round, which takes a minute or two."""
+_TRANSIENT = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
+"""Errors that aren't the log's: the machine lacks the resources to read it now."""
 
 
 @dataclass
@@ -251,18 +258,18 @@ class LogRetries:
         return log in self._retries
 
     def has_to_wait(self, log: Hashable) -> bool:
-        """Whether the time of the log's next try hasn't come yet."""
+        """Whether the log's next try isn't due yet."""
         return log in self._retries and self._now() < self._retries[log].again_at
 
     def over(self, log: Hashable) -> None:
-        """Forgets a log that can be read again, or is given up."""
+        """Forgets a log that is readable again, or given up."""
         self._retries.pop(log, None)
 
     def met(self, log: Hashable, error: OSError, *, was_ended: bool) -> bool:
-        """Counts a failed read; gives whether the log is lost, which it never is while its ranks run."""
+        """Counts a failed read; returns whether the log is lost, which it never is while its ranks run."""
         if log not in self._retries:
             self._retries[log] = _Retry(Backoff(self._first_s, min(200 * self._first_s, 5.0)))
         setback = self._retries[log]
-        setback.in_vain += was_ended and error.errno not in _PASSING
+        setback.in_vain += was_ended and error.errno not in _TRANSIENT
         setback.again_at = self._now() + setback.backoff.next_s()
         return setback.in_vain >= TRIES

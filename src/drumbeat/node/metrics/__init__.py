@@ -1,1 +1,1 @@
-"""The metrics of a node: an HTTP endpoint for its ranks, a spool of what they wrote, and its way to the server."""
+"""The metrics of a node: an HTTP endpoint for its ranks, a spool of their writes, and its transfer to the server."""

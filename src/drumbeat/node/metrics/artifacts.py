@@ -1,4 +1,4 @@
-"""Artifacts of runs on the node's disk: they lie among the outputs of the job, and come home with these."""
+"""Artifacts of runs on the node's disk: they are stored among the job's outputs, and uploaded with them."""
 
 from __future__ import annotations
 
@@ -18,22 +18,24 @@ _PIECE = 1 << 20
 
 
 class NodeArtifacts:
-    """Artifacts of runs that ranks of this node write. root: the attempt's folder; parts: has those on their way."""
+    """The artifacts of runs that ranks of this node write. root: the attempt's folder; parts: the folder for partial
+    ones.
+    """
 
     def __init__(self, root: str, parts: str) -> None:
         self._folder, self._parts = folder_layout.output_path(root, folder_layout.RUN_ARTIFACTS), parts
-        shutil.rmtree(parts, ignore_errors=True)  # Of a process that was killed.
+        shutil.rmtree(parts, ignore_errors=True)  # Left by a process that was killed.
         os.makedirs(parts, mode=0o700)
 
     def path(self, run: str, name: str) -> str:
-        """Returns the place of an artifact. Raises MlflowRefusal for a name that leads out of the run's folder."""
+        """Returns the path of an artifact. Raises MlflowRefusal for a name that leads out of the run's folder."""
         parts = [part for part in name.split("/") if part not in ("", ".")]
         if ".." in parts or "\0" in name:
             raise invalid(f"Invalid path: {name!r}")
         return "/".join([self._folder, run, *parts])
 
     def keep(self, run: str, name: str, body: BinaryIO) -> None:
-        """Keeps an artifact whole or not at all. Raises MlflowRefusal."""
+        """Stores an artifact atomically. Raises MlflowRefusal."""
         path, part = self.path(run, name), f"{self._parts}/{secrets.token_hex(8)}"
         try:
             os.makedirs(os.path.dirname(path), exist_ok=True)
@@ -68,7 +70,7 @@ class NodeArtifacts:
             raise FileNotFoundError(name) from None
 
     def files(self, run: str, folder: str) -> list[JsonObject]:
-        """Returns MLflow's `FileInfo` of what lies in a folder, paths as seen from the run; [] = there is nothing."""
+        """Returns MLflow's `FileInfo` of a folder's entries, with paths relative to the run; [] = none."""
         path = self.path(run, folder)
         inside = folder.strip("/")
         try:
@@ -81,7 +83,7 @@ class NodeArtifacts:
 
 
 def _file_info(entry: os.DirEntry[str], path: str) -> JsonObject:
-    """Returns what MLflow says of an artifact; {} = it is gone by now, or is a link that leads nowhere."""
+    """Returns MLflow's `FileInfo` of an artifact; {} = it is gone, or is a broken link."""
     if entry.is_dir():
         return {"path": path, "is_dir": True}
     try:

@@ -1,7 +1,7 @@
-"""The MLflow experiments that scripts choose by MLflow's `set_experiment`, which the job's own run doesn't move to.
+"""The MLflow experiments that scripts choose by MLflow's `set_experiment`, which doesn't move the job's own run.
 
-MLflow's clients refuse to begin a run that they find in another experiment than the one that was set. To each rank the
-job's run is therefore shown in the experiment that it asked for last; where the run is kept stays as it is.
+MLflow's clients refuse to begin a run that is in another experiment than the one that was set. So each rank sees the
+job's run in the experiment that it requested last; the run stays where it is stored.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from drumbeat.model.metrics import JsonObject
 from drumbeat.node.metrics.http_messages import HttpAnswer, json_answer
 
 ROUTES = ("experiments/get-by-name", "experiments/create", "experiments/get")
-"""What `set_experiment` asks for."""
+"""The routes that `set_experiment` calls."""
 
 
 class ChosenExperiments:
-    """own: the id of the job's experiment. Thread-safe."""
+    """The experiment that each rank has chosen. own: the id of the job's experiment. Thread-safe."""
 
     def __init__(self, own: str) -> None:
         self._own, self._lock = own, threading.Lock()
@@ -26,7 +26,7 @@ class ChosenExperiments:
         self._chosen: dict[int, str] = {}
 
     def note(self, rank: int, asked: JsonObject, answer: HttpAnswer) -> None:
-        """Takes note of the experiment that a rank has asked for, or created."""
+        """Records the experiment that a rank has requested or created."""
         body = _object(answer)
         experiment = body.get("experiment") or {"experiment_id": body.get("experiment_id"), "name": asked.get("name")}
         key = experiment.get("experiment_id")
@@ -36,7 +36,9 @@ class ChosenExperiments:
                 self._chosen[rank] = key
 
     def shown(self, rank: int, answer: HttpAnswer) -> tuple[HttpAnswer, str]:
-        """Returns the answer with the job's run as the rank is to see it, and the experiment's name; "" = unchanged."""
+        """Returns the answer with the job's run as the rank should see it, and the experiment's
+        name; "" = unchanged.
+        """
         with self._lock:
             chosen = self._chosen.get(rank, self._own)
         body = _object(answer)

@@ -1,6 +1,6 @@
-"""What the metrics endpoint of a node answers, apart from HTTP: MLflow's routes, and `log` for `drumbeat.log`.
+"""The answers of a node's metrics endpoint, apart from HTTP: MLflow's routes, and `log` for `drumbeat.log`.
 
-A write to a run that this node knows is answered once the spool has it. All else is the server's, which the node asks.
+A write to a run of this node is answered once it is in the spool. Everything else is forwarded to the server.
 """
 
 from __future__ import annotations
@@ -57,19 +57,19 @@ from drumbeat.node.platform.server_link import ServerLink
 _API = "/api/2.0/mlflow/"
 ARTIFACTS = "/api/2.0/mlflow-artifacts/artifacts"
 _SERVERS = ("experiments/", "registered-models/", "model-versions/", "logged-models/", "logged-models", "metrics/")
-"""How the routes begin that only the server carries out."""
+"""Prefixes of the routes that only the server serves."""
 _SERVERS_TOO = ("runs/get", "runs/search", "artifacts/list")
-_MAX_SENTENCES = 10
-"""Sentences of an answer on elements that aren't kept."""
+_MAX_MESSAGES = 10
+"""The maximum number of messages in an answer about elements that aren't kept."""
 _MAX_RECENT = 4096
 _ONCE = (PointsLogged, InputsLogged, OutputsLogged)
-"""Records that a client which got no answer sends again unchanged, and that must not count twice."""
+"""Records that a client without an answer sends again unchanged, and that must not count twice."""
 
 
 class MetricsEndpoint:
     """The endpoint of one node. Thread-safe.
 
-    Points that are the same in name, value, step and time are one point, as in MLflow.
+    Points with the same name, value, step and time are one point, as in MLflow.
     """
 
     def __init__(
@@ -86,9 +86,9 @@ class MetricsEndpoint:
         self._artifacts = NodeArtifacts(enrolment.root, f"{enrolment.root}/metrics/parts")
         self._reads = Reads(self.runs, spool, forwarder, open_link, plan.experiment)
         self._recent: OrderedDict[int, None] = OrderedDict()
-        """Hashes of the lines that must not count twice, the newest last."""
+        """Hashes of lines that must not count twice, newest last."""
         self._begun: list[RunCreated] = []
-        """Runs that were begun before this process: their clients may not have got an answer."""
+        """Runs that began before this process: their clients may not have got an answer."""
         for _, record in spool.records():
             self._recall(record)
 
@@ -111,7 +111,7 @@ class MetricsEndpoint:
 
     # --- requests -------------------------------------------------------------------------------------------------
     def answer(self, read: Read) -> HttpAnswer:
-        """Returns the answer to a request that isn't about the bytes of an artifact. Raises MlflowRefusal."""
+        """Returns the answer to any request but those for the content of an artifact. Raises MlflowRefusal."""
         path = urlsplit(read.path).path
         if path == "/version":
             return HttpAnswer(200, VERSION.encode(), "text/plain")
@@ -146,7 +146,7 @@ class MetricsEndpoint:
         raise no_route(read.method, _API + route)
 
     def _job_run(self, read: Read) -> HttpAnswer:
-        """Returns the job's run; in the experiment that the rank has set, which its client insists on."""
+        """Returns the job's run, in the experiment that the rank has set, which its client requires."""
         answer, name = self._experiments.shown(read.rank, self._reads.answer(read))
         if name and self.runs[self.runs.job_run].tags.get(SET_EXPERIMENT) != name:
             self.keep((TagsSet(self.runs.job_run, {SET_EXPERIMENT: name}),))
@@ -167,7 +167,7 @@ class MetricsEndpoint:
         return json_answer({"run_info": self.runs.info(run)} if read.route == "runs/update" else {})
 
     def _create(self, read: Read) -> HttpAnswer:
-        """Returns the new run; one that a client begins again, since the endpoint was killed, is the one before."""
+        """Returns the new run; if a client repeats the request after the endpoint was killed, it is the earlier run."""
         write = MlflowWrite(_object(read.body))
         experiment = write.text_or("experiment_id") or DEFAULT_EXPERIMENT_ALIAS
         experiment = self._own_experiment if experiment == DEFAULT_EXPERIMENT_ALIAS else experiment
@@ -188,14 +188,14 @@ class MetricsEndpoint:
         kept, refused = _storable_points(cast("list[object]", points))
         if kept:
             self.keep((PointsLogged(self.runs.job_run, rank, kept),))
-        return json_answer({"refused": refused[:_MAX_SENTENCES]} if refused else {})
+        return json_answer({"refused": refused[:_MAX_MESSAGES]} if refused else {})
 
     def keep(self, records: Sequence[MetricRecord]) -> None:
-        """Adds records to the spool; returns when the disk has them. Raises MlflowRefusal."""
+        """Adds records to the spool; returns when they are on disk. Raises MlflowRefusal."""
         pairs = [(line_of(record), record) for record in records]
         new = [(line, record) for line, record in pairs if not isinstance(record, _ONCE) or self._is_new(line)]
         try:
-            # Also where all are here already: the sync of their first writer may still be going on.
+            # Even if all are here already, the sync of their first writer may still be running.
             self._spool.append(b"".join(line for line, _ in new))
         except SpoolFullError as error:
             with self._lock:
@@ -208,7 +208,7 @@ class MetricsEndpoint:
 
     # --- artifacts ------------------------------------------------------------------------------------------------
     def put_artifact(self, read: Read, body: BinaryIO) -> HttpAnswer:
-        """Keeps an artifact of a run of this node; the server takes others. Raises MlflowRefusal."""
+        """Stores an artifact of a run of this node; the server stores others. Raises MlflowRefusal."""
         place = self._own_place(read)
         if place is None:
             return self._reads.answer(Read(read.method, read.path, body.read(), read.content_type, read.rank))
@@ -226,7 +226,7 @@ class MetricsEndpoint:
         return self._reads.answer(read)
 
     def remove_artifact(self, read: Read) -> HttpAnswer:
-        """Removes an artifact here, or at the server. Raises MlflowRefusal."""
+        """Removes an artifact on this node, or at the server. Raises MlflowRefusal."""
         place = self._own_place(read)
         if place is not None:
             try:
@@ -248,7 +248,7 @@ class MetricsEndpoint:
         return (run, name) if run in self.runs and folder == "artifacts" else None
 
     def list_folder(self, read: Read) -> HttpAnswer:
-        """Returns the files of one folder, by the address of artifacts instead of the run. Raises MlflowRefusal."""
+        """Returns the files of one folder, for the artifacts' route rather than the run's. Raises MlflowRefusal."""
         place = self._place(parse_qs(urlsplit(read.path).query).get("path", [""])[0])
         own = self._artifacts.files(*place) if place else []
         files = [{**one, "path": one["path"].rpartition("/")[2]} for one in own]
@@ -260,7 +260,7 @@ class MetricsEndpoint:
         return self._merged(read, {"root_uri": artifact_uri(run), "files": files}, is_known=run in self.runs)
 
     def _merged(self, read: Read, own: JsonObject, *, is_known: bool) -> HttpAnswer:
-        """Adds what the server lists; what only it knows can't be listed without it."""
+        """Adds the server's list; entries that only the server knows can't be listed without it."""
         try:
             answer = self._reads.answer(read)
         except MlflowRefusal:
@@ -275,14 +275,14 @@ class MetricsEndpoint:
 
 
 def no_route(method: str, path: str) -> MlflowRefusal:
-    """Returns the refusal of a route that isn't spoken."""
+    """Returns the refusal of an unsupported route."""
     kind = "traces" if "traces" in path else "the AI gateway" if "gateway" in path else f"{method} {path}"
-    what = f"drumbeat's MLflow endpoint doesn't speak {kind}: it keeps runs, metrics and models."
+    what = f"drumbeat's MLflow endpoint doesn't support {kind}: it keeps runs, metrics and models."
     return MlflowRefusal(NO_ROUTE, what)
 
 
 def _storable_points(points: list[object]) -> tuple[tuple[Point, ...], list[str]]:
-    """Returns points given as lists of name, value, step, at_ms, and sentences on those that aren't kept."""
+    """Returns points given as lists of name, value, step, at_ms, and messages about those that aren't kept."""
     kept: list[Point] = []
     refused: list[str] = []
     for one in points:
@@ -298,7 +298,7 @@ def _is_same(one: RunCreated, other: RunCreated) -> bool:
 
 
 def _facts(record: RunCreated) -> JsonObject:
-    """Returns what a client says of a run, which it says again: neither the run's id nor a name made of it."""
+    """Returns the facts that a client repeats about a run: neither the run's id nor a name derived from it."""
     facts = {**asdict(record), "run": ""}
     if record.name == f"run-{record.run[:8]}":
         facts |= {"name": "", "tags": {**record.tags, RUN_NAME: ""}}

@@ -1,7 +1,8 @@
-"""`python -I -m drumbeat.node.metrics.endpoint_process FOLDER SOCKET`: the metrics endpoint of a node.
+"""The metrics endpoint of a node: `python -I -m drumbeat.node.metrics.endpoint_process FOLDER SOCKET`.
 
-A process of its own, so that ranks don't notice when their agent is killed. SOCKET is the number of an inherited file
-that listens. It ends on SIGINT, and by itself when neither agent nor supervisor of its attempt has lived for too long.
+It is a separate process so that ranks don't notice when their agent is killed. SOCKET is the number of an inherited
+listening socket. It ends on SIGINT, and by itself when neither agent nor supervisor of its attempt has lived for too
+long.
 """
 
 from __future__ import annotations
@@ -34,16 +35,16 @@ _LOCK_TRIES = 100
 
 
 def pause_s(nodes: int) -> float:
-    """Returns the seconds between two requests of a node, so that a server gets few hundred a second of any job."""
+    """Returns the seconds between two requests of a node, so that a server gets a few hundred a second from any job."""
     return min(max(_QUICKEST_S, nodes / 500), _SLOWEST_S)
 
 
 def main() -> int:
-    """Returns 0 when it was told to end, or another process holds the folder."""
+    """Returns 0 after SIGINT, or if another process holds the folder."""
     folder = MetricsFolder(os.path.dirname(os.path.abspath(sys.argv[1])))
     if not _hold(folder):
         return 0
-    # A scheduler tells every process of the node to go, and the ranks write on for their grace time.
+    # A scheduler signals every process of the node, and the ranks still write during their grace time.
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     signal.signal(signal.SIGINT, _leave)
@@ -58,7 +59,7 @@ def main() -> int:
 
 
 def _hold(folder: MetricsFolder) -> bool:
-    for _ in range(_LOCK_TRIES):  # An agent that asks whether it is held has it for an instant.
+    for _ in range(_LOCK_TRIES):  # An agent's check holds the lock for an instant.
         if locks.take(folder.lock) is not None:
             return True
         time.sleep(0.01)
@@ -66,7 +67,7 @@ def _hold(folder: MetricsFolder) -> bool:
 
 
 def _serve(folder: MetricsFolder, enrolment: Enrolment, listener: socket.socket) -> None:
-    """Answers and forwards, in threads."""
+    """Answers requests and forwards records, in threads."""
     spool, journal = Spool(folder.spool), Journal(folder.log)
     link = ServerLink(enrolment, LINK_TIMEOUT_S)
     forwarder = Forwarder(spool, link, folder.sent, journal.note, pause_s(enrolment.plan.nodes))
@@ -74,14 +75,16 @@ def _serve(folder: MetricsFolder, enrolment: Enrolment, listener: socket.socket)
     forwarder.begin()
     MetricsServer(listener, endpoint, folder.read("endpoint")["token"]).begin("metrics")
     if enrolment.plan.system_metrics:
-        # Imported here: a rank's call started this process and waits for its answer; the first sample is due later.
+        # Imported here because a rank waits for this process to answer; the first sample is due later.
         from drumbeat.node.metrics.resource_sampler import ResourceSampler
 
         ResourceSampler(endpoint, folder, enrolment).begin()
 
 
 def _wait(enrolment: Enrolment) -> None:
-    """Returns when the attempt seems to be over: nothing of it lives any more that would end this process."""
+    """Returns when the attempt seems to be over: neither its agent nor its supervisor, which would end this process,
+    lives.
+    """
     alone_since = time.monotonic()
     while os.path.isdir(enrolment.root) and time.monotonic() - alone_since < enrolment.plan.lost_after_s + 60.0:
         time.sleep(_CHECK_INTERVAL_S)

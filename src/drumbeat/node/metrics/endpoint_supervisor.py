@@ -1,7 +1,7 @@
 """The agent's side of the metrics endpoint: holds its port, starts its process when a rank first calls, ends it.
 
-The port and the token are chosen once for the attempt and lie in the node's folder, and a process that was started
-outlives this agent: the next agent only looks after it.
+Port and token are chosen once for the attempt and stored in the node's folder. A started process outlives this agent,
+and the next agent adopts it.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from drumbeat.node.host.own_programs import program
 from drumbeat.node.metrics.folder import (
     MetricsFolder,
     end_endpoint,
-    end_of,
     exists,
     is_over,
     is_stuck,
     loss_reason,
     sent_offset,
+    spool_length,
 )
 from drumbeat.node.platform import child_processes, locks
 from drumbeat.node.platform.request_backoff import Backoff
@@ -37,11 +37,12 @@ HOST = "127.0.0.1"
 FIRST_SAMPLE_S = 3.0
 _FIRST_DRAIN_INTERVAL_S, _DRAIN_INTERVAL_S = 0.002, 0.02
 _NO_PROGRESS_S = 60.0
-"""How long the end of a round waits for metrics of which the server takes none: if it fails at them, or the job was
-canceled."""
+"""How long the end of a round waits without progress for metrics that the server fails to accept, or after the job was
+canceled.
+"""
 _LEAVE_S = 2.0
 _BEGUN_S = 10.0
-"""A process that has lived for so long has answered."""
+"""A process that has lived this long has answered."""
 _BACKLOG = 128
 
 
@@ -56,15 +57,15 @@ class MetricsSupervisor:
         self._is_ending = self._is_canceled = False
         self._supervisor = 0
         self.address = ""
-        """What MLflow's clients are given, without the rank; "" = the node takes no metrics."""
+        """The address for MLflow's clients, without the rank; "" = the node takes no metrics."""
 
     def adopt(self) -> None:
-        """Looks after what an agent before this one began."""
+        """Adopts the endpoint of an earlier agent."""
         if exists(self._enrolment.root):
             self.begin()
 
     def begin(self) -> None:
-        """Has an endpoint from now on. A node that can't have one runs its ranks without. Idempotent."""
+        """Opens the endpoint. A node that can't have one runs its ranks without. Idempotent."""
         if self._wake >= 0:
             return
         try:
@@ -78,7 +79,7 @@ class MetricsSupervisor:
         threading.Thread(target=self._run, name="metrics", daemon=True).start()
 
     def _choose(self) -> None:
-        """Takes the port and token of the attempt, which the first agent chooses. Raises OSError."""
+        """Reads the attempt's port and token, which the first agent chose. Raises OSError."""
         chosen = self._folder.read("endpoint")
         if not chosen:
             listener = self._bind(0)
@@ -87,7 +88,7 @@ class MetricsSupervisor:
         self.address = f"http://{HOST}:{chosen['port']}/{chosen['token']}"
 
     def _bind(self, port: int) -> socket.socket:
-        """Listens there. Raises OSError."""
+        """Listens at the port. Raises OSError."""
         listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         try:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -101,7 +102,7 @@ class MetricsSupervisor:
 
     # --- the process ----------------------------------------------------------------------------------------------
     def _run(self) -> None:
-        """Keeps a process as long as the attempt lasts, from the first call on."""
+        """Keeps a process running during the attempt, from the first call on."""
         backoff = Backoff()
         while not self._is_ending:
             if locks.is_held(self._folder.lock):
@@ -110,7 +111,7 @@ class MetricsSupervisor:
             try:
                 listener = self._listening()
                 if self._is_needed(listener) and not self._start(listener):
-                    backoff.wait()  # A rank that calls it has it started again at once, on a full disk in vain.
+                    backoff.wait()  # A calling rank would restart it at once; in vain on a full disk.
                 else:
                     backoff.reset()
             except OSError as error:
@@ -123,7 +124,7 @@ class MetricsSupervisor:
         return self._listener or self._bind(self._folder.read("endpoint")["port"])
 
     def _is_needed(self, listener: socket.socket) -> bool:
-        """Waits until a rank calls, or something else wants the process."""
+        """Waits until a rank calls or the process is needed otherwise."""
         if self._has_unsent():
             return True
         ready, _, _ = select.select([listener, self._wake], [], [])
@@ -149,11 +150,11 @@ class MetricsSupervisor:
         return code <= 0 or time.monotonic() - began > _BEGUN_S
 
     def _wait_for_end(self) -> None:
-        """Of a process that an earlier agent started."""
+        """Waits for the end of a process that an earlier agent started."""
         try:
             handle = os.pidfd_open(self._folder.endpoint_pid() or -1)
         except OSError:
-            time.sleep(_DRAIN_INTERVAL_S)  # It is beginning, or ending.
+            time.sleep(_DRAIN_INTERVAL_S)  # It is starting or ending.
             return
         try:
             select.select([handle], [], [])
@@ -161,7 +162,7 @@ class MetricsSupervisor:
             os.close(handle)
 
     def want(self) -> None:
-        """Has the process started though no rank has called."""
+        """Requests the process's start before any rank calls."""
         if self._wake >= 0:
             os.eventfd_write(self._wake, 1)
 
@@ -170,12 +171,12 @@ class MetricsSupervisor:
         return self._unsent_bytes() > 0
 
     def _unsent_bytes(self) -> int:
-        return 0 if is_over(self._folder.sent) else end_of(self._folder.spool) - sent_offset(self._folder.sent)
+        return 0 if is_over(self._folder.sent) else spool_length(self._folder.spool) - sent_offset(self._folder.sent)
 
     def drain(self) -> str:
-        """Returns when the server has all that ranks wrote, or why it won't have some of it, "" = it has all.
+        """Waits until the server has all metrics; returns why some are lost, "" = none.
 
-        A server that doesn't answer is waited for without limit, unless the job was canceled.
+        The wait for an absent server is unlimited, unless the job was canceled.
         """
         if self._wake < 0:
             return ""
@@ -186,34 +187,36 @@ class MetricsSupervisor:
             if now_unsent != unsent or not is_hopeless:
                 unsent, since = now_unsent, time.monotonic()
             elif time.monotonic() - since > _NO_PROGRESS_S:
-                late = f"the server took no metrics of this node for {_NO_PROGRESS_S:g} s after the job was canceled"
+                late = (
+                    f"the server accepted no metrics of this node for {_NO_PROGRESS_S:g} s after the job was canceled"
+                )
                 return loss_reason(self._folder.sent) or late
             backoff.wait()
         return loss_reason(self._folder.sent)
 
     def on_cancel(self) -> None:
-        """Takes note that the job was canceled: its end doesn't wait for a server that takes no metrics."""
+        """Records that the job was canceled: its end doesn't wait for a server that accepts no metrics."""
         self._is_canceled = True
 
     def on_running(self, supervisor: int) -> None:
-        """Takes note that ranks run below this supervisor: their resources are sampled. Idempotent."""
+        """Records that ranks run under this supervisor: their resources are sampled. Idempotent."""
         if self._wake < 0 or supervisor == self._supervisor or not self._enrolment.plan.system_metrics:
             return
         self._supervisor = supervisor
         self._folder.set_supervisor(supervisor)
-        # The first sample is due then, and a short job needs no process for it.
+        # The first sample is due then; a short job needs no process for it.
         timer = threading.Timer(FIRST_SAMPLE_S, lambda: self._supervisor == supervisor and self.want())
         timer.daemon = True
         timer.start()
 
     def on_over(self) -> None:
-        """Takes note that no rank of the round runs any more."""
+        """Records that the round's ranks have ended."""
         if self._supervisor:
             self._supervisor = 0
             self._folder.set_supervisor(0)
 
     def end(self) -> None:
-        """Ends the process: no rank runs any more."""
+        """Ends the process after the last rank."""
         self._is_ending = True
         self.want()
         pid = self._folder.endpoint_pid()

@@ -1,7 +1,7 @@
-"""The search for the line of a spool at which the server fails, so that one line doesn't hold up those behind it. Pure.
+"""The search for the line of a spool that makes the server fail, so that it doesn't block those behind it. Pure.
 
-A defect of the server can't be told from a fault that passes, so the search begins only after several failures in a
-row. It halves what is sent until one line is left.
+A defect of the server looks like a transient failure, so the search begins only after several failures in a row. It
+halves the batch until one line is left.
 """
 
 from __future__ import annotations
@@ -13,26 +13,26 @@ LINE_TRIES = 3
 
 
 class FailingLineSearch:
-    """What is sent of the next lines, by what became of those before."""
+    """Chooses which of the next lines are sent, by the results so far."""
 
     def __init__(self) -> None:
         self._suspects: int | None = None
-        """How many of the next lines may be the cause; None = nothing is searched for."""
+        """How many of the next lines may be the cause; None = no search is under way."""
         self._failures = 0
 
     @property
     def is_at_its_end(self) -> bool:
-        """Whether one line is left, and the server fails at it again and again."""
+        """Whether one line is left, and the server fails repeatedly at it."""
         return self._suspects == 1 and self._failures >= LINE_TRIES
 
     def batch(self, lines: bytes) -> bytes:
-        """Returns the first of these whole lines, or all of them."""
+        """Returns the first of these complete lines, or all of them."""
         if self._suspects is None:
             return lines
         return b"".join(lines.splitlines(keepends=True)[: max(1, self._suspects // 2)])
 
     def fail(self, batch: bytes) -> None:
-        """Takes note that the server failed at these lines."""
+        """Records that the server failed at these lines."""
         self._failures += 1
         count = batch.count(b"\n")
         if self._suspects is None and self._failures < TRIES:
@@ -42,11 +42,11 @@ class FailingLineSearch:
         self._suspects = count
 
     def succeed(self, batch: bytes) -> None:
-        """Takes note that the server has taken these lines."""
+        """Records that the server accepted these lines."""
         self._failures = 0
         left = (self._suspects or 0) - batch.count(b"\n")
         self._suspects = left if left > 0 else None
 
     def skip(self) -> None:
-        """Takes note that the line was skipped; the next one is sent alone, as its neighbours are often alike."""
+        """Records that the line was skipped; the next one is sent alone, as neighbours are often alike."""
         self._failures, self._suspects = 0, 1

@@ -1,9 +1,9 @@
 """The folder of a node's metrics, which the agent and the endpoint's process share.
 
-- enrolment.json: of the agent; endpoint.json: port and token, chosen once for the attempt
-- endpoint.lock: held by the living process; state.json: which one that is
-- spool/, sent: what ranks wrote, and how far the server has it
-- keeper.pid: the process whose descendants are the ranks
+- enrolment.json: the agent's; endpoint.json: port and token, chosen once for the attempt
+- endpoint.lock: held by the living process; state.json: its identity
+- spool/, sent: the records of the ranks, and how far the server has them
+- keeper.pid: the supervisor, whose descendants are the ranks
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from drumbeat.node.platform.files import write_whole
 
 OVER, STUCK = "over", "stuck"
 SEGMENT = "{:020d}"
-"""Name of a file of the spool: the offset at which it begins."""
+"""The name of a segment of the spool: the offset at which it begins."""
 
 
 class MetricsFolder:
@@ -29,7 +29,7 @@ class MetricsFolder:
         self.spool, self.sent, self.log = f"{self.path}/spool", f"{self.path}/sent", f"{self.path}/endpoint.log"
 
     def read(self, name: str) -> dict[str, Any]:
-        """Returns the object in one of the files, {} = there is none."""
+        """Returns the object in one of the files, {} = none."""
         with contextlib.suppress(OSError, ValueError), open(f"{self.path}/{name}.json", encoding="utf-8") as file:
             return json.load(file)
         return {}
@@ -49,19 +49,19 @@ class MetricsFolder:
         return state["pid"] if state and processes.is_still(state["pid"], state["born"]) else 0
 
     def supervisor_pid(self) -> int:
-        """Returns the supervisor whose descendants are the ranks, 0 = none is known."""
+        """Returns the supervisor whose descendants are the ranks, 0 = unknown."""
         with contextlib.suppress(OSError, ValueError), open(f"{self.path}/keeper.pid", encoding="ascii") as file:
             return int(file.read())
         return 0
 
     def set_supervisor(self, pid: int) -> None:
-        """Says whose descendants the ranks are."""
+        """Records the supervisor of the ranks."""
         with contextlib.suppress(OSError):
             write_whole(f"{self.path}/keeper.pid", str(pid), 0o600)
 
 
 def end_endpoint(root: str) -> None:
-    """Ends the endpoint of an attempt, which loses nothing that it answered."""
+    """Ends the endpoint of an attempt; records that it has answered are not lost."""
     folder = MetricsFolder(root)
     state = folder.read("state")
     if state:
@@ -74,22 +74,22 @@ def exists(root: str) -> bool:
 
 
 def sent_offset(file: str) -> int:
-    """Returns how far a spool has been sent; 0 = nothing of it is known to have been."""
+    """Returns how far a spool has been sent; 0 = nothing, as far as is known."""
     return _kept(file)[0]
 
 
 def is_over(file: str) -> bool:
-    """Whether a spool isn't sent any further, though not all of it has been."""
+    """Whether a spool is not sent any further although it is incomplete at the server."""
     return _kept(file)[1] == OVER
 
 
 def is_stuck(file: str) -> bool:
-    """Whether the server answers, and fails at what it is sent."""
+    """Whether the server answers but fails to accept the records."""
     return _kept(file)[1] == STUCK
 
 
 def loss_reason(file: str) -> str:
-    """Returns why the server won't have all of a spool, "" = it will, or users need not know."""
+    """Returns why the server won't receive all of a spool, "" = it will, or users need not know."""
     return _kept(file)[2]
 
 
@@ -99,10 +99,10 @@ def skip_reason(file: str) -> str:
 
 
 def keep_sent(file: str, sent: int, word: str = "", why: str = "", skipped: str = "") -> None:
-    """Writes how far a spool has been sent; an offset that is lost costs only a request. word: "", OVER or STUCK.
+    """Records how far a spool has been sent; a lost offset costs only a request. word: "", OVER or STUCK.
 
-    It is written over the one before, which needs no more room: an agent waits for this word, on a full disk too. It is
-    one write, as long as the one before: a reader never sees the end of an earlier text.
+    The record is overwritten in place, which needs no disk space, because an agent waits for it even on a full disk. It
+    is one write of constant length, so a reader never sees the end of an earlier text.
     """
     text = f"{sent:020d}\n{word}\n{_one_line(why)}\n{_one_line(skipped)}\n".encode()
     with contextlib.suppress(OSError):
@@ -118,7 +118,7 @@ def _one_line(text: str) -> str:
 
 
 def _kept(file: str) -> tuple[int, str, str, str]:
-    """Returns how far the spool was sent, the word, why the server won't have all of it, and why lines were skipped."""
+    """Returns the spool's sent offset, its word, why the server won't receive all of it, and why lines were skipped."""
     try:
         with open(file, encoding="utf-8") as opened:
             number, word, why, skipped, *_ = [*opened.read().split("\n"), "", "", ""]
@@ -128,14 +128,14 @@ def _kept(file: str) -> tuple[int, str, str, str]:
 
 
 def segments(folder: str) -> list[int]:
-    """Returns the offsets at which the segments in a folder begin; [] = there is no spool."""
+    """Returns the offsets at which the segments in a folder begin; [] = no spool."""
     try:
         return sorted(int(name) for name in os.listdir(folder) if name.isdecimal())
     except FileNotFoundError:
         return []
 
 
-def end_of(folder: str) -> int:
-    """Returns how long the spool in a folder is, as another process sees it; 0 = there is none."""
+def spool_length(folder: str) -> int:
+    """Returns the length of the spool in a folder, as seen by another process; 0 = none."""
     newest = next(reversed(segments(folder)), None)
     return 0 if newest is None else newest + os.path.getsize(f"{folder}/{SEGMENT.format(newest)}")

@@ -1,6 +1,6 @@
-"""Sends the spool of a node to the server: whole lines with their offset, so that none is lost or doubled.
+"""Sends the spool of a node to the server: complete lines with their offset, so that none is lost or duplicated.
 
-A line at which the server fails again and again is skipped, so that a defect of the server costs one record.
+A line at which the server fails repeatedly is skipped, so that a defect of the server costs one record.
 """
 
 from __future__ import annotations
@@ -20,12 +20,11 @@ from drumbeat.node.platform.request_backoff import Backoff
 
 BATCH_BYTES = 1 << 20
 _FINAL = ("refused", "not_found", "forbidden", "bad_job")
-"""Codes of refusals after which sending again changes nothing; a node and its server are of one version, so none is
-expected."""
+"""Codes of final refusals. As a node and its server have the same version, none is expected."""
 
 
 class SpoolLink(Protocol):
-    """The way to the server."""
+    """The connection to the server."""
 
     def metrics(self, offset: int, lines: bytes) -> int:
         """Sends lines that begin at this offset; returns the offset up to which the server has the spool."""
@@ -33,7 +32,9 @@ class SpoolLink(Protocol):
 
 
 class Forwarder:
-    """The thread that sends. note: writes to the endpoint's log. sent_file: has the offset for other processes."""
+    """The thread that sends the spool. note: writes to the endpoint's log. sent_file: publishes the offset to other
+    processes.
+    """
 
     def __init__(
         self, spool: Spool, link: SpoolLink, sent_file: str, note: Callable[[str], None], pause_s: float
@@ -45,26 +46,26 @@ class Forwarder:
         self._is_stuck = False
         self._skipped = 0
         self._loss = skip_reason(sent_file)
-        """What users are told of lines that were skipped, "" = none was."""
+        """The message for users about skipped lines, "" = none."""
         self._backoff = Backoff(0.1, 2.0)
         self._changed = threading.Condition()
         self._hurry = threading.Event()
         self.is_away = False
-        """Whether the server did not answer the last time."""
+        """Whether the last request got no answer."""
         self.is_over = False
-        """Whether the attempt has ended for the server, which takes nothing more."""
+        """Whether the attempt is over at the server, which accepts no more."""
 
     def begin(self) -> None:
-        """Starts to send."""
+        """Starts the thread."""
         threading.Thread(target=self._run, name="forwarder", daemon=True).start()
 
     @property
     def sent(self) -> int:
-        """How far the server has the spool."""
+        """The offset up to which the server has the spool."""
         return self._sent
 
     def flush(self, within_s: float) -> bool:
-        """Waits until the server has all that is spooled now; False = it is away, or that takes longer."""
+        """Waits until the server has everything in the spool; returns False if it is absent or too slow."""
         target = self._spool.end
         if self._sent >= target:
             return not self.is_away
@@ -78,8 +79,8 @@ class Forwarder:
         while not self.is_over:
             if not self._spool.wait_beyond(self._sent):
                 return
-            # What comes soon after the last request waits, and goes in one; what comes later, as a trial's only value,
-            # goes at once.
+            # Lines soon after the last request are collected into one request; later ones, such as a trial's only
+            # value, are sent at once.
             self._hurry.wait(max(0.0, due_at - time.monotonic()))
             self._hurry.clear()
             due_at = time.monotonic() + self._pause_s
@@ -95,22 +96,22 @@ class Forwarder:
         except (DrumbeatError, OSError) as error:
             if isinstance(error, DrumbeatError) and error.code in _FINAL:
                 why = f"the server refuses metrics of this node: {error}"
-                self._end(why, "" if isinstance(error, NotFoundError) else why)  # It may be one without the route.
+                self._end(why, "" if isinstance(error, NotFoundError) else why)  # It may be a server without the route.
                 return
             self._wait(error)
         else:
             if taken < self._spool.start:
-                why = "the server has lost metrics of this node that it had taken, and the node has only later ones"
+                why = "the server has lost metrics of this node that it had accepted, and the node has only later ones"
                 self._end(f"{why}: it has them up to {taken}, and they begin at {self._spool.start}", why)
                 return
             self._backoff.reset()
-            self._say_sent(taken)
+            self._report_sent(taken)
             self._spool.release(taken)
             self._sent = taken
             self._change(is_away=False)
 
     def _forward(self, lines: bytes) -> int:
-        """Sends lines; a line at which the server fails again and again is replaced by one that changes nothing."""
+        """Sends lines; replaces a line at which the server fails repeatedly by a blank one."""
         try:
             taken = self._link.metrics(self._sent, lines)
         except DrumbeatError as error:
@@ -119,7 +120,7 @@ class Forwarder:
             self._search.fail(lines)
             if not self._search.is_at_its_end:
                 raise
-            taken = self._link.metrics(self._sent, blank_line(len(lines)))  # Fails, too, if no line is the cause.
+            taken = self._link.metrics(self._sent, blank_line(len(lines)))  # This fails, too, if no line is the cause.
             self._note_skip(lines, error)
         else:
             self._search.succeed(lines)
@@ -130,34 +131,34 @@ class Forwarder:
         self._skipped += 1
         which = "a record" if self._skipped == 1 else f"{self._skipped} records"
         self._loss = f"the server can't keep {which} of metrics of this node: {error}"
-        self.note(f"a line that the server can't keep is skipped ({error}): {line[:1000]!r}")
+        self.note(f"skipped a line that the server can't keep ({error}): {line[:1000]!r}")
 
     def _wait(self, error: DrumbeatError | OSError) -> None:
-        """Waits before the same is sent again. An agent that waits for the end is told where that may never help.
+        """Waits before a retry. An agent that waits for the end is told if retries may never succeed.
 
-        A server that is away is waited for, also one that failed at every line before: it may be under repair.
+        An absent server is waited for even if it failed at every line before: it may be under repair.
         """
         if not self.is_away:
             self.note(f"metrics wait: {error}")
         if isinstance(error, OSError):
-            self._say_stuck(f"the node can't read its metrics: {error}")
+            self._report_stuck(f"the node can't read its metrics: {error}")
         elif self._search.is_at_its_end and error.code == DEFECT:
-            self._say_stuck(f"the server can't keep metrics of this node: {error}")
+            self._report_stuck(f"the server can't keep metrics of this node: {error}")
         elif self._is_stuck:
-            self._say_sent(self._sent)
+            self._report_sent(self._sent)
         self._change(is_away=True)
         self._hurry.wait(self._backoff.next_s())
 
-    def _say_sent(self, offset: int) -> None:
+    def _report_sent(self, offset: int) -> None:
         self._is_stuck = False
         keep_sent(self._sent_file, offset, skipped=self._loss)
 
-    def _say_stuck(self, why: str) -> None:
+    def _report_stuck(self, why: str) -> None:
         self._is_stuck = True
         keep_sent(self._sent_file, self._sent, STUCK, why, self._loss)
 
     def _end(self, note: str, why: str) -> None:
-        """Sends no more: what these very lines were refused for would be the same the next time. why: for users."""
+        """Stops sending: the same lines would be refused again. why: for users."""
         self.note(note)
         keep_sent(self._sent_file, self._sent, OVER, why, self._loss)
         self._change(is_over=True)

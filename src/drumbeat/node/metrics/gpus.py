@@ -1,4 +1,4 @@
-"""What the GPUs of a job do, by NVIDIA's management library; nothing on nodes without its driver."""
+"""The activity of a job's GPUs, by NVIDIA's management library; empty on nodes without its driver."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Read = Callable[[Sequence[str]], Sequence[GpuReading]]
 
 
 class Gpus:
-    """Samples of these GPUs, named by number or UUID as in CUDA_VISIBLE_DEVICES. read: asks the driver."""
+    """Samples GPUs, named by number or UUID as in CUDA_VISIBLE_DEVICES. read: asks the driver."""
 
     def __init__(self, names: Iterable[str], read: Read | None = None) -> None:
         self._names, self._read = list(names), read or gpu_reader().read
@@ -21,7 +21,8 @@ class Gpus:
     def sample(self) -> tuple[dict[str, float], dict[int, float]]:
         """Returns the values of each GPU by `gpu_<name>_<what>`, and the MiB that each process holds on them, by pid.
 
-        What the driver doesn't say is missing, as is a process of which it doesn't say it on one of the GPUs.
+        Values that the driver doesn't report are missing, and so are processes with an unreported value on one of the
+        GPUs.
         """
         readings = self._read(self._names) if self._names else ()
         values = {f"gpu_{one.name}_{what}": value for one in readings for what, value in _values(one).items()}

@@ -27,7 +27,7 @@ class Read:
 
     @property
     def makes(self) -> bool:
-        """Whether it makes something, of which there would be two if it were carried out twice."""
+        """Whether the request creates something, so that it must not be carried out twice."""
         return self.method == "POST" and (self.route.endswith("/create") or self.route == "logged-models")
 
     @property
@@ -44,7 +44,7 @@ class Read:
 
 @dataclass(frozen=True)
 class HttpAnswer:
-    """What an HTTP client is answered."""
+    """The answer to an HTTP client."""
 
     status: int
     body: bytes

@@ -17,14 +17,14 @@ from drumbeat.node.metrics.http_messages import HttpAnswer, Read, json_answer
 from drumbeat.node.platform.http_listener import Listener
 
 MAX_BODY = 64 << 20
-"""Bytes of a request that is read whole; artifacts of the node's own runs may be longer."""
+"""The maximum bytes of a request that is read into memory; artifacts of the node's own runs may be longer."""
 _IDLE_S = 600.0
 _PATH = re.compile(r"/([^/]+)/(\d{1,9})(/.*)?", re.ASCII)
 _PIECE = 1 << 20
 
 
 class MetricsServer(Listener):
-    """Answers at a socket that listens already. token: in the address of those who may ask."""
+    """Answers at a listening socket. token: the part of the address that authorizes clients."""
 
     def __init__(self, listener: socket.socket, endpoint: MetricsEndpoint, token: str) -> None:
         super().__init__(listener.getsockname(), _Handler, bind_and_activate=False)
@@ -41,14 +41,14 @@ class _Handler(BaseHTTPRequestHandler):
     server: MetricsServer  # pyright: ignore[reportIncompatibleVariableOverride] (this handler is started by no other)
 
     def do_GET(self) -> None:
-        """Answers one request; what isn't read of a refused one costs its connection."""
+        """Answers one request; a refused one with unread content closes its connection."""
         body = _body(self.headers, self.rfile)
         try:
             read = self._read()
             if _is_artifacts(read.path):
                 self._artifact(read, body)
             else:
-                self._send(self.server.endpoint.answer(replace(read, body=_whole(body))))
+                self._send(self.server.endpoint.answer(replace(read, body=_read_all(body))))
         except MlflowRefusal as error:
             self.close_connection = self.close_connection or bool(body.read(1))
             self._send(json_answer(error.body, error.status))
@@ -94,7 +94,7 @@ class _Handler(BaseHTTPRequestHandler):
             shutil.copyfileobj(file, self.wfile, _PIECE)
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Says nothing: a rank asks very often."""
+        """Logs nothing: ranks call very often."""
 
 
 def _is_artifacts(path: str) -> bool:
@@ -102,7 +102,7 @@ def _is_artifacts(path: str) -> bool:
     return plain == ARTIFACTS or plain.startswith(f"{ARTIFACTS}/")
 
 
-def _whole(body: BinaryIO) -> bytes:
+def _read_all(body: BinaryIO) -> bytes:
     data = body.read(MAX_BODY + 1)
     if len(data) > MAX_BODY:
         raise invalid(f"A request can have at most {MAX_BODY >> 20} MiB.")
@@ -116,7 +116,7 @@ def _body(headers: Any, file: Any) -> BinaryIO:
 
 
 class _Sized(io.RawIOBase):
-    """A body of a known length. Raises ConnectionError where it ends before."""
+    """A body of known length. Raises ConnectionError if it ends early."""
 
     def __init__(self, file: BinaryIO, size: int) -> None:
         self._file, self._left = file, size

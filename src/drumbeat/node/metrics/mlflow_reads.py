@@ -1,7 +1,7 @@
-"""What MLflow's clients read, by the server, or by the node alone while the server is away.
+"""Answers reads of MLflow's clients from the server, or from the node alone while the server is away.
 
-Before the server is asked it gets what the ranks of this node have written, so that a rank reads what it wrote. While
-it is away, a rank reads what its node knows: its own runs, their latest values and the histories that are here.
+Before the server is asked, it gets the records of this node's ranks, so that a rank reads its own writes. While it is
+away, a rank reads what its node knows: its own runs, their latest values and the histories on the node.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from drumbeat.node.metrics.spool import Spool
 from drumbeat.node.platform.server_link import RANK_HEADER, NoAnswerError, ServerLink
 
 FLUSH_S = 2.0
-"""How long a reader waits until the server has what this node has written."""
+"""How long a reader waits for the server to receive this node's records."""
 MODEL_METRICS = "/api/2.0/mlflow/logged-models/metrics"
-"""A route that only nodes ask."""
+"""A route that only nodes call."""
 MAKE_TIMEOUT_S = 30.0
-"""How long the server may take to make something: its database alone may wait 10 s for a lock."""
+"""How long the server may take to create something: its database alone may wait 10 s for a lock."""
 _AWAY_S = 5.0
-"""How long a server that did not answer isn't asked again by readers."""
+"""How long readers don't call a server that did not answer."""
 
 
 class Reads:
-    """Answers requests of the ranks that aren't writes to runs of this node. Thread-safe."""
+    """Answers requests of the ranks, except writes to runs of this node. Thread-safe."""
 
     def __init__(
         self,
@@ -51,20 +51,20 @@ class Reads:
             "runs/get": self._run,
             "runs/search": self._search,
             "metrics/get-history": self._history,
-            "experiments/get": self._experiment_of,
-            "experiments/get-by-name": self._experiment_of,
+            "experiments/get": self._find_experiment,
+            "experiments/get-by-name": self._find_experiment,
             "logged-models/search": lambda _: {"models": []},
         }
 
     def answer(self, read: Read) -> HttpAnswer:
         """Returns the server's answer, else the node's. Raises MlflowRefusal where only the server knows one."""
-        why = "it has not taken what this node has written"
+        why = "it has not received this node's records yet"
         if self._can_ask():
             try:
                 return self._ask(read)
             except NoAnswerError as error:
                 what = f"drumbeat's server did not answer in time, and may have carried out {read.route}"
-                raise MlflowRefusal(LATE, f"{what}: look before you try again ({error})") from None
+                raise MlflowRefusal(LATE, f"{what}: check before you try again ({error})") from None
             except DrumbeatError as error:
                 self._away_until, why = time.monotonic() + _AWAY_S, str(error)
         alone = self._alone.get(read.route)
@@ -73,9 +73,9 @@ class Reads:
         return json_answer(alone(read))
 
     def keep_with_models(self, run: str, metrics: list[JsonObject], rank: int) -> None:
-        """Has the server keep metrics with the logged models that they name; the points themselves are in the spool.
+        """Stores metrics with the logged models that they name; the points themselves are in the spool.
 
-        While the server is away they are kept with the run alone.
+        While the server is away they are stored with the run only.
         """
         body = json.dumps({"run_id": run, "metrics": metrics}).encode()
         try:
@@ -83,10 +83,10 @@ class Reads:
                 raise UnreachableError("the server is away")
             answer = self._ask(Read("POST", MODEL_METRICS, body, "application/json", rank))
         except DrumbeatError as error:
-            self._forwarder.note(f"metrics of logged models are kept with run {run} alone: {error}")
+            self._forwarder.note(f"metrics of logged models are only kept with run {run}: {error}")
         else:
             if answer.status != 200:
-                self._forwarder.note(f"metrics of logged models are kept with run {run} alone: {answer.body[:300]!r}")
+                self._forwarder.note(f"metrics of logged models are only kept with run {run}: {answer.body[:300]!r}")
 
     def _can_ask(self) -> bool:
         if time.monotonic() < self._away_until or self._forwarder.is_over:
@@ -112,7 +112,7 @@ class Reads:
     def _search(self, read: Read) -> JsonObject:
         self._forwarder.note("a search was answered by this node alone, unfiltered: the server is away")
         experiments = [str(one) for one in cast("list[Any]", read.fields.get("experiment_ids") or [])]
-        return {"runs": self._runs.all_of(experiments, read.rank)}
+        return {"runs": self._runs.search(experiments, read.rank)}
 
     def _history(self, read: Read) -> JsonObject:
         run, name = str(read.fields.get("run_id") or read.fields.get("run_uuid") or ""), read.fields.get("metric_key")
@@ -123,7 +123,7 @@ class Reads:
                 metrics += [metric_view(one) for one in record.points if one.name == name]
         return {"metrics": metrics}
 
-    def _experiment_of(self, read: Read) -> JsonObject:
+    def _find_experiment(self, read: Read) -> JsonObject:
         own = experiment_id(self._experiment)
         wanted = str(read.fields.get("experiment_id") or read.fields.get("experiment_name") or "")
         if wanted not in ("0", own, self._experiment):

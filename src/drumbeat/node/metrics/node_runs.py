@@ -1,4 +1,4 @@
-"""What the ranks of a node have written of runs, in memory: for checks, and for readers while the server is away."""
+"""The runs that ranks of a node write to, in memory: for checks, and for readers while the server is away."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ from drumbeat.model.mlflow_runs import artifact_uri, run_info, run_view
 
 @dataclass
 class NodeRun:
-    """One run, as far as this node knows it."""
+    """A run as this node knows it."""
 
     run: Run
     latest: dict[tuple[int, str], Point] = field(default_factory=dict[tuple[int, str], Point])
-    """By rank and name: the point with the highest step, of these the last in time, as in MLflow."""
+    """By rank and name: the point with the highest step, the latest of several, as in MLflow."""
 
     def apply(self, record: MetricRecord) -> None:
-        """Changes the run as the record says."""
+        """Applies a record to the run."""
         if isinstance(record, PointsLogged):
             for point in record.points:
                 before = self.latest.get((record.rank, point.name))
@@ -90,7 +90,7 @@ class NodeRuns:
         self._runs = {job_run.run: NodeRun(_begun(job_run))}
 
     def apply(self, record: MetricRecord) -> None:
-        """Takes note of what a rank wrote. A record of an unknown run is left to the server."""
+        """Applies a record of a rank. Records of unknown runs are left to the server."""
         with self._lock:
             if isinstance(record, RunCreated):
                 self._runs.setdefault(record.run, NodeRun(_begun(record)))
@@ -104,7 +104,7 @@ class NodeRuns:
         return self._runs[run].run
 
     def rank_in(self, run: str, rank: int) -> int:
-        """Returns the rank under which points are kept: 0 in a run that one rank began for itself."""
+        """Returns the rank under which points are stored: 0 in a run that one rank began by itself."""
         return rank if run == self.job_run else 0
 
     def view(self, run: str, rank: int) -> JsonObject:
@@ -116,8 +116,8 @@ class NodeRuns:
         """Returns MLflow's `RunInfo` of a known run."""
         return run_info(self[run], artifact_uri(run))
 
-    def all_of(self, experiments: Sequence[str], rank: int) -> list[JsonObject]:
-        """Returns the active runs in these experiments (none given = in all), the last first."""
+    def search(self, experiments: Sequence[str], rank: int) -> list[JsonObject]:
+        """Returns the active runs in these experiments (empty = in all), newest first."""
         with self._lock:
             runs = [one for one in self._runs.values() if one.run.deleted_ms is None]
             runs = [one for one in runs if not experiments or one.run.experiment in experiments]

@@ -18,7 +18,7 @@ from drumbeat.node.metrics.resources import ResourceProbe, Values
 
 INTERVAL_S = 5.0
 _POINTS_PER_S = 500
-"""What the nodes of a large job write together."""
+"""The points per second of all nodes of a large job together."""
 _POINTS_OF_NODE, _POINTS_OF_RANK = 8, 5
 
 
@@ -29,7 +29,7 @@ def interval_s(plan: RankTable) -> float:
 
 
 class ResourceSampler:
-    """Samples while ranks run, which the agent says by the supervisor's pid in the folder."""
+    """Samples while ranks run; the agent writes their supervisor's pid to the folder."""
 
     def __init__(self, endpoint: MetricsEndpoint, folder: MetricsFolder, enrolment: Enrolment) -> None:
         self._endpoint, self._folder, self._node = endpoint, folder, enrolment.node
@@ -38,7 +38,7 @@ class ResourceSampler:
         self._step = 0
 
     def begin(self) -> None:
-        """Starts to sample."""
+        """Starts the thread."""
         threading.Thread(target=self._run, name="resources", daemon=True).start()
 
     def _run(self) -> None:
@@ -51,7 +51,7 @@ class ResourceSampler:
         try:
             node, ranks = self._resources.sample(supervisor)
         except (OSError, KeyError, ValueError):
-            return  # A machine that doesn't show it.
+            return  # This machine doesn't show it.
         if not ranks:
             return
         at_ms, run = time.time_ns() // 1_000_000, self._endpoint.runs.job_run
@@ -65,4 +65,4 @@ class ResourceSampler:
         try:
             self._endpoint.keep(tuple(records))
         except MlflowRefusal:
-            return  # The disk is full, which its ranks are told.
+            return  # The disk is full; the ranks get that error themselves.

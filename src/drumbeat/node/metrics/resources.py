@@ -1,6 +1,6 @@
-"""What a node and its ranks use of the machine, read from /proc (proc(5)), and of GPUs where there is NVIDIA's driver.
+"""The resources that a node and its ranks use, from /proc (proc(5)), and of GPUs with NVIDIA's driver.
 
-A rank's values are the sums over its process and all that it started. Rates are since the sample before.
+A rank's values are sums over its process and all descendants. Rates are since the previous sample.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Values = dict[str, float]
 
 @dataclass(frozen=True)
 class _Usage:
-    """Of one process. cpu_s, read, written: since it began, which is age_s ago."""
+    """The use of one process. cpu_s, read, written: since its start, `age_s` ago."""
 
     age_s: float
     cpu_s: float
@@ -34,7 +34,7 @@ class _Usage:
 
 
 class ResourceProbe:
-    """Samples of one node. folder: on the disk that is watched; gpus: of the job, as its ranks see them."""
+    """Samples one node. folder: on the disk to watch; gpus: the job's, as its ranks see them."""
 
     def __init__(self, folder: str, gpus: Iterable[str]) -> None:
         self._folder, self._gpus = folder, Gpus(gpus)
@@ -43,7 +43,7 @@ class ResourceProbe:
         self._usages: dict[int, _Usage] = {}
 
     def sample(self, supervisor: int) -> tuple[Values, dict[int, Values]]:
-        """Returns the values of the node, and those of each rank below this supervisor."""
+        """Returns the values of the node, and those of each rank under this supervisor."""
         gpus, on_gpus = self._gpus.sample()
         now = time.monotonic()
         passed_s, self._at = max(now - self._at, 0.001), now
@@ -76,7 +76,7 @@ class ResourceProbe:
                 continue
             self._usages[pid] = usage
             old, values, over_s = before.get(pid), ranks[rank], passed_s
-            if old is None:  # From its beginning on, which was long ago if another process has sampled before.
+            if old is None:  # Since the process's start, which may be long ago if another process has sampled before.
                 old, over_s = _Usage(0.0, 0.0, 0, 0, 0), max(passed_s, usage.age_s)
             values["cpu_cores"] += (usage.cpu_s - old.cpu_s) / over_s
             values["memory_mib"] += usage.memory / _MIB
@@ -88,7 +88,7 @@ class ResourceProbe:
 
 
 def _usage(pid: int) -> _Usage | None:
-    """Returns what a process has used, None = it has ended, or isn't ours to look at."""
+    """Returns the use of a process, None = it has ended, or isn't readable."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             fields = file.read().rpartition(b")")[2].split()
@@ -105,7 +105,7 @@ def _usage(pid: int) -> _Usage | None:
 
 
 def _cpu_ticks() -> tuple[int, int]:
-    """Returns the ticks that all cores were busy, and all ticks."""
+    """Returns the busy ticks and all ticks of all cores."""
     with open("/proc/stat", "rb") as file:
         ticks = [int(one) for one in file.readline().split()[1:9]]
     return sum(ticks) - ticks[3] - ticks[4], sum(ticks)
@@ -118,7 +118,7 @@ def _memory() -> dict[str, int]:
 
 
 def _network_bytes() -> tuple[int, int]:
-    """Returns the bytes that came and went on all interfaces but loopback."""
+    """Returns the bytes received and sent on all interfaces but loopback."""
     received = sent = 0
     with open("/proc/net/dev", encoding="ascii") as file:
         for line in file.readlines()[2:]:

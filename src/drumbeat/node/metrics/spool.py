@@ -1,7 +1,7 @@
-"""The spool of a node: the lines of `model.metric_lines` on the node's disk, in segments, in one row of offsets.
+"""The spool of a node: lines of `model.metric_lines` on the node's disk, in segments, with continuous offsets.
 
 A segment is a file named by the offset at which it begins. An answer waits for the sync that covers its lines, and only
-synced lines can be read, so what the server has taken is never lost here. One process at a time opens a spool.
+synced lines can be read, so nothing that the server has accepted can be lost here. One process at a time opens a spool.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from drumbeat.node.metrics.folder import SEGMENT, segments
 SEGMENT_BYTES = 16 << 20
 MAX_UNSENT_BYTES = 2 << 30
 KEPT_BYTES = 64 << 20
-"""How much of what the server has taken is kept, for readers while the server is away."""
+"""How much of the acknowledged part is kept, for readers while the server is away."""
 
 
 class SpoolFullError(Exception):
-    """The spool can't take more: its disk or its limit is reached. Says why."""
+    """Raised when the spool is full: its disk or its limit is reached."""
 
 
 @dataclass
@@ -38,8 +38,8 @@ class _Batch:
 class Spool:
     """The lines in `folder`. Thread-safe.
 
-    A line that was cut when a process or the machine ended had no answer, and is removed. max_unsent: how many bytes
-    that the server hasn't taken may lie here. kept: how many that it has taken stay. segment: of a file.
+    A line that was truncated when a process or the machine ended had no answer, and is removed. max_unsent: the maximum
+    of unacknowledged bytes. kept: how many acknowledged bytes stay. segment: the size of a file.
     """
 
     def __init__(
@@ -63,23 +63,23 @@ class Spool:
 
     @property
     def end(self) -> int:
-        """How far the spool is on the disk."""
+        """The end of the spool on disk."""
         return self._end
 
     @property
     def start(self) -> int:
-        """Where the oldest line that is still here begins."""
+        """The offset of the oldest remaining line."""
         return self._starts[0]
 
     def append(self, lines: bytes) -> None:
-        """Adds whole lines; returns when the disk has them. Raises SpoolFullError: then none of them is kept."""
+        """Adds complete lines; returns when they are on disk. Raises SpoolFullError: then none of them is kept."""
         with self._lock:
             if self._pending + len(lines) - self._released > self._max_unsent:
                 raise SpoolFullError(f"{self._max_unsent >> 20} MiB wait for the server already")
             batch = self._batch
             batch.parts.append(lines)
             self._pending += len(lines)
-        # The first writer that gets here writes the lines of all that wait behind it.
+        # The first writer writes the lines of all that wait behind it.
         with self._writing:
             if not batch.is_done:
                 self._write(batch)
@@ -123,7 +123,7 @@ class Spool:
         return file
 
     def _cut_tail(self) -> int:
-        """Removes what follows the last whole line of the newest segment; returns its size."""
+        """Removes the text after the last complete line of the newest segment; returns its size."""
         end = 0
         with open(self._path(self._starts[-1]), "rb") as file:
             for line in file:
@@ -140,7 +140,7 @@ class Spool:
 
     # --- reading --------------------------------------------------------------------------------------------------
     def read(self, offset: int, max_bytes: int) -> bytes:
-        """Returns whole lines from this offset on, at least one if there is one. Raises OSError."""
+        """Returns complete lines from this offset on, at least one if there is one. Raises OSError."""
         with self._lock:
             starts, end = list(self._starts), self._end
         begin = max((start for start in starts if start <= offset), default=starts[0])
@@ -152,20 +152,20 @@ class Spool:
             return whole or (piece and piece + file.readline())
 
     def records(self, offset: int = 0) -> Iterator[Spooled]:
-        """Yields the records from this offset on, or from the oldest line that is still here. Raises OSError."""
+        """Yields the records from this offset on, or from the oldest remaining line. Raises OSError."""
         offset = max(offset, self.start)
         while offset < self.end and (piece := self.read(offset, 1 << 20)):
             yield from spooled(piece, offset)
             offset += len(piece)
 
     def wait_beyond(self, offset: int, timeout_s: float | None = None) -> bool:
-        """Waits until there are lines beyond this offset; False = the time is over, or the spool was closed."""
+        """Waits for lines beyond this offset; returns False on a timeout, or if the spool was closed."""
         with self._grown:
             self._grown.wait_for(lambda: self._end > offset or self._is_closed, timeout_s)
             return self._end > offset
 
     def release(self, offset: int) -> None:
-        """Makes room: what lies before this offset has been taken by the server."""
+        """Releases the lines before this offset, which the server has acknowledged."""
         with self._lock:
             self._released = max(self._released, offset)
             ended = [start for start, end in pairwise(self._starts) if end <= offset - self._kept]

@@ -1,4 +1,4 @@
-"""What the rest of the agent stands on: disk, locks, network, the link to the server.
+"""The foundation of the node's other packages: disk, locks, network, the link to the server.
 
-Imports no other room of the agent.
+It imports none of them.
 """

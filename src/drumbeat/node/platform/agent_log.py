@@ -1,4 +1,4 @@
-"""The agent's own log on the node: for the person who looks after the machine. Never more than two small files."""
+"""The agent's own log on the node, for the machine's administrator. Never more than two small files."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ _MOST = 1 << 20
 
 
 class Journal:
-    """One line per note in `path`; the older half is in `path`.1. A disk that refuses is not the journal's business."""
+    """The agent's log: one line per note in `path`; the older half is in `path`.1. Disk errors are ignored."""
 
     def __init__(self, path: str) -> None:
         self._path = path
         self._lock = threading.Lock()
 
     def note(self, text: str) -> None:
-        """Writes it down, with the time."""
+        """Writes a note, with the time."""
         at = datetime.now().astimezone().isoformat(timespec="milliseconds")
         try:
             with self._lock, open(self._path, "a", encoding="utf-8", errors="replace") as file:

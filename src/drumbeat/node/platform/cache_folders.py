@@ -1,4 +1,4 @@
-"""Where a node keeps what outlives jobs: environments and data, per machine and user."""
+"""The folders of a node for what outlives jobs: environments and data, per machine and user."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ import os
 
 ROOT = "DRUMBEAT_CACHE"
 DATA = "DRUMBEAT_DATA_CACHE"
-"""For the data alone: nodes that share a file system and yet are to be as if they didn't have one each."""
+"""The variable for the data only: it gives nodes on a shared file system separate folders."""
 
 
 def folder(part: str) -> str:
-    """The cache's folder for `part`: `environments` or `data`. It may not be there yet."""
+    """The cache's folder for `part`: `environments` or `data`. It may not exist yet."""
     return os.path.join(_root(), part)
 
 
 def data_folder() -> str:
-    """Where data is kept."""
+    """The folder of the data."""
     return os.environ.get(DATA) or folder("data")
 
 

@@ -1,6 +1,6 @@
 """The child processes that the agent itself has started and waits for. Thread-safe.
 
-All other children of its process fell to it when a supervisor died; node/supervisor ends and reaps those.
+All other children of its process were adopted from a dead supervisor; node/supervisor ends and reaps those.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ def start(words: Sequence[str], **options: Any) -> subprocess.Popen[Any]:
 
 
 def leave(child: subprocess.Popen[Any]) -> None:
-    """Stops waiting for a child: it is reaped with the processes that fall to this one."""
+    """Stops waiting for a child: it is reaped with the adopted processes."""
     with _lock:
         _own.discard(child.pid)
 
 
 def wait(child: subprocess.Popen[Any]) -> int:
-    """Waits for the child to end, and gives its exit code."""
+    """Waits for the child to end, and returns its exit code."""
     try:
         return child.wait()
     finally:
@@ -46,7 +46,7 @@ def wait(child: subprocess.Popen[Any]) -> int:
 
 @contextmanager
 def started(words: Sequence[str], **options: Any) -> Generator[subprocess.Popen[Any]]:
-    """A child that has ended when the block is left. Raises OSError."""
+    """Starts a child, and ends it at the end of the block. Raises OSError."""
     child = start(words, **options)
     try:
         yield child
@@ -59,10 +59,10 @@ def started(words: Sequence[str], **options: Any) -> Generator[subprocess.Popen[
 def run(
     words: Sequence[str], within_s: float, *, env: Mapping[str, str] | None = None, is_merged: bool = False
 ) -> subprocess.CompletedProcess[bytes]:
-    """Runs a command; gives its exit code and output. is_merged: the output includes stderr.
+    """Runs a command; returns its exit code and output. is_merged: the output includes stderr.
 
-    Raises OSError; TimeoutExpired when it takes longer than `within_s`: the child is then killed, and left to end by
-    itself where it can't be.
+    Raises OSError; TimeoutExpired when it takes longer than `within_s`: the child is then killed, and abandoned if that
+    fails.
     """
     import subprocess
 

@@ -8,7 +8,7 @@ from drumbeat.node.host.syscalls import call
 
 
 def settle(folder: str) -> None:
-    """Has it take all that was written to the file system of this folder. Raises OSError."""
+    """Flushes the file system of a folder to disk. Raises OSError."""
     opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         call("syncfs", opened)

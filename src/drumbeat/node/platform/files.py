@@ -9,8 +9,8 @@ import secrets
 
 
 def write_whole(path: str, text: str, mode: int = 0o700) -> None:
-    """Replaces the file at once: a reader sees the old text or the new one. Raises OSError."""
-    part = f"{path}.{secrets.token_hex(4)}.part"  # Nodes in PID namespaces of their own have the same pids.
+    """Replaces the file atomically. Raises OSError."""
+    part = f"{path}.{secrets.token_hex(4)}.part"  # Nodes in separate PID namespaces have the same pids.
     try:
         with open(part, "w", encoding="utf-8", opener=lambda name, how: os.open(name, how, mode)) as file:
             file.write(text)
@@ -22,7 +22,7 @@ def write_whole(path: str, text: str, mode: int = 0o700) -> None:
 
 
 def require_own(folder: str) -> None:
-    """Raises OSError where another user made the folder, or may read it: secrets go into it."""
+    """Raises OSError if another user created the folder or may read it: it will contain secrets."""
     status = os.lstat(folder)
     if status.st_uid != os.geteuid() or status.st_mode & 0o77:
         raise OSError(errno.EACCES, f"{folder} belongs to another user")

@@ -1,6 +1,6 @@
-"""Asks the driver what GPUs do, in a process of its own: one that doesn't answer stops nothing here. Thread-safe.
+"""Asks the driver about GPUs in a separate process, so that a hanging driver blocks nothing here. Thread-safe.
 
-What is read is in `gpu_readings.py`; from which library, in `nvml.py`.
+`gpu_readings.py` has the readings; `nvml.py` has the library.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _KILLED_S = 1.0
 class GpuReader:
     """Reads by one child, which stays for the next reading.
 
-    A child that doesn't answer is killed. The next one begins `retry_s` later, and only if the first has ended: there
+    A child that doesn't answer is killed. The next one starts `retry_s` later, and only if the first has ended: there
     is never more than one.
     """
 
@@ -45,7 +45,7 @@ class GpuReader:
         self._next_start = 0.0
 
     def read(self, names: Sequence[str] = ()) -> tuple[GpuReading, ...]:
-        """Returns the GPUs that answer in time; () = none does, or there is no driver.
+        """Returns the GPUs that answer in time; () = none, or no driver.
 
         names: as in `gpu_readings.read`.
         """
@@ -61,7 +61,7 @@ class GpuReader:
             self._lock.release()
 
     def close(self) -> None:
-        """Ends the child, and doesn't wait long for one that can't end."""
+        """Ends the child, without a long wait for one that can't end."""
         import subprocess
 
         with self._lock:
@@ -93,8 +93,8 @@ class GpuReader:
         return self._child
 
     def _answer(self, child: subprocess.Popen[bytes], question: bytes) -> bytes:
-        """Returns the line that a child answers, cut off where it ends or takes too long."""
-        # Popen was given pipes for both. A child has answered all that came before: the question has room in its pipe.
+        """Returns the line that a child answers, truncated where it ends or takes too long."""
+        # Popen got pipes for both. The child has answered all earlier questions, so this one fits into its pipe.
         stdin, stdout = cast("IO[bytes]", child.stdin).fileno(), cast("IO[bytes]", child.stdout).fileno()
         line, end = b"", time.monotonic() + self._timeout_s
         try:
@@ -120,7 +120,7 @@ class GpuReader:
 
 
 def _is_readable(file: int, until: float) -> bool:
-    """Waits for something to read. poll, as select refuses files with high numbers."""
+    """Waits until a file is readable. By poll, because select refuses high file numbers."""
     poll = select.poll()
     poll.register(file, select.POLLIN)
     return bool(poll.poll(max(until - time.monotonic(), 0) * 1000))

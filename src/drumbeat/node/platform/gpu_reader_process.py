@@ -1,4 +1,4 @@
-"""`python -I -m drumbeat.node.platform.gpu_reader_process LIBRARY`: reads GPUs for the process that has started it.
+"""Reads GPUs for the process that started it: `python -I -m drumbeat.node.platform.gpu_reader_process LIBRARY`.
 
 A call of a broken driver may never return, or crash. Each line of its input is a JSON list of GPUs' names, and is
 answered by a line with their readings. It ends with its input, and by itself when an answer takes `MAX_ANSWER_S`.
@@ -19,7 +19,7 @@ MAX_ANSWER_S = 30
 
 def main() -> int:
     """Returns 1 if there is no driver."""
-    signal.signal(signal.SIGALRM, signal.SIG_DFL)  # Ends a process whatever call it is in, but one in state D.
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)  # The signal ends the process in any call, except in state D.
     library: Nvml | None = None
     for line in sys.stdin.buffer:
         signal.alarm(MAX_ANSWER_S)

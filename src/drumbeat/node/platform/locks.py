@@ -9,9 +9,9 @@ from collections.abc import Generator
 
 
 def take(path: str, *, shared: bool = False, create: bool = True) -> int | None:
-    """The open file, locked; None = another process has locked it, or `create` is off and there is no file.
+    """The open, locked file; None = another process has locked it, or `create` is off and there is no file.
 
-    The file still has that name when the lock is given: a process may remove a lock file only while it holds it.
+    The file still has that name when the lock is taken: a process may remove a lock file only while it holds it.
     """
     while True:
         try:
@@ -33,7 +33,7 @@ def take(path: str, *, shared: bool = False, create: bool = True) -> int | None:
 
 
 def is_held(path: str) -> bool:
-    """Whether some process has locked the file. Where it exists, the question itself takes it for an instant."""
+    """Whether some process has locked the file. The check itself locks an existing file for an instant."""
     lock = take(path, create=False)
     if lock is not None:
         os.close(lock)

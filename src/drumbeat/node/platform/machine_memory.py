@@ -1,4 +1,4 @@
-"""How much memory this machine, and the control groups that this process is in, have left (cgroups(7), proc(5))."""
+"""The free memory of this machine and of the control groups of this process (cgroups(7), proc(5))."""
 
 from __future__ import annotations
 
@@ -11,32 +11,31 @@ _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 def left() -> tuple[int, int]:
-    """Returns the bytes that can still be used and the bytes that there are in all, of whichever limit is nearest."""
-    limits = [_of_machine(), *_of_groups()]
+    """Returns the available bytes and all bytes of the tightest limit."""
+    limits = [_machine_memory(), *_group_memory()]
     return min(limits)
 
 
 def resident(pid: int) -> int:
-    """Returns the bytes of memory that a process has, 0 when it is gone."""
+    """Returns the bytes of memory that a process uses, 0 if it has ended."""
     with contextlib.suppress(OSError, IndexError), open(f"/proc/{pid}/statm", encoding="ascii") as file:
         return int(file.read().split()[1]) * _PAGE
     return 0
 
 
 def kernel_kills(folders: Iterable[str] | None = None) -> int:
-    """Returns how many processes of this process's own control group the kernel has ended at a memory limit.
+    """Returns how many processes of this process's own control group the kernel has killed at a memory limit.
 
-    The kernel counts a kill in the victim's group, whichever group's limit was reached; in version 2 in those above,
-    too, which also hold the processes of others. In a container the names may be the host's, while its own group is
-    mounted as the top: so names that aren't there are passed over. folders: of the groups, innermost first, None = they
-    are looked up.
+    The kernel counts a kill in the victim's group, whichever group's limit was reached; in version 2 also in the groups
+    above, which contain other processes, too. In a container the names may be the host's while its own group is mounted
+    as the top, so missing names are skipped. folders: of the groups, innermost first; None = they are looked up.
     """
     return next((_kills(folder) for folder in (_folders() if folders is None else folders) if os.path.isdir(folder)), 0)
 
 
 def limit() -> int:
-    """Returns the least memory limit of the control groups of this process in bytes, 0 = there is none."""
-    return min((total for _, total in _of_groups()), default=0)
+    """Returns the lowest memory limit of the control groups of this process in bytes, 0 = none."""
+    return min((total for _, total in _group_memory()), default=0)
 
 
 def _kills(folder: str) -> int:
@@ -47,7 +46,7 @@ def _kills(folder: str) -> int:
     return 0
 
 
-def _of_machine() -> tuple[int, int]:
+def _machine_memory() -> tuple[int, int]:
     values: dict[str, int] = {}
     with open("/proc/meminfo", encoding="ascii") as file:
         for line in file:
@@ -56,12 +55,12 @@ def _of_machine() -> tuple[int, int]:
     return values["MemAvailable"], values["MemTotal"]
 
 
-def _of_groups() -> Iterator[tuple[int, int]]:
+def _group_memory() -> Iterator[tuple[int, int]]:
     for folder in _folders():
         limit = _number(f"{folder}/memory.max") or _number(f"{folder}/memory.limit_in_bytes")
         used = _number(f"{folder}/memory.current") or _number(f"{folder}/memory.usage_in_bytes")
         if limit and limit < _UNLIMITED:
-            # Pages of files that nothing uses are given up first.
+            # Unused file pages are reclaimed first.
             yield limit - used + _inactive(folder), limit
 
 

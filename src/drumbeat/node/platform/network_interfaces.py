@@ -37,7 +37,7 @@ class Interface:
         return f"{self.name} ({self.address}/{self.prefix})"
 
 
-# --- what there is ----------------------------------------------------------------------------------------------
+# --- listing ---------------------------------------------------------------------------------------------------
 def interfaces() -> list[Interface]:
     """Every address of this node, IPv4 first. Raises OSError."""
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, 0) as line:
@@ -68,7 +68,7 @@ def _interface(body: bytes) -> Iterator[Interface]:
         rest = rest[(length + 3) & ~3 :]
     address = attributes.get(_LOCAL) or attributes.get(_ADDRESS)
     if address and family in (socket.AF_INET, socket.AF_INET6):
-        with contextlib.suppress(OSError):  # It went meanwhile.
+        with contextlib.suppress(OSError):  # It vanished meanwhile.
             yield Interface(socket.if_indextoname(index), socket.inet_ntop(family, address), prefix)
 
 
@@ -79,9 +79,9 @@ def infiniband(folder: str = _INFINIBAND) -> tuple[str, ...]:
     return ()
 
 
-# --- which one --------------------------------------------------------------------------------------------------
+# --- selection -------------------------------------------------------------------------------------------------
 def find(wanted: str, address: str, interfaces_here: Sequence[Interface]) -> Interface | None:
-    """The interface that a plan's `network` names, else the one that has the address; None = there is none."""
+    """The interface that a plan's `network` names, else the one with the address; None = none."""
     place = network_variables.place(wanted)
     if place:
         return next((one for one in interfaces_here if _is_meant(place, one)), None)
@@ -94,32 +94,32 @@ def require(wanted: str, interfaces_here: Sequence[Interface]) -> None:
     if place and find(wanted, "", interfaces_here) is None:
         has = ", ".join(map(str, interfaces_here)) or "none"
         what = f"this node ({socket.gethostname()}) has no interface {place}; it has {has}"
-        fix = "Name one that every node has, or a subnet of all nodes; or leave it out, and it is detected."
+        fix = "Set one that every node has, or a subnet of all nodes; or omit it, and it is detected."
         raise RefusedError(what, where="drumbeat.network", fix=fix)
 
 
 def route(host: str, port: int = 9) -> str:
-    """The address of this node that the kernel would send from, to reach the host (nothing is sent). Raises OSError.
+    """The address of this node from which the kernel would send to the host (nothing is sent). Raises OSError.
 
-    Of a name that stands for several addresses, the first counts that isn't reached by loopback.
+    For a name with several addresses, the first one that isn't reached by loopback counts.
     """
-    found: list[str] = []
+    addresses: list[str] = []
     trouble: OSError | None = None
     for family, kind, _, _, place in socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM):
         try:
             with socket.socket(family, kind) as probe:
                 probe.connect(place)
-                found.append(probe.getsockname()[0])
+                addresses.append(probe.getsockname()[0])
         except OSError as error:
             trouble = error
-    beyond = [one for one in found if not ipaddress.ip_address(one.partition("%")[0]).is_loopback]
-    if not found and trouble is not None:
+    beyond = [one for one in addresses if not ipaddress.ip_address(one.partition("%")[0]).is_loopback]
+    if not addresses and trouble is not None:
         raise trouble
-    return next(iter([*beyond, *found]))
+    return next(iter([*beyond, *addresses]))
 
 
 def towards(hosts: Sequence[str], interfaces_here: Sequence[Interface]) -> Interface | None:
-    """The interface with the route to the first host that has one."""
+    """The interface with the route to the first reachable host."""
     for host in hosts:
         with contextlib.suppress(OSError):
             if interface := find("", route(host), interfaces_here):

@@ -1,7 +1,7 @@
-"""NVIDIA's management library (NVML) by ctypes: what the GPUs of this machine do, without a package and without CUDA.
+"""NVIDIA's management library (NVML) by ctypes: the state of this machine's GPUs, without a package and without CUDA.
 
-It comes with the driver, as nvidia-smi does. Reading it makes no context on a GPU, and takes none of its memory. A call
-may never return when a driver is broken: only `gpu_reader_process` makes any.
+It comes with the driver, like nvidia-smi. Reading creates no context on a GPU, and uses none of its memory. A call may
+never return when a driver is broken, so only `gpu_reader_process` makes calls.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 LIBRARY = "libnvidia-ml.so.1"
 _TOO_SMALL = 7
-"""NVML_ERROR_INSUFFICIENT_SIZE: there are more processes than room was given for."""
+"""NVML_ERROR_INSUFFICIENT_SIZE: there are more processes than the buffer holds."""
 _UNKNOWN = (1 << 64) - 1
 """NVML_VALUE_NOT_AVAILABLE."""
 _CHIP = ctypes.c_int(0)
@@ -22,7 +22,7 @@ _CHIP = ctypes.c_int(0)
 _SPARE_ROOM = 32
 _MAX_TRIES = 3
 _SEEN_S = 3
-"""How far back the use of a GPU by its processes is asked for."""
+"""How far back the processes' use of a GPU is requested."""
 _STRIDES = (24, 32, 40)
 """Bytes of one entry in a list of processes: 24 by the header, 32 from some drivers of R535 and R550."""
 _UNWRITTEN = 0xA5
@@ -31,7 +31,7 @@ Device = ctypes.c_void_p
 
 
 class NvmlError(Exception):
-    """Says which call failed, and NVML's number for why."""
+    """Raised with the failed call and NVML's error number."""
 
 
 class _Memory(ctypes.Structure):
@@ -43,7 +43,7 @@ class _Utilization(ctypes.Structure):
 
 
 class _Process(ctypes.Structure):
-    """The beginning of an entry, the same in all layouts."""
+    """The start of an entry, the same in all layouts."""
 
     _fields_ = (("pid", ctypes.c_uint), ("used", ctypes.c_ulonglong))
 
@@ -60,9 +60,9 @@ class _Use(ctypes.Structure):
 
 
 class Nvml:
-    """The library, ready for use. Raises NvmlError where it is missing or finds no driver; so do most methods.
+    """The initialized library. Raises NvmlError if it is missing or finds no driver; so do most methods.
 
-    proc: the folder that has one named for each process.
+    proc: the folder with an entry for each process.
     """
 
     def __init__(self, library: str = LIBRARY, proc: str = "/proc") -> None:
@@ -74,7 +74,7 @@ class Nvml:
         self._call("nvmlInit_v2")
 
     def devices(self) -> list[Device]:
-        """Returns the GPUs that answer, in the order of nvidia-smi. Raises nothing: one may have failed meanwhile."""
+        """Returns the GPUs that answer, in the order of nvidia-smi. Skips failed ones, and raises nothing."""
         count, devices = ctypes.c_uint(), list[Device]()
         with contextlib.suppress(NvmlError):
             self._call("nvmlDeviceGetCount_v2", ctypes.byref(count))
@@ -93,33 +93,33 @@ class Nvml:
         return device
 
     def memory(self, device: Device) -> tuple[int, int]:
-        """Returns the bytes that are in use, and all."""
+        """Returns the used and the total bytes."""
         memory = _Memory()
         self._call("nvmlDeviceGetMemoryInfo", device, ctypes.byref(memory))
         return memory.used, memory.total
 
     def utilization(self, device: Device) -> tuple[int, int]:
-        """Returns for what part of the last moment a kernel ran, and its memory was read or written, in percent."""
+        """Returns the shares of time, in percent, in which a kernel ran, and in which memory was read or written."""
         rates = _Utilization()
         self._call("nvmlDeviceGetUtilizationRates", device, ctypes.byref(rates))
         return rates.gpu, rates.memory
 
     def power_w(self, device: Device) -> float:
-        """Returns what the GPU draws."""
+        """Returns the power draw of the GPU."""
         milliwatts = ctypes.c_uint()
         self._call("nvmlDeviceGetPowerUsage", device, ctypes.byref(milliwatts))
         return milliwatts.value / 1000
 
     def temperature_c(self, device: Device) -> int:
-        """Returns how hot the GPU's chip is, in degrees Celsius."""
+        """Returns the temperature of the GPU's chip in degrees Celsius."""
         degrees = ctypes.c_uint()
         self._call("nvmlDeviceGetTemperature", device, _CHIP, ctypes.byref(degrees))
         return degrees.value
 
     def processes(self, device: Device) -> dict[int, int | None]:
-        """Returns the bytes that each process with a context on the GPU holds, by pid; None = the driver doesn't say.
+        """Returns the bytes that each process with a context on the GPU holds, by pid; None = not reported.
 
-        Numbers that no process here has are left out: the driver may have those of another PID namespace.
+        Numbers of no local process are omitted: the driver may report those of another PID namespace.
         """
         room, count, code = _SPARE_ROOM, ctypes.c_uint(), _TOO_SMALL
         buffer = ctypes.create_string_buffer(0)
@@ -136,9 +136,9 @@ class Nvml:
         return {one.pid: None if one.used == _UNKNOWN else one.used for one in entries if self.is_alive(one.pid)}
 
     def memory_percents(self, device: Device) -> dict[int, int]:
-        """Returns for what part of a moment each process read or wrote the GPU's memory, by pid, in percent.
+        """Returns the share of time in which each process read or wrote the GPU's memory, by pid, in percent.
 
-        Processes that ran no kernel in the last seconds aren't in it.
+        Processes without a kernel in the last seconds are missing.
         """
         name, count = "nvmlDeviceGetProcessUtilization", ctypes.c_uint()
         since = ctypes.c_ulonglong(int((time.time() - _SEEN_S) * 1e6))
@@ -156,7 +156,7 @@ class Nvml:
         return percents
 
     def is_alive(self, pid: int) -> bool:
-        """Whether a process here has this number."""
+        """Whether a local process has this number."""
         return pid > 0 and os.path.isdir(f"{self._proc}/{pid}")
 
     def _call(self, name: str, *arguments: Any) -> None:
@@ -175,7 +175,7 @@ def _check(name: str, code: int) -> None:
 
 
 def _entries(buffer: ctypes.Array[ctypes.c_char], count: int) -> list[_Process]:
-    """Returns the entries of a list. Their size is the smallest with which all that was written has room."""
+    """Returns the entries of a list. Their size is the smallest one that covers all written bytes."""
     written = len(buffer.raw.rstrip(bytes([_UNWRITTEN])))
     if not count or not written:
         return []

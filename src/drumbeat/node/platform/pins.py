@@ -1,8 +1,8 @@
-"""Who uses what this node keeps: a file for each attempt, which names its folder and counts while that is there.
+"""Pins on what this node caches: a file for each attempt, which names its folder and counts while that exists.
 
-Nodes may share what they keep, and can't see each other's folders, which may even have the same path: those of pods do.
-So a pin has the identity of each folder on the way to its attempt's, and the agent renews its pins (`PinRenewal`): one
-whose folder can't be seen from here counts while it is renewed. One of this machine from before its last start doesn't.
+Nodes may share a cache and can't see each other's folders, which may even have equal paths: those of pods do. So a pin
+has the identity of each folder on the path to its attempt's, and the agent renews its pins (`PinRenewal`): a pin whose
+folder isn't visible here counts while it is renewed. A pin of this machine from before its last start doesn't count.
 """
 
 from __future__ import annotations
@@ -23,32 +23,33 @@ from drumbeat.node.host.machine import boot
 RENEWAL_S = 60.0
 """How often an agent renews its pins."""
 SILENT_S = 3600.0
-"""How long a pin counts without a renewal where its folder can't be seen: clocks of machines may differ by minutes."""
+"""How long a pin counts without renewal if its folder isn't visible: clocks of machines may differ by minutes."""
 
 _LIST, _PART = "pins", ".new"
 _END_S = 2.0
-"""How long a shared disk that doesn't answer may hold up the end of an agent."""
+"""How long an unresponsive shared disk may delay the end of an agent."""
 
 
 @dataclass(frozen=True)
 class Pins:
-    """Those in `folder`. elsewhere_s: how long one of another machine counts that an earlier version wrote: it isn't
-    renewed.
+    """The pins in `folder`. elsewhere_s: how long a pin of another machine by an earlier version counts, as those
+    aren't renewed.
     """
 
     folder: str
     elsewhere_s: float
 
     def put(self, root: str, content: Mapping[str, Any]) -> None:
-        """Writes the pin of the attempt in `root`, and replaces the one before. Raises OSError."""
+        """Writes the pin of the attempt in `root`, replacing an earlier one. Raises OSError."""
         os.makedirs(self.folder, mode=0o700, exist_ok=True)
         path = os.path.join(self.folder, _name(root))
         with contextlib.suppress(FileNotFoundError), open(f"{root}/{_LIST}", "ab") as file:
             file.write(os.fsencode(path) + b"\0")
         pin = {**content, "root": root, "way": _way(root), "host": socket.gethostname(), "boot": boot()}
         with open(path + _PART, "w", encoding="utf-8") as file:
-            file.write(json.dumps(pin))  # At once: a file written piece by piece takes five times as long.
-        os.replace(path + _PART, path)  # It needn't outlive this start of the machine: who uses it doesn't.
+            json.dump(pin, file)
+        # No sync: the pin needn't outlive a restart of the machine, as its attempt doesn't.
+        os.replace(path + _PART, path)
 
     def read(self, now: float) -> list[dict[str, Any]]:
         """The valid pins, each with its `root`; the others are removed. Raises OSError."""
@@ -67,8 +68,10 @@ class Pins:
         return pins
 
     @staticmethod
-    def is_of(pin: Mapping[str, Any], root: str) -> bool:
-        """Whether it is the pin of the attempt in `root` here, and not of another node's folder with the same path."""
+    def belongs_to(pin: Mapping[str, Any], root: str) -> bool:
+        """Whether the pin belongs to the attempt in `root` here, and not to another node's
+        folder with the same path.
+        """
         is_same = pin.get("root") == root and pin.get("host") == socket.gethostname()
         return is_same and ("way" not in pin or pin["way"][-1:] == _way(root)[-1:])
 
@@ -83,13 +86,13 @@ class Pins:
         if here == way:
             return os.path.isdir(root)
         if len(here) < len(way) and here[-1] == way[len(here) - 1]:
-            return False  # The same folder as the attempt's agent saw there, and the rest of the way is gone.
-        # Another folder of that path is here: a pod has folders of its own, a job of Slurm may have its own /tmp.
+            return False  # It is the folder that the attempt's agent saw, and the rest of the path is gone.
+        # This is another folder at that path: a pod has its own folders, a Slurm job may have its own /tmp.
         return age_s < SILENT_S
 
 
 class PinRenewal:
-    """Renews the pins of the attempt in `root` from a thread of its own, and removes them at the attempt's end."""
+    """Renews the pins of the attempt in `root` in a thread, and removes them at the attempt's end."""
 
     def __init__(self, root: str) -> None:
         self._root = root
@@ -97,12 +100,12 @@ class PinRenewal:
         self._thread: threading.Thread | None = None
 
     def begin(self) -> None:
-        """Begins to renew pins, also those that are put later."""
+        """Begins to renew pins, including later ones."""
         self._thread = threading.Thread(target=self._run, name="pins", daemon=True)
         self._thread.start()
 
     def end(self) -> None:
-        """Removes the pins: the attempt's ranks have ended."""
+        """Removes the pins after the attempt's ranks have ended."""
         self._over.set()
         if self._thread:
             self._thread.join(_END_S)
@@ -120,25 +123,25 @@ class PinRenewal:
 def renew(root: str) -> None:
     """Renews the pins of the attempt in `root`."""
     for path in _listed(root):
-        with contextlib.suppress(OSError):  # Its environment was made again, or a shared disk is away.
+        with contextlib.suppress(OSError):  # The environment was rebuilt, or a shared disk is unavailable.
             os.utime(path)
 
 
 def _listed(root: str) -> set[bytes]:
-    """The pins that an attempt has put, by this agent or an earlier one."""
+    """The pins of an attempt, by this agent or an earlier one."""
     with contextlib.suppress(OSError), open(f"{root}/{_LIST}", "rb") as file:
         return set(file.read().split(b"\0")) - {b""}
     return set()
 
 
 def _name(root: str) -> str:
-    """The name of an attempt's pin. No other node's pin has it: on another machine, or in another pod of this one."""
+    """The name of an attempt's pin. It is unique even among other machines and other pods of this one."""
     which = f"{socket.gethostname()}\0{root}\0{_way(root)[-1]}"
     return hashlib.sha256(which.encode(errors="surrogateescape")).hexdigest()[:32]
 
 
 def _way(path: str) -> list[list[int]]:
-    """The identities of the folders on the way to a path, from `/` to the last one that is there."""
+    """The identities of the folders on a path, from `/` to the last existing one."""
     way: list[list[int]] = []
     place = "/"
     for part in ["", *os.path.abspath(path).strip("/").split("/")]:

@@ -10,7 +10,7 @@ _LISTENS = "0A"  # TCP_LISTEN
 
 
 def require_own(port: int) -> None:
-    """Raises PermissionError where another user than this one or root listens at a port."""
+    """Raises PermissionError if a user other than this one or root listens at a port."""
     others = listening_users(port) - {0, os.geteuid()}
     if others:
         raise PermissionError(f"user {min(others)} listens at port {port}, not user {os.geteuid()}")
@@ -26,6 +26,6 @@ def listening_users(port: int) -> set[int]:
 
 
 def users_in(table: str, port: int) -> set[int]:
-    """The same, from the text of one of the kernel's tables (proc(5))."""
+    """The uids in the text of one of the kernel's tables (proc(5))."""
     rows = [line.split() for line in table.splitlines()[1:]]
     return {int(row[7]) for row in rows if row[3] == _LISTENS and int(row[1].rpartition(":")[2], 16) == port}

@@ -1,7 +1,6 @@
-"""The pids of a node's ranks, found in /proc by what the supervisor's descendants began with.
+"""The pids of a node's ranks, found in /proc by the initial environment of the supervisor's descendants.
 
-What the processes of ranks are started as is said in `launchers/rank_process.py` and
-`node/agent/round_process_specs.py`.
+`launchers/rank_process.py` and `node/agent/round_process_specs.py` set that environment.
 """
 
 from __future__ import annotations
@@ -13,17 +12,17 @@ from drumbeat.node.host import processes
 
 
 def rank_pids(supervisor: int) -> Iterator[tuple[int, int]]:
-    """Yields each process of a rank with the rank: by its variable, else by what started it."""
+    """Yields each process of a rank with the rank: by its variable, else by its parent's."""
     for pid, _, rank in _members(supervisor):
         yield pid, rank
 
 
 def first_pids(supervisor: int) -> dict[int, int]:
-    """Returns, by rank, the process that the supervisor started for it, or that its launcher did."""
+    """Returns, by rank, the process that the supervisor, or its launcher, started for it."""
     members = list(_members(supervisor))
     ranks = {pid: rank for pid, _, rank in members}
     firsts = [(rank, pid) for pid, parent, rank in members if ranks.get(parent) != rank]
-    return dict(reversed(firsts))  # The first of several stays.
+    return dict(reversed(firsts))  # The first of several wins.
 
 
 def _members(supervisor: int) -> Iterator[tuple[int, int, int]]:

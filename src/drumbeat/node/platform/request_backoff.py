@@ -1,4 +1,4 @@
-"""How long to wait before trying again."""
+"""The pauses between retries of a request."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _scatter = random.Random()  # noqa: S311 (no secret; separate from the global ge
 
 
 class Backoff:
-    """Pauses that grow by half each time, with some jitter so that many agents don't come back in step.
+    """Pauses that grow by half each time, with jitter so that many agents don't retry in step.
 
-    A server that was away is reached again after at most half as long again as it was away.
+    After an outage, the server is called again within half of the outage's duration.
     """
 
     def __init__(self, first_s: float = 0.1, most_s: float = 5.0) -> None:
@@ -40,7 +40,7 @@ class Backoff:
 
 
 def until_reached(ask: Callable[[], T]) -> T:
-    """The server's answer, however long the server is away. Raises the server's own errors."""
+    """Calls `ask` until the server answers, however long that takes. Raises the server's own errors."""
     backoff = Backoff()
     while True:
         try:

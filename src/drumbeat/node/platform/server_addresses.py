@@ -1,6 +1,6 @@
-"""Which servers an agent knows: those of its enrolment, and those that a server has told it of since.
+"""The servers that an agent knows: those of its enrolment, and those that a server announced later.
 
-What was told lies in the node's folder, where an agent that is started again and the node's other processes find it.
+Announced addresses are stored in the node's folder, for a restarted agent and the node's other processes.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from drumbeat.model.agent import Enrolment
 from drumbeat.node.platform import network_interfaces
 
 _ANNOUNCED: dict[str, list[str]] = {}
-"""By attempt folder, the addresses announced to this process: it keeps them even when the disk is full."""
+"""By attempt folder, the addresses announced to this process, which keeps them even on a full disk."""
 
 
 def remember(enrolment: Enrolment, servers: Sequence[str]) -> None:
-    """Keeps the addresses that a server announced, in place of those before; in memory where they can't be written."""
+    """Stores the addresses that a server announced, replacing earlier ones; only in memory if they can't be written."""
     if list(servers) == _announced(enrolment):
         return
     _ANNOUNCED[enrolment.root], place = list(servers), _place(enrolment)
@@ -31,10 +31,10 @@ def remember(enrolment: Enrolment, servers: Sequence[str]) -> None:
 
 
 class Servers:
-    """The servers that may be sent the agent's secret, the one to call first.
+    """The servers that may receive the agent's secret, in order of preference.
 
-    The addresses announced last come before those of the enrolment: an older one may be another server's by now. An
-    agent whose servers are on another machine never calls its own machine because of an announcement.
+    The last announced addresses precede those of the enrolment, which may meanwhile belong to another server. An agent
+    whose servers are on another machine never calls its own machine because of an announcement.
     """
 
     def __init__(self, enrolment: Enrolment) -> None:
@@ -50,9 +50,9 @@ class Servers:
         return ", ".join(self._all)
 
     def look(self) -> None:
-        """Reads the addresses announced meanwhile; the one to call stays first while it is still among them."""
+        """Reads newly announced addresses; the preferred one stays first while it is still among them."""
         given = [each for each in self._enrolment.servers if _is_safe(each)]
-        # An enrolment by the version before names a port of this machine, which isn't called.
+        # An enrolment by the previous version names a port of this machine, which isn't called.
         have_tls = {each.startswith("https:") for each in self._enrolment.servers}
         announced = [
             each for each in _announced(self._enrolment) if _is_safe(each) and each.startswith("https:") in have_tls
@@ -68,10 +68,10 @@ class Servers:
         return self._all[0]
 
     @property
-    def is_first_believed(self) -> bool:
-        """Whether only a server of the job's can have the first address.
+    def is_first_trusted(self) -> bool:
+        """Whether only a server of the job can have the first address.
 
-        It has TLS, was announced last, or none was announced. Another home may lie where a server's was.
+        It uses TLS, was announced last, or none was announced. Another home may be where a server's was.
         """
         return self.first in self._living or self.first.startswith("https:")
 
@@ -93,12 +93,12 @@ def _place(enrolment: Enrolment) -> str:
 
 
 def _is_safe(server: str) -> bool:
-    """Whether the secret may be sent there: over TLS, or by a socket whose other end is this user."""
+    """Whether the secret may be sent to an address: over TLS, or by a socket whose other end is this user."""
     return server.startswith(("https:", home_socket.SCHEME))
 
 
 def address_towards(servers: Sequence[str]) -> str:
-    """The address of this node that the kernel would reach the first known server from (nothing is sent)."""
+    """The address of this node from which the kernel would send to the first known server (nothing is sent)."""
     for server in servers:
         parts = urlsplit(server)
         with contextlib.suppress(OSError):

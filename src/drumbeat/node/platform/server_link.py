@@ -1,7 +1,7 @@
-"""HTTP to the server: one connection per use, kept open, over whichever of the server's addresses answers.
+"""HTTP to the server: one connection per use, kept open, to whichever of the server's addresses answers.
 
-On another machine the server is called by TLS, on this one by the Unix socket in its home: nothing is sent, and nothing
-believed, before the other end has proved to be the server.
+The server is called by TLS from another machine, and by the Unix socket in its home from its own: nothing is sent, and
+nothing trusted, before the other end has proved to be the server.
 """
 
 from __future__ import annotations
@@ -23,25 +23,26 @@ if TYPE_CHECKING:
     import ssl
 
 RANK_HEADER = "X-Drumbeat-Rank"
-"""In a request to MLflow's API, says which rank made it."""
+"""The header that names the rank in requests to MLflow's API."""
 _TRY_AGAIN = (500, 502, 503, 504)
 _OVER = {401: "unauthorized", 404: "not_found", 410: "stale"}
-"""Answers to a sync after which this attempt has no server: only in our own words, for another program may answer."""
+"""Responses to a sync that end this attempt; only with drumbeat's own error codes, because
+another program may answer.
+"""
 PROVEN = "The server must be called by https or, on its own machine, by its Unix socket."
 CONNECT_S = 10.0
-"""How long a server's machine may take to answer at all; the next server is tried then."""
+"""How long a server's machine may take to answer; after that the next server is tried."""
 _ANSWERS = {"directive", "size", "missing", "listing", "links", "peers", "auths", "offset", "is_taken"}
 
 
 class NoAnswerError(UnreachableError):
-    """A server may have carried out a request, and did not answer it in time."""
+    """Raised when a server may have carried out a request without answering in time."""
 
 
 class ServerLink:
     """Sends the requests of one thread to the server.
 
-    Raises StaleError when the attempt is over, UnreachableError when no server answers, and the errors that the server
-    itself gives.
+    Raises StaleError when the attempt is over, UnreachableError when no server answers, and the server's own errors.
     """
 
     def __init__(self, enrolment: Enrolment, timeout_s: float = 30.0) -> None:
@@ -54,62 +55,65 @@ class ServerLink:
         self._line: http.client.HTTPConnection | None = None
 
     def sync(self, status: Any, holds: str, wait_s: float, received: Collection[str] | None = None) -> Any:
-        """Tells the status and gives the directive; the server takes up to `wait_s`, if nothing is new.
+        """Sends the status and returns the directive; without news the server takes up to `wait_s`.
 
-        received: the ids of the requests that this node has received, None = none are wanted.
+        received: the ids of the requests that this node has received, None = requests aren't supported.
         """
         message = {"status": status, "holds": holds, "wait_s": wait_s, "knows_cancel": True}
         body = json.dumps(message if received is None else {**message, "requests": [*received]}).encode()
         return self._json("POST", "/sync", body, is_sync=True).get("directive")
 
     def answer(self, request_id: str, answer: dict[str, Any]) -> None:
-        """Answers a request of the server. Raises NotFoundError when nobody waits for it any more."""
+        """Answers a request of the server. Raises NotFoundError when the server no longer waits for it."""
         self._json("POST", f"/answers/{quote(request_id, safe='')}", json.dumps(answer).encode())
 
     def put(self, path: str, offset: int, data: bytes, hole: int = 0) -> int:
-        """Sends a piece of a file; gives the size that the server has of it now. hole: zeros of an output behind it."""
+        """Sends a piece of a file; returns the size that the server has now. hole: zeros that
+        follow it in an output.
+        """
         gap = f"&hole={hole}" if hole else ""
         return self._json("PUT", f"/{quote(path)}?offset={offset}{gap}", data)["size"]
 
     def commit(self, files: dict[str, dict[str, Any]]) -> list[str]:
-        """Makes the outputs visible; gives the paths that the server doesn't have as said (none = it is done)."""
+        """Makes the outputs visible; returns the paths that differ at the server (empty = done)."""
         listed = json.dumps({"files": files}, ensure_ascii=False, separators=(",", ":")).encode()
         return self._json("POST", "/outputs/commit", listed)["missing"]
 
     def input(self, name: str) -> tuple[Any, str]:
-        """All files of an input, and the server's own folder that it is, "" = it is none."""
+        """All files of an input, and its folder on the server's machine, "" = none."""
         answer = self._json("GET", f"/inputs/{quote(name, safe='')}", b"")
         return answer["listing"], str(answer.get("folder", ""))
 
     def links(self, name: str, paths: list[str]) -> list[Any]:
-        """Where each of these files of an input is to be fetched, None = here, with `input_file`."""
+        """The URL of each of these files of an input, None = by `input_file`."""
         body = json.dumps({"paths": paths}).encode()
         return self._json("POST", f"/inputs/{quote(name, safe='')}/links", body)["links"]
 
     def output_link(self, name: str) -> str:
-        """Where the ranks write an output themselves."""
+        """The URL to which ranks write an output directly."""
         return self._json("GET", f"/outputs/{quote(name, safe='')}/link", b"")["links"][0]["url"]
 
     def peers(self) -> list[Any]:
-        """What each node of the attempt said of itself, None for one that hasn't come yet."""
+        """What each node of the attempt reported about itself, None for one without a report."""
         return self._json("GET", "/peers", b"")["peers"]
 
     def registries(self) -> dict[str, Any]:
-        """`auths`: what the job's images are pulled with, by address; `insecure`: addresses without TLS."""
+        """`auths`: the credentials for the job's images, by address; `insecure`: addresses without TLS."""
         return self._json("GET", "/registries", b"")
 
     def metrics(self, offset: int, lines: bytes) -> int:
-        """Sends lines of the node's spool (`model.metric_lines`); gives the offset up to which the server has it."""
+        """Sends lines of the node's spool (`model.metric_lines`); returns the offset up to which the server has it."""
         return self._json("POST", f"/metrics?offset={offset}", lines)["offset"]
 
     def mlflow(
         self, method: str, path: str, body: bytes, headers: dict[str, str], once_within_s: float = 0.0
     ) -> tuple[int, str, bytes]:
-        """Sends a rank's request to MLflow's API, with RANK_HEADER; gives status, content type and body of the answer.
+        """Sends a rank's request to MLflow's API, with RANK_HEADER; returns status, content type and body of the
+        answer.
 
-        path: as MLflow has it, with its query. An answer in MLflow's own form is returned, refusals among them.
-        once_within_s: how long a request may take that must not be carried out twice, 0 = it may be; such a request
-        raises NoAnswerError where it isn't known whether a server has carried it out.
+        path: MLflow's, with its query. An answer in MLflow's own format is returned, including refusals. once_within_s:
+        how long a request may take that must not be carried out twice, 0 = it may be; such a request raises
+        NoAnswerError if it is unclear whether a server has carried it out.
         """
         response = self._request(method, f"/mlflow{path}", body, headers, once_within_s)
         try:
@@ -117,17 +121,17 @@ class ServerLink:
         except (OSError, http.client.HTTPException) as error:
             self._drop()
             kind = NoAnswerError if once_within_s else UnreachableError
-            raise kind(f"the server broke off: {error}") from error
+            raise kind(f"the server closed the connection: {error}") from error
         is_mlflows = b'"error_code"' in answer
         if is_mlflows and response.status in _TRY_AGAIN:
-            raise UnreachableError(f"the server can't answer now (HTTP {response.status})")
+            raise UnreachableError(f"the server can't answer right now (HTTP {response.status})")
         if response.status >= 300 and not is_mlflows:
             raise self._error(response.status, answer)
         return response.status, response.headers.get("Content-Type", ""), answer
 
     @contextlib.contextmanager
     def input_file(self, name: str, path: str, offset: int, length: int) -> Generator[http.client.HTTPResponse]:
-        """A range of a file of an input, to be read as a stream. What isn't read to its end costs the connection."""
+        """A range of an input's file, as a stream. An unread remainder costs the connection."""
         wanted = {"Range": f"bytes={offset}-{offset + length - 1}"}
         response = self._request("GET", f"/inputs/{quote(name, safe='')}/files/{quote(path)}", b"", wanted)
         try:
@@ -140,42 +144,44 @@ class ServerLink:
 
     @contextlib.contextmanager
     def snapshot(self, digest: str) -> Generator[http.client.HTTPResponse]:
-        """The bytes of a snapshot, to be read as a stream."""
+        """The bytes of a snapshot, as a stream."""
         with self._stream(f"/snapshots/{quote(digest)}") as response:
             yield response
 
     @contextlib.contextmanager
     def tool(self, name: str, machine: str) -> Generator[http.client.HTTPResponse]:
-        """A program of the server's for machines of this kind (`uname -m`), to be read as a stream."""
+        """A program that the server has for this kind of machine (`uname -m`), as a stream."""
         with self._stream(f"/tools/{quote(name)}?machine={quote(machine)}") as response:
             yield response
 
     @contextlib.contextmanager
     def _stream(self, path: str) -> Generator[http.client.HTTPResponse]:
-        """The answer to a request, to be read as a stream; the connection isn't used again."""
+        """The answer to a request, as a stream; the connection isn't reused."""
         try:
             yield self._begun(path)
         finally:
             self._drop()
 
     def _begun(self, path: str) -> http.client.HTTPResponse:
-        """The answer whose body follows. Raises the error that the server gives."""
+        """The response before its body. Raises the server's error."""
         response = self._request("GET", path, b"")
         if response.status != 200:
             raise self._error(response.status, response.read())
         return response
 
     def receive_stream(self, path: str) -> http.client.HTTPResponse:
-        """Begins to receive a body of any length, without a limit of time; read it with `read1`. Ends by `break_off`.
+        """Begins to receive a body of any length, without a time limit; read it with `read1`, end it with `break_off`.
 
-        Raises the error that the server gives, NotFoundError among them.
+        Raises the server's error, such as NotFoundError.
         """
         response = self._begun(path)
         self._hold_open()
         return response
 
     def send_stream(self, path: str) -> Callable[[bytes], None]:
-        """Begins to send a body of any length, and returns what sends a piece of it; b"" ends it. Raises OSError."""
+        """Begins to send a body of any length; returns a function that sends a piece of it, b"" = the end. Raises
+        OSError.
+        """
         line = self._line or self._open()
         line.putrequest("POST", self._base + path)
         for name, value in {**self._headers, "Transfer-Encoding": "chunked"}.items():
@@ -185,20 +191,20 @@ class ServerLink:
         return lambda piece: line.send(b"%x\r\n%b\r\n" % (len(piece), piece))
 
     def _hold_open(self) -> None:
-        """Lets the connection idle; keep-alive probes notice a server's machine that is gone (tcp(7))."""
+        """Lets the connection idle; keep-alive probes detect that the server's machine is gone (tcp(7))."""
         if self._line is None:
             return
         connection = self._line.sock
         connection.settimeout(None)
         if connection.family == socket.AF_UNIX:
-            return  # On one machine the kernel tells of every end.
+            return  # On one machine the kernel reports every end.
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         for option, value in ((socket.TCP_KEEPIDLE, 30), (socket.TCP_KEEPINTVL, 10), (socket.TCP_KEEPCNT, 3)):
             connection.setsockopt(socket.IPPROTO_TCP, option, value)
 
     def finish_stream(self) -> None:
-        """Reads the answer to a body that was sent to its end."""
+        """Reads the answer to a body that was sent completely."""
         if self._line is not None:
             self._line.getresponse().read()
 
@@ -207,11 +213,11 @@ class ServerLink:
         self._drop()
 
     def break_off(self) -> None:
-        """Ends a stream, also one that another thread waits for."""
+        """Ends a stream, even one for which another thread waits."""
         connection = self._line.sock if self._line else None
         if connection is not None:
             with contextlib.suppress(OSError):
-                socket.socket.shutdown(connection, socket.SHUT_RDWR)  # Without TLS's own goodbye, which may wait.
+                socket.socket.shutdown(connection, socket.SHUT_RDWR)  # Without TLS's closing message, which may block.
 
     def _json(self, method: str, path: str, body: bytes, *, is_sync: bool = False) -> dict[str, Any]:
         response = self._request(method, path, body)
@@ -219,7 +225,7 @@ class ServerLink:
             text = response.read()
         except (OSError, http.client.HTTPException) as error:
             self._drop()
-            raise UnreachableError(f"the server broke off: {error}") from error
+            raise UnreachableError(f"the server closed the connection: {error}") from error
         if response.status != 200:
             raise self._error(response.status, text, is_sync=is_sync)
         try:
@@ -231,12 +237,14 @@ class ServerLink:
     def _request(
         self, method: str, path: str, body: bytes, more: dict[str, str] | None = None, once_within_s: float = 0.0
     ) -> http.client.HTTPResponse:
-        """The answer of the first server that gives one. A connection closed for idling is reopened at once."""
-        is_closed = self._line is not None and self._line.sock is None  # By the server, in good order.
-        if is_closed or once_within_s:  # Whether one that breaks had only idled for too long can't be told.
+        """The response of the first server that answers. A connection that was closed while
+        idle is reopened at once.
+        """
+        is_closed = self._line is not None and self._line.sock is None  # Closed by the server, in an orderly way.
+        if is_closed or once_within_s:  # It is unclear whether a broken connection had only idled for too long.
             self._drop()
         if not self._servers:
-            raise UnreachableError("plain http would show this job's secret to the network", fix=PROVEN)
+            raise UnreachableError("plain http would reveal this job's secret on the network", fix=PROVEN)
         trouble: Exception | None = None
         for _ in range(len(self._servers) + 1):
             was_open, is_sent = self._line is not None, False
@@ -250,7 +258,7 @@ class ServerLink:
                 trouble = error
                 self._drop()
                 if was_open and not isinstance(error, TimeoutError):
-                    continue  # It had only idled for too long.
+                    continue  # The connection had only idled for too long.
                 if is_sent and once_within_s:
                     raise NoAnswerError(f"the server did not answer: {error}", where=self._servers.first) from error
                 self._servers.next()
@@ -282,26 +290,26 @@ class ServerLink:
             error = from_dict(json.loads(text))
         except (ValueError, TypeError, AttributeError):
             self._leave()
-            return UnreachableError(f"what answers isn't a drumbeat server (HTTP {status})")
+            return UnreachableError(f"another program than a drumbeat server answers (HTTP {status})")
         is_over = isinstance(error, StaleError) or (is_sync and _OVER.get(status) == error.code)
-        if is_over and self._servers.is_first_believed:
+        if is_over and self._servers.is_first_trusted:
             return StaleError(error.what, where=error.where, fix=error.fix)
-        if is_over or isinstance(error, AwayError):  # A server without its database is like one that can't answer.
+        if is_over or isinstance(error, AwayError):  # A server without its database counts as unable to answer.
             self._leave()
             return UnreachableError(error.what, where=error.where, fix=error.fix)
         if type(error) is DrumbeatError or (status >= 500 and not isinstance(error, UnreachableError)):
-            self._leave()  # A stranger, or a defect; what a store keeps waiting is so at every server.
+            self._leave()  # Another program, or a defect; a slow store would be slow for every server.
         return error
 
     def _leave(self) -> None:
-        """Another server may be better off."""
+        """Moves on to another server, which may work better."""
         if len(self._servers) > 1:
             self._drop()
             self._servers.next()
 
 
 class _UnixConnection(http.client.HTTPConnection):
-    """HTTP over the socket of the server of this machine."""
+    """HTTP over the socket of the server on this machine."""
 
     def __init__(self, path: str, timeout_s: float) -> None:
         super().__init__(home_socket.HOST, timeout=timeout_s)
@@ -313,7 +321,7 @@ class _UnixConnection(http.client.HTTPConnection):
 
 
 def _tls(ca: str) -> ssl.SSLContext:
-    """Believes the enrolment's authority and no other, and only for the address that was called."""
+    """Trusts only the enrolment's certificate authority, and only for the called address."""
     import ssl
 
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -322,24 +330,24 @@ def _tls(ca: str) -> ssl.SSLContext:
     try:
         context.load_verify_locations(cadata=ca)
     except (ssl.SSLError, ValueError):
-        what = "the enrolment has no certificate to check an https server with"
-        raise UnreachableError(what, fix="A server gives one with each of its https addresses.") from None
+        what = "the enrolment has no certificate to verify an https server"
+        raise UnreachableError(what, fix="A server announces one with each of its https addresses.") from None
     return context
 
 
 def _failure(trouble: Exception | None) -> str:
-    # By its attribute: where no https is spoken nothing of ssl is needed.
+    # By its attribute, so that ssl isn't imported without https.
     if why := getattr(trouble, "verify_message", ""):
-        return f"what answers shows another certificate than this job's server would: {why}"
+        return f"the answering program's certificate isn't that of this job's server: {why}"
     return f"no server answers: {trouble}"
 
 
 def _answer(text: bytes) -> dict[str, Any]:
-    """The answer; it must have one of the keys of a server's answers, since another program may have taken the port."""
+    """The answer. It must have a key of a server's answers, because another program may have taken the port."""
     try:
         answer = json.loads(text)
     except ValueError:
         answer = None
     if not isinstance(answer, dict) or not _ANSWERS & cast("dict[str, Any]", answer).keys():
-        raise UnreachableError("what answers isn't a drumbeat server")
+        raise UnreachableError("another program than a drumbeat server answers")
     return cast("dict[str, Any]", answer)

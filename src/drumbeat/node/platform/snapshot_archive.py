@@ -1,4 +1,4 @@
-"""Unpacks a snapshot from the network, and refuses entries that drumbeat's own snapshots never hold."""
+"""Unpacks a snapshot from the network, and refuses entries that drumbeat's own snapshots never contain."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _BLOCK = 1 << 18
 
 
 class _Hashed:
-    """A stream that remembers the hash of what went through."""
+    """A stream that hashes the bytes read."""
 
     def __init__(self, stream: http.client.HTTPResponse) -> None:
         self._stream = stream
@@ -28,17 +28,17 @@ class _Hashed:
         return data
 
     def drain(self) -> str:
-        """Reads to the end and gives the hash of the whole stream."""
+        """Reads to the end and returns the hash of the whole stream."""
         while self.read():
             pass
         return self.digest.hexdigest()
 
 
 def unpack(stream: http.client.HTTPResponse, digest: str, folder: str) -> None:
-    """Puts the tar stream's files into the new `folder`.
+    """Extracts the tar stream's files into the new `folder`.
 
-    Raises RefusedError for a member that could reach outside or isn't a file, folder or inner link; UnreachableError
-    when the stream broke off; StorageError when what came isn't the snapshot with this SHA-256.
+    Raises RefusedError for an entry that could leave the folder or isn't a file, folder or inner link; UnreachableError
+    when the stream ended early; StorageError when the content isn't the snapshot with this SHA-256.
     """
     hashed = _Hashed(stream)
     os.mkdir(folder)
@@ -50,9 +50,9 @@ def unpack(stream: http.client.HTTPResponse, digest: str, folder: str) -> None:
             trouble = error
         actual = hashed.drain()
     except (http.client.HTTPException, TimeoutError, ConnectionError) as error:
-        raise UnreachableError(f"snapshot {digest[:12]} broke off: {error}") from error
+        raise UnreachableError(f"snapshot {digest[:12]} ended early: {error}") from error
     if actual != digest:
-        raise StorageError(f"snapshot {digest[:12]} arrived with other content: its SHA-256 is {actual[:12]}")
+        raise StorageError(f"snapshot {digest[:12]} arrived damaged: its SHA-256 is {actual[:12]}")
     if trouble is not None:
         raise RefusedError(f"snapshot {digest[:12]} can't be unpacked: {trouble}", fix="Submit the job again.")
 
@@ -66,12 +66,12 @@ def _extract(hashed: _Hashed, folder: str) -> None:
 
 
 class _Archive(tarfile.TarFile):
-    """An archive whose files have holes where they have blocks of zeros."""
+    """An archive whose files become sparse where they have blocks of zeros."""
 
     def makefile(  # pyright: ignore[reportIncompatibleMethodOverride] (its callers give a text)
         self, tarinfo: tarfile.TarInfo, targetpath: str
     ) -> None:
-        """Writes a file. Raises tarfile.ReadError where the stream ends too early."""
+        """Writes a file. Raises tarfile.ReadError if the stream ends too early."""
         source = self.extractfile(tarinfo)
         offset = 0
         with open(targetpath, "wb") as target:
@@ -86,8 +86,9 @@ def _put(archive: tarfile.TarFile, member: tarfile.TarInfo, folder: str) -> None
     if hasattr(tarfile, "data_filter"):
         archive.extract(member, folder, filter="data")
         return
-    # Python 3.11.0 to 3.11.3 (Debian 12's is 3.11.2) has no filters. `_check` has refused what leads elsewhere; here is
-    # the rest of what `data` does: no owner, no special bits, no right for others to write, no odd rights to run.
+    # Python 3.11.0 to 3.11.3 (Debian 12's is 3.11.2) has no filters. `_check` has refused entries that lead elsewhere;
+    # this is the rest of the filter `data`: no owner, no special bits, no write permission for others, no unusual
+    # execute permission.
     runs = 0o755 if member.mode & 0o100 else 0o644
     member.mode = 0o755 if member.isdir() else (member.mode & runs) | 0o600
     member.uid, member.gid, member.uname, member.gname = os.getuid(), os.getgid(), "", ""
@@ -98,11 +99,11 @@ def _check(member: tarfile.TarInfo, links: set[str]) -> None:
     """Refuses an unsafe entry, and adds links to `links`: no entry may be written through one."""
     parts = os.path.normpath(member.name).split("/")
     if not is_inside(member.name):
-        raise _odd(member, "its name leads elsewhere")
+        raise _odd(member, "its name leads out of the folder")
     if not (member.isreg() or member.isdir() or member.issym()):
         raise _odd(member, "it is neither file nor folder nor symbolic link")
     if any("/".join(parts[:depth]) in links for depth in range(1, len(parts) + 1)):
-        raise _odd(member, "it lies behind a link")
+        raise _odd(member, "it is below a link")
     if member.issym():
         if not is_inside(os.path.normpath("/".join((*parts[:-1], member.linkname)))) or member.linkname.startswith("/"):
             raise _odd(member, "its target is outside")
@@ -110,7 +111,7 @@ def _check(member: tarfile.TarInfo, links: set[str]) -> None:
 
 
 def is_inside(name: str) -> bool:
-    """Whether a relative path stays below where it starts, taken letter by letter."""
+    """Whether a relative path lexically stays below its start."""
     plain = name.removesuffix("/")
     if plain.startswith("/") or "\0" in plain or len(plain.encode(errors="replace")) > _LONGEST_NAME:
         return False
@@ -119,11 +120,11 @@ def is_inside(name: str) -> bool:
 
 def _odd(member: tarfile.TarInfo, why: str) -> RefusedError:
     return RefusedError(
-        f"the snapshot holds {member.name[:200]!r}, which can't be unpacked: {why}",
-        fix="Submit the job again with a drumbeat client; if that doesn't help, leave that file out with .amlignore.",
+        f"the snapshot contains {member.name[:200]!r}, which can't be unpacked: {why}",
+        fix="Submit the job again with a drumbeat client; if that doesn't help, exclude that file with .amlignore.",
     )
 
 
 def _as_file(hashed: _Hashed) -> Any:
-    """Tarfile in stream mode asks for nothing but read."""
+    """The stream as a file: tarfile in stream mode only calls `read`."""
     return hashed

@@ -1,4 +1,4 @@
-"""The error of a node whose machine is out of order. Every agent loads this module."""
+"""The error of a node whose machine is defective. Every agent loads this module."""
 
 from __future__ import annotations
 
@@ -6,4 +6,4 @@ from drumbeat.model.errors import RefusedError
 
 
 class UnusableNodeError(RefusedError):
-    """No job can run on this machine; another one may do."""
+    """Raised when no job can run on this machine; another machine may work."""

@@ -1,4 +1,4 @@
-"""The pre-flight: what the nodes of a job measure of themselves and of their links before the ranks start.
+"""The pre-flight: before the ranks start, the nodes of a job measure themselves and their links.
 
-Pure: `tournament`. The core judges the measurements (`core/diagnosis/preflight.py`).
+The core judges the measurements (`core/diagnosis/preflight.py`).
 """

@@ -1,4 +1,4 @@
-"""Measures the link to one peer: waits for its turn, then round trips, the clocks, and a burst each way."""
+"""Measures the link to a peer: waits for its turn, then measures round trips, clocks, and a burst each way."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from drumbeat.node.preflight.link_stream import close_now, get_line, put_line, r
 from drumbeat.node.preflight.probe_server import CLOCK, END, GIVE, PING, TAKE, TURN, proof
 
 CONNECT_S = 1.5
-"""How long a peer's kernel may take to answer. It does that without the peer's agent."""
+"""How long a peer's kernel may take to answer, which doesn't need the peer's agent."""
 _PINGS, _MAX_PINGS_S = 10, 0.1
 _ANSWER_S = 0.5
 
@@ -28,9 +28,9 @@ class LinkProbe:
     burst_s: float
 
     def measure(self, peer: Mapping[str, Any], until: float) -> LinkCheck:
-        """Returns the link to a member of the job; with an `error` only where it can't be called at all.
+        """Returns the link to a member of the job; it has an `error` only if the peer can't be called at all.
 
-        until: when the peer must have given this node its turn (time.monotonic).
+        until: the deadline for this node's turn (time.monotonic).
         """
         number = int(peer["node"])
         try:
@@ -45,7 +45,8 @@ class LinkProbe:
             round_trip_us, clock_ms = _pings(turn)
             in_bits, out_bits = self._take(peer), self._give(peer)
             turn.sendall(END)
-        except (OSError, ValueError):  # No time was left, or the peer's agent ended: this says nothing of the link.
+        # The time was up, or the peer's agent ended: neither says anything about the link.
+        except (OSError, ValueError):
             pass
         finally:
             turn.close()
@@ -77,7 +78,7 @@ class LinkProbe:
 
 
 def _pings(turn: socket.socket) -> tuple[int, int]:
-    """Returns the shortest round trip in µs, and by how many ms the peer's clock was ahead in it."""
+    """Returns the shortest round trip in µs, and how many ms the peer's clock was ahead in it."""
     best: tuple[float, float] | None = None
     end = time.monotonic() + _MAX_PINGS_S
     for number in range(_PINGS):
@@ -98,13 +99,13 @@ def _clock(turn: socket.socket) -> float:
     while len(data) < CLOCK.size:
         part = turn.recv(CLOCK.size - len(data))
         if not part:
-            raise ConnectionError("the peer hung up")
+            raise ConnectionError("the peer closed the connection")
         data += part
     return CLOCK.unpack(data)[0]
 
 
 def why(error: OSError) -> str:
-    """Returns why a peer can't be called, in the system's words."""
+    """Returns the system's reason why a peer can't be called."""
     if isinstance(error, TimeoutError):
         return "no answer"
     return os.strerror(error.errno).lower() if error.errno else str(error)

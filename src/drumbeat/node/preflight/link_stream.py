@@ -1,6 +1,7 @@
-"""The two ends of a measurement over TCP: who sends, and who receives and says the rate.
+"""The two ends of a measurement over TCP: the sender, and the receiver, which returns the rate.
 
-The receiver measures, for a sender's buffers and the bucket of a traffic shaper take the first bytes at any speed.
+The receiver measures, because a sender's buffers and the bucket of a traffic shaper accept the first bytes at any
+speed.
 """
 
 from __future__ import annotations
@@ -17,14 +18,14 @@ from drumbeat.model.preflight import UNKNOWN
 
 PIECE = 1 << 18
 _WARM_UP = 1 / 3
-"""The part of a burst that isn't counted: TCP finds its window, and shapers empty their buckets."""
+"""The share of a burst that isn't counted: TCP finds its window, and shapers empty their buckets."""
 _CLOSE_NOW = struct.pack("ii", 1, 0)
 _PAUSE_S = 0.02
 _MAX_LINE = 4096
 
 
 def receive(line: socket.socket, burst_s: float) -> int:
-    """Receives for so long, and returns the bits per second; UNKNOWN where nothing came."""
+    """Receives for `burst_s`, and returns the bits per second; UNKNOWN if nothing came."""
     buffer = bytearray(PIECE)
     points: list[tuple[float, int]] = []
     total, end = 0, time.monotonic() + 4 * burst_s
@@ -43,7 +44,7 @@ def receive(line: socket.socket, burst_s: float) -> int:
 
 
 def rate(points: list[tuple[float, int]], burst_s: float) -> int:
-    """Returns the bits per second after the warm-up. points: when how many bytes had come."""
+    """Returns the bits per second after the warm-up. points: times and the bytes received until then."""
     if len(points) < 2:
         return UNKNOWN
     start = points[0][0] + burst_s * _WARM_UP
@@ -69,7 +70,7 @@ def send(line: socket.socket, end: float) -> None:
 
 
 def close_now(line: socket.socket) -> None:
-    """Closes a connection without sending what is left in its buffers."""
+    """Closes a connection without sending the rest of its buffers."""
     with contextlib.suppress(OSError):
         line.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _CLOSE_NOW)
     line.close()
@@ -81,7 +82,7 @@ def put_line(line: socket.socket, value: dict[str, Any]) -> None:
 
 
 def get_line(line: socket.socket) -> dict[str, Any]:
-    """Returns the object in the next line, byte by byte: what follows the line belongs to the measurement.
+    """Returns the object in the next line, read byte by byte: the following bytes belong to the measurement.
 
     Raises OSError, ValueError.
     """
@@ -89,9 +90,9 @@ def get_line(line: socket.socket) -> dict[str, Any]:
     while not text.endswith(b"\n"):
         byte = line.recv(1)
         if not byte or len(text) > _MAX_LINE:
-            raise ConnectionError("the peer hung up")
+            raise ConnectionError("the peer closed the connection")
         text += byte
     value = json.loads(text)
     if not isinstance(value, dict):
-        raise ConnectionError("the peer doesn't answer in objects")
+        raise ConnectionError("the peer's answer isn't an object")
     return cast("dict[str, Any]", value)

@@ -1,6 +1,6 @@
-"""What a node checks of its own machine: that its disk takes a file, how much is free there, and its GPUs.
+"""A node's checks of its own machine: a write to its disk, the free space, and its GPUs.
 
-What is measured here is judged in core/diagnosis/preflight.py.
+`core/diagnosis/preflight.py` judges the measurements.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _DEVICE = re.compile(r"nvidia\d+")
 
 @dataclass(frozen=True)
 class LocalCheck:
-    """What a node knows of its own machine."""
+    """A node's findings about its own machine."""
 
     free_bytes: int = UNKNOWN
     write_ms: int = UNKNOWN
@@ -27,20 +27,20 @@ class LocalCheck:
 
 
 def check(folder: str) -> LocalCheck:
-    """Checks the machine. folder: of the attempt. Raises UnusableNodeError if nothing can be written there."""
+    """Checks the machine. folder: the attempt's. Raises UnusableNodeError if it isn't writable."""
     begun = time.monotonic()
     try:
         _write(f"{folder}/preflight.part")
         space = os.statvfs(folder)
     except OSError as error:
-        what = f"the disk takes no file: {error.strerror or error}"
+        what = f"the disk accepts no file: {error.strerror or error}"
         raise UnusableNodeError(what, where=folder, fix="Free space there, or repair the disk.") from error
     write_ms = round((time.monotonic() - begun) * 1000)
     return LocalCheck(space.f_bavail * space.f_frsize, write_ms, gpus())
 
 
 def _write(path: str) -> None:
-    """Writes a file through to the disk and removes it."""
+    """Writes and syncs a file, and removes it."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     try:
         data = memoryview(os.urandom(WRITTEN_BYTES))
@@ -53,7 +53,7 @@ def _write(path: str) -> None:
 
 
 def gpus(devices: str = "/dev", visible: str | None = None) -> int:
-    """Returns how many GPUs this process may open; UNKNOWN where they aren't NVIDIA's, or are slices of some (MIG).
+    """Returns how many GPUs this process may open; UNKNOWN if they aren't NVIDIA's, or are slices (MIG).
 
     visible: the value of CUDA_VISIBLE_DEVICES, by default this process's.
     """

@@ -1,6 +1,6 @@
 """Runs a node's part of the pre-flight beside the staging of its files.
 
-Whether a job has one is its key `preflight` in `jobfile/job/extensions.py`; the limits of what is measured are in
+The job's key `preflight` in `jobfile/job/extensions.py` turns it off; the limits of the measurements are in
 `core/diagnosis/preflight.py`.
 """
 
@@ -26,16 +26,16 @@ from drumbeat.node.preflight.local_checks import LocalCheck, check
 from drumbeat.node.preflight.probe_server import ProbeServer
 
 BUDGET_S = 5.0
-"""For all links of a node, from the moment at which all nodes are there."""
-PATIENCE_S = 60.0
-"""How long nodes that haven't come are waited for; those that come later measure their links to the others then."""
+"""The time for all links of a node, once all nodes are there."""
+PEERS_TIMEOUT_S = 60.0
+"""How long to wait for nodes that haven't come; later ones then measure their links to the others."""
 BURST_S = 0.15
 _BURSTS_S = 1.6
-"""For all bursts of a node, where there are many."""
+"""The time for all bursts of a node that has many."""
 _LOCAL_S = 5.0
-"""How long the machine's own checks may take after the links have been measured: a disk may not answer at all."""
+"""How long the machine's own checks may take after the links: a disk may not answer at all."""
 OUT = -1
-"""The port of a node that can't take part."""
+"""The port of a node that can't participate."""
 
 Peers = Sequence[Mapping[str, Any] | None]
 
@@ -43,7 +43,7 @@ Peers = Sequence[Mapping[str, Any] | None]
 class Preflight:
     """One node's pre-flight.
 
-    announce: receives the port at which this node answers. report: receives the result. ask: gives what is known of the
+    announce: receives the port at which this node answers. report: receives the result. ask: returns the status of the
     nodes, None = the server is asked.
     """
 
@@ -65,10 +65,10 @@ class Preflight:
         self._links = threading.Thread(target=self._check_links, name="preflight links", daemon=True)
 
     def around(self, stage: Callable[[], None]) -> None:
-        """Stages, and returns when the pre-flight has been reported as well. Raises what `stage` raises.
+        """Stages, and returns after the pre-flight's report, too. Raises what `stage` raises.
 
-        Raises UnusableNodeError where the disk takes nothing. Links are measured meanwhile, but after the transfer of
-        inputs, which would take their bandwidth.
+        Raises UnusableNodeError if the disk isn't writable. Links are measured meanwhile, but not before the transfer
+        of inputs has ended, which would compete for their bandwidth.
         """
         if (before := self._kept()) is not None:
             self._announce(OUT)
@@ -92,7 +92,7 @@ class Preflight:
         self._links.join()
 
     def _begin(self, thread: threading.Thread) -> None:
-        """Starts a thread, unless an earlier staging of this agent has done so."""
+        """Starts a thread, unless an earlier staging of this agent started it."""
         if thread.ident is None:
             thread.start()
 
@@ -101,7 +101,7 @@ class Preflight:
         return any(one.is_remote for one in self._enrolment.plan.inputs)
 
     def close(self) -> None:
-        """Answers no other node any more."""
+        """Stops answering other nodes."""
         if self._server is not None:
             self._server.close()
 
@@ -130,9 +130,9 @@ class Preflight:
         self._finish(links, begun)
 
     def _await_peers(self) -> Peers:
-        """Returns all members when each has announced its port, or after a while; none if the attempt is over."""
-        nodes, end = self._enrolment.plan.nodes, time.monotonic() + PATIENCE_S
-        pause = Backoff(0.05, 1.0 + nodes / 50)  # What the server answers grows with the nodes.
+        """Returns all members once each has announced its port, or after a while; empty if the attempt is over."""
+        nodes, end = self._enrolment.plan.nodes, time.monotonic() + PEERS_TIMEOUT_S
+        pause = Backoff(0.05, 1.0 + nodes / 50)  # The server's answer grows with the number of nodes.
         while True:
             try:
                 peers = self._ask()
@@ -141,19 +141,19 @@ class Preflight:
                     return peers
             except StaleError:
                 return ()
-            except DrumbeatError:  # The server is away. What isn't measured then is waited for, as all else is.
+            except DrumbeatError:  # The server is away: wait for it as everywhere.
                 pass
             pause.wait()
 
     def _measure(self, server: ProbeServer, peers: Peers, end: float) -> tuple[LinkCheck, ...]:
-        """Takes the turns of this node. The higher node of a pair calls: all ranks call node 0, too."""
+        """Measures this node's links. The higher node of a pair calls, as all ranks call node 0, too."""
         own = self._enrolment.node
         turns = [one for one in tournament.peers(own, len(peers)) if (peers[one] or {}).get("probe_port", OUT) > 0]
         burst_s = min(BURST_S, _BURSTS_S / (2 * max(1, len(turns))))
         probe = LinkProbe(own, self._enrolment.shared_secret, burst_s)
         links: list[LinkCheck] = []
         for peer in turns:
-            # A peer that doesn't come must not take the time of those after it.
+            # A missing peer must not use the time of later ones.
             until = min(end, time.monotonic() + CONNECT_S + 8 * burst_s)
             if time.monotonic() >= end:
                 break
@@ -172,7 +172,7 @@ class Preflight:
         except (DrumbeatError, IndexError):
             return link
         has_moved = now is not None and now != peers[peer]
-        return probe.measure(now, until) if has_moved and now else link  # Its agent was started again.
+        return probe.measure(now, until) if has_moved and now else link  # Its agent was restarted.
 
     def _finish(self, links: tuple[LinkCheck, ...], begun: float) -> None:
         elapsed_ms = round((time.monotonic() - begun) * 1000)

@@ -1,4 +1,4 @@
-"""Answers the nodes that measure their link to this one: each waits for its turn, then for what it asks."""
+"""Answers the nodes that measure their link to this one: each waits for its turn, then for its answer."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from collections.abc import Callable
 from drumbeat.node.preflight.link_stream import close_now, get_line, put_line, receive, send
 
 TURN, TAKE, GIVE = "turn", "take", "give"
-"""What a call asks for: the peer's attention and its clock; bytes from it; that it counts the bytes that come."""
+"""The kinds of calls: a turn with clock readings; bytes from the peer; a count of the bytes sent to it."""
 CLOCK = struct.Struct("!d")
 PING, END = b"p", b"e"
 _IDLE_S = 10.0
@@ -22,12 +22,12 @@ MAX_BURST_S = 1.0
 
 
 def proof(secret: str, kind: str, node: int) -> str:
-    """Returns what a call of that node shows: that it knows the secret of the attempt's nodes."""
+    """Returns the proof in a node's call that it knows the secret of the attempt's nodes."""
     return hmac.digest(secret.encode(), f"preflight\0{kind}\0{node}".encode(), "sha256").hex()
 
 
 class ProbeServer:
-    """Answers on `address`, or on all addresses of the node if that isn't one of them. Raises OSError."""
+    """Answers on `address`, or on all addresses of the node if it isn't one of them. Raises OSError."""
 
     def __init__(self, address: str, secret: str) -> None:
         self._secret = secret
@@ -40,20 +40,20 @@ class ProbeServer:
         threading.Thread(target=self._accept, name="preflight", daemon=True).start()
 
     def serve(self, node: int, until: float) -> None:
-        """Gives that node its turn, and returns when it has measured the link or at `until` (time.monotonic)."""
+        """Gives a node its turn, and returns when it has measured the link or at `until` (time.monotonic)."""
         with self._turn:
             self._open_to.add(node)
             self._turn.notify_all()
             self._turn.wait_for(lambda: node in self._done, max(0.0, until - time.monotonic()))
 
     def open(self) -> None:
-        """Gives every node its turn: this one has measured its own links."""
+        """Gives every node its turn, as this one has measured its own links."""
         with self._turn:
             self._is_open = True
             self._turn.notify_all()
 
     def close(self) -> None:
-        """Listens no more."""
+        """Stops listening."""
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()
@@ -83,7 +83,7 @@ class ProbeServer:
         close_now(line)
 
     def _give_turn(self, line: socket.socket, node: int, _burst_s: float) -> None:
-        """Answers each byte with this node's clock, and holds the turn until the caller ends it or hangs up."""
+        """Answers each byte with this node's clock, and holds the turn until the caller ends it or disconnects."""
         with self._turn:
             if not self._turn.wait_for(lambda: self._is_open or node in self._open_to, _IDLE_S):
                 return
@@ -104,7 +104,7 @@ def _let_take(line: socket.socket, _node: int, burst_s: float) -> None:
 def _count(line: socket.socket, _node: int, burst_s: float) -> None:
     put_line(line, {"bits_per_s": receive(line, burst_s)})
     line.settimeout(burst_s)
-    with contextlib.suppress(OSError):  # What is still on its way is read, lest closing discards the answer.
+    with contextlib.suppress(OSError):  # Reads the bytes in flight, because closing earlier would discard the answer.
         while line.recv(1 << 16):
             continue
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 MAX_ROUNDS = 15
-"""With more nodes than one of these rounds each can pair, every node measures this many of its links."""
+"""The maximum number of rounds: with more nodes, every node measures only this many of its links."""
 
 
 def rounds(nodes: int) -> list[list[tuple[int, int]]]:
-    """Returns rounds of disjoint pairs, in which each pair of nodes stands once, the lower node first.
+    """Returns rounds of disjoint pairs that contain each pair of nodes once, the lower node first.
 
-    This is the circle method of tournaments: one place stays, the others move on by one in each round. An odd number
-    of nodes gets a place that belongs to none, so that in each round one node rests.
+    This is the circle method of tournaments: one place is fixed, the others rotate by one in each round. An odd number
+    of nodes gets an empty place, so that one node rests in each round.
     """
     places = nodes + nodes % 2
     return [_pairs(round_, places, nodes) for round_ in range(places - 1)] if nodes > 1 else []
@@ -24,7 +24,7 @@ def _pairs(round_: int, places: int, nodes: int) -> list[tuple[int, int]]:
 
 
 def peers(node: int, nodes: int, most: int = MAX_ROUNDS) -> list[int]:
-    """Returns whom a node measures a link with, in order; with many nodes, those of rounds that lie evenly apart."""
+    """Returns the peers of a node's measurements, in order; with many nodes, those of evenly spaced rounds."""
     if nodes < 2:
         return []
     count = nodes - 1 + nodes % 2
@@ -34,7 +34,9 @@ def peers(node: int, nodes: int, most: int = MAX_ROUNDS) -> list[int]:
 
 
 def _peer(node: int, round_: int, places: int) -> int:
-    """Returns a node's peer in a round without listing the round, which a thousand nodes would do a thousand times."""
+    """Returns a node's peer in a round without listing the round, which would cost a thousand
+    nodes a thousand times.
+    """
     moving = places - 1
     if node == moving:
         return round_

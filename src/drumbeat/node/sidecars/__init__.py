@@ -1,1 +1,1 @@
-"""What runs beside a node's ranks for people: services and sessions, and the tunnels that lead to them."""
+"""Processes beside a node's ranks for users: services and sessions, and the tunnels that lead to them."""

@@ -1,4 +1,4 @@
-"""Unix sockets of a node's sidecars, in a folder that may have a longer path than an address holds (unix(7))."""
+"""Unix sockets of a node's sidecars, whose paths may be longer than an address allows (unix(7))."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Generator
 
 @contextlib.contextmanager
 def _short(path: str) -> Generator[str]:
-    """The path through its open folder: an address has at most 108 bytes."""
+    """A path through the open folder, because an address has at most 108 bytes."""
     folder, _, name = path.rpartition("/")
     opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:

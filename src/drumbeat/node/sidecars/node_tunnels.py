@@ -1,7 +1,7 @@
-"""Tunnels: connections of persons to a service or a session of this node, carried by two streams to the server.
+"""Tunnels: a user's connections to a service or a session of this node, carried by two streams to the server.
 
-The server may not be able to reach the node, so the agent dials: the answer to one request brings the person's bytes,
-and the body of another takes the node's. Either side's end ends both.
+The server may not be able to reach the node, so the agent dials: the answer to one request brings the user's bytes, and
+the body of another takes the node's. The end of either side ends both.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ MAX_TUNNELS = 256
 _PIECE_BYTES = 1 << 16
 _CONNECT_TIMEOUT_S = 5.0
 _BROKEN = (OSError, http.client.HTTPException, DrumbeatError, ValueError, AttributeError)
-"""What a stream raises that was ended at either side; the last two come from TLS that another thread ends."""
+"""Errors of a stream that either side has ended; the last two come from TLS that another thread ends."""
 
 _slots = threading.BoundedSemaphore(MAX_TUNNELS)
 
@@ -61,7 +61,7 @@ def _connected(name: str, place: service_addresses.ServicePlace) -> socket.socke
 
 
 def begin(context: RequestContext, connect: Callable[[], socket.socket]) -> None:
-    """Connects a tunnel of the server with a local connection, and lets it run beside. Raises DrumbeatError."""
+    """Connects a tunnel of the server with a local connection, and lets it run in threads. Raises DrumbeatError."""
     if not _slots.acquire(blocking=False):
         raise ConflictError(f"node {context.enrolment.node} has {MAX_TUNNELS} connections of persons already")
     try:
@@ -77,7 +77,7 @@ class NodeTunnel:
     _local: socket.socket
 
     def __init__(self, context: RequestContext, connect: Callable[[], socket.socket]) -> None:
-        """connect: makes the local connection, once those to the server are open."""
+        """connect: opens the local connection, once those to the server are open."""
         self._path = f"/tunnels/{quote(context.request.fields['tunnel'], safe='')}"
         self._up, self._down = ServerLink(context.enrolment), ServerLink(context.enrolment)
         self._connect = connect
@@ -121,7 +121,7 @@ class NodeTunnel:
 
     def _end(self) -> None:
         """Ends every connection, so that both threads see it."""
-        with contextlib.suppress(OSError, AttributeError):  # It may not be there yet.
+        with contextlib.suppress(OSError, AttributeError):  # It may not exist yet.
             self._local.shutdown(socket.SHUT_RDWR)
         self._up.break_off()
         self._down.break_off()

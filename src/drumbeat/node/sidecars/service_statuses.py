@@ -1,5 +1,5 @@
-"""How the services of a node are, from the states of its supervisor; one that ends while its ranks run becomes a
-remark.
+"""The statuses of a node's services, from the states of its supervisor. One that ends while its ranks run is reported
+to the user.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ _MAX_LINE = 300
 
 
 class ServiceStatuses:
-    """The services of one node. remember: receives a remark for each that ended by itself."""
+    """The services of one node. remember: receives a message about each that ended by itself."""
 
     def __init__(self, plan: Plan, node: int, root: str, remember: Callable[[Remark], None]) -> None:
         self._services, self._node, self._root = services_on(plan, node), node, root
         self._remember = remember
         self._problems: dict[tuple[int, str], str] = {}
-        """By round and service."""
+        """The reported ends, by round and service."""
 
     def look(self, state: SupervisorState) -> tuple[ServiceStatus, ...]:
-        """The statuses by this state of the supervisor."""
+        """The statuses by a state of the supervisor."""
         if not self._services:
             return ()
         if state.running and not state.stopping:
@@ -40,7 +40,7 @@ class ServiceStatuses:
         return tuple(self._status(one, state) for one in self._services)
 
     def fail(self, number: int, why: str) -> None:
-        """Takes note that no service of a round could be started."""
+        """Records that no service of a round could be started."""
         for one in self._services:
             self._problems[number, one.name] = why
             self._remember(Remark(f"service {one.name} on node {self._node}", f"service {one.name}: {why}"))
@@ -51,7 +51,7 @@ class ServiceStatuses:
         return ServiceStatus(service.name, is_running, problem)
 
     def _report(self, ended: SidecarExit) -> str:
-        """Remembers how a service ended, and returns it."""
+        """Reports the end of a service, and returns it."""
         where = f"service {ended.name} on node {self._node}"
         problem = self._problem(ended)
         self._remember(Remark(where, f"{where} {problem}"))
@@ -66,7 +66,7 @@ class ServiceStatuses:
 
 
 def last_line(path: str) -> str:
-    """The last line of a log that isn't empty, "" = there is none."""
+    """The last non-empty line of a log, "" = none."""
     with contextlib.suppress(OSError), open(path, "rb") as file:
         file.seek(max(0, os.fstat(file.fileno()).st_size - _TAIL_BYTES))
         lines = [line.strip() for line in file.read().decode(errors="replace").splitlines()]

@@ -1,7 +1,7 @@
-"""`python -I -m drumbeat.node.sidecars.session_process SOCKET 24x80|pipes COMMAND…`: runs one command for a person.
+"""Runs one command for a user: `python -I -m drumbeat.node.sidecars.session_process SOCKET 24x80|pipes COMMAND…`.
 
 The supervisor starts it beside a rank. It connects to the agent at SOCKET and speaks `model.session_frames`. When the
-connection closes, the command gets SIGHUP, and SIGKILL some seconds later. One thread, which waits in `poll`.
+connection closes, the command gets SIGHUP, and SIGKILL some seconds later. It has one thread, which waits in `poll`.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from drumbeat.model.session_frames import FrameReader, frame, size_of
 from drumbeat.node.sidecars.local_sockets import connect_to
 
 PIPES = "pipes"
-"""In place of a terminal's rows and columns: the command gets none."""
+"""In place of a terminal's rows and columns: the command gets no terminal."""
 _PIECE_BYTES = 1 << 16
 _MAX_UNSENT = 1 << 18
-"""Bytes that wait for the other side before no more are read."""
+"""The maximum of unsent bytes, at which reading pauses."""
 _HANGUP_GRACE_S = 5.0
 _DRAIN_S = 1.0
-"""How long output is awaited of what the command has left behind."""
+"""How long to wait for output of processes that the command has left behind."""
 _NOT_RUN = 127
 _HANGUP = select.POLLHUP | select.POLLERR | select.POLLNVAL
 
@@ -38,14 +38,14 @@ class Session:
     """The command of one person: running → its output is sent → over."""
 
     def __init__(self, line: socket.socket, size: tuple[int, int] | None) -> None:
-        """size: rows and columns of the command's terminal; None = it has none."""
+        """size: rows and columns of the command's terminal; None = no terminal."""
         self._line, self._is_tty, self._size = line, size is not None, size or (0, 0)
         self._reader = FrameReader()
         self._to_person, self._to_command = bytearray(), bytearray()
         self._input = -1
-        """Where the command's input is written; -1 = it has ended."""
+        """The file of the command's input; -1 = it has ended."""
         self._outputs: dict[int, bytes] = {}
-        """Kinds of frames by the file that is read for them."""
+        """Kinds of frames by the file from which they are read."""
         self._is_input_over = self._has_said_exit = False
         self._has_person = True
         self._pid = self._handle = 0
@@ -150,7 +150,7 @@ class Session:
             piece = os.read(file, _PIECE_BYTES)
         except BlockingIOError:
             return
-        except OSError:  # Of a terminal: nothing has it open any more.
+        except OSError:  # No process has the terminal open anymore.
             piece = b""
         if piece:
             self._send(self._outputs[file], piece)
@@ -213,7 +213,7 @@ class Session:
                 del self._to_command[: os.write(self._input, self._to_command[:_PIECE_BYTES])]
         except BlockingIOError:
             return
-        except OSError:  # The command doesn't read any more.
+        except OSError:  # The command no longer reads.
             self._to_command.clear()
             self._is_input_over = True
         if self._is_input_over and not self._is_tty:
@@ -226,7 +226,7 @@ class Session:
             self._line.close()
             self._to_person.clear()
             self._signal(signal.SIGHUP)
-            if self._is_tty and self._input >= 0:  # What runs in its foreground gets SIGHUP by that.
+            if self._is_tty and self._input >= 0:  # This sends SIGHUP to its foreground processes.
                 self._outputs.clear()
                 os.close(self._input)
                 self._input = -1
@@ -234,7 +234,7 @@ class Session:
 
 
 def _become(argv: list[str], files: tuple[int, int, int], *, is_tty: bool) -> None:
-    """Turns this fork into the command, in a session of its own."""
+    """Turns this fork into the command, in a new session."""
     try:
         os.setsid()
         for number in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
@@ -265,7 +265,7 @@ def _set_size(terminal: int, rows: int, columns: int) -> None:
 
 
 def _signal_pipe() -> int:
-    """Returns a file that gets the number of each SIGTERM and SIGHUP, which are passed on."""
+    """Returns a file that receives the number of each SIGTERM and SIGHUP, which are passed on."""
     reader, writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
     signal.set_wakeup_fd(writer)
     for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
@@ -274,7 +274,7 @@ def _signal_pipe() -> int:
 
 
 def _ignore(*_: object) -> None:
-    """Does nothing: Python writes to the pipe by itself, but only for signals that have a handler."""
+    """Does nothing: Python itself writes to the pipe, but only for signals with a handler."""
 
 
 def main() -> int:

@@ -53,7 +53,7 @@ def open_session(context: RequestContext) -> dict[str, Any]:
 
 
 def _rank(context: RequestContext) -> int:
-    """The rank that is meant: the one named, else the node's first."""
+    """The requested rank, else the node's first."""
     own, named = context.enrolment.plan.on(context.enrolment.node), context.request.fields.get("rank", "")
     ranks = [one.rank for one in own]
     if named and int(named) not in ranks:
@@ -62,7 +62,7 @@ def _rank(context: RequestContext) -> int:
 
 
 def _accepted(context: RequestContext, listener: socket.socket) -> socket.socket:
-    """The connection of the session's program. Raises EngineError when it doesn't come."""
+    """The connection of the session's program. Raises EngineError if it doesn't connect."""
     listener.settimeout(_CHECK_INTERVAL_S)
     end = time.monotonic() + _START_TIMEOUT_S
     while time.monotonic() < end:
@@ -76,11 +76,11 @@ def _accepted(context: RequestContext, listener: socket.socket) -> socket.socket
             raise EngineError(f"the session could not be started: {ended.error or 'its program ended'}")
         if not state.running or state.stopping:
             raise ConflictError("the ranks have ended meanwhile")
-    raise EngineError(f"the session didn't begin within {_START_TIMEOUT_S:g} s")
+    raise EngineError(f"the session didn't start within {_START_TIMEOUT_S:g} s")
 
 
 def _in_container(root: str, rank: int, argv: list[str], *, is_tty: bool) -> list[str]:
-    from drumbeat.node.images.container_engine import container_of
+    from drumbeat.node.images.container_engine import find_container
 
-    engine, container = container_of(root, rank)
+    engine, container = find_container(root, rank)
     return [engine, "exec", "--interactive", *(["--tty"] if is_tty else []), container, *argv]

@@ -1,1 +1,1 @@
-"""What the ranks of a node are doing: their stacks, what the kernel says of them, and whether they are silent."""
+"""The activity of a node's ranks: their stacks, their state in the kernel, and whether they are silent."""

@@ -1,6 +1,6 @@
-"""Where a node has py-spy: beside its own Python, on PATH, in the job's environment, or a copy of the server's.
+"""Finds py-spy on a node: beside its own Python, on PATH, in the job's environment, or a copy of the server's.
 
-The copy lies in the node's cache under the hash of its content.
+The copy is in the node's cache under the hash of its content.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ from drumbeat.node.platform import cache_folders
 from drumbeat.node.platform.server_link import ServerLink
 
 RETRY_S = 600.0
-"""After this time a program that was missing is looked for again."""
+"""After this time the search for a missing program is repeated."""
 
 
 class Search:
-    """Finds the program once, and looks again for one that was missing only after a while. Thread-safe."""
+    """Finds the program once; repeats a failed search only after a while. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._path, self._problem, self._failed_at = "", "", -math.inf
 
     def find(self, enrolment: Enrolment, interpreters: Iterable[str]) -> tuple[str, str]:
-        """Returns the path of the program and "", or "" and why there is none.
+        """Returns the path of the program and "", or "" and the reason.
 
         interpreters: executables of the ranks' Pythons.
         """
@@ -53,7 +53,7 @@ def _find(enrolment: Enrolment, interpreters: Iterable[str]) -> tuple[str, str]:
     if own := find_here(interpreters):
         return own, ""
     try:
-        return copy_of_server(ServerLink(enrolment)), ""
+        return fetch_copy(ServerLink(enrolment)), ""
     except (DrumbeatError, OSError) as error:
         if kept := _kept():
             return kept, ""
@@ -73,7 +73,7 @@ def _folder() -> str:
 
 
 def _kept() -> str:
-    """Returns a copy of an earlier time, "" = there is none."""
+    """Returns an earlier copy, "" = none."""
     with contextlib.suppress(OSError):
         for name in sorted(os.listdir(_folder())):
             if name.startswith(f"{NAME}-") and "." not in name:
@@ -81,8 +81,8 @@ def _kept() -> str:
     return ""
 
 
-def copy_of_server(link: ServerLink) -> str:
-    """Returns the path of the server's py-spy on this node, fetched unless it lies there. Raises OSError too."""
+def fetch_copy(link: ServerLink) -> str:
+    """Returns the path of the server's py-spy on this node, fetched if missing. Raises OSError, too."""
     with link.tool(NAME, platform.machine()) as response:
         digest = response.headers.get(DIGEST_HEADER, "")
         path = f"{_folder()}/{NAME}-{digest[:32]}"
@@ -93,7 +93,7 @@ def copy_of_server(link: ServerLink) -> str:
 
 def _write(path: str, content: bytes, digest: str) -> None:
     if hashlib.sha256(content).hexdigest() != digest:
-        raise OSError(f"{NAME} came damaged from the server")
+        raise OSError(f"{NAME} from the server arrived damaged")
     os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
     part = f"{path}.{secrets.token_hex(4)}.part"
     with open(part, "wb", opener=lambda name, how: os.open(name, how, 0o700)) as file:

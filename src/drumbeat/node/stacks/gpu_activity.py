@@ -1,9 +1,9 @@
-"""Whether the GPU of a process computes, or only waits there for other ranks or for a kernel that never ends.
+"""Tells whether the GPU of a process computes, or only waits for other ranks or for a kernel that never ends.
 
-A kernel that waits keeps its GPU as busy as one that computes, but looks at a word of memory again and again, which is
-in a cache: the GPU's memory is at rest. Seen on one H200, as values of the whole GPU: 0 % in kernels without an end and
-in NCCL's collectives, 13 to 20 % where several trainings ran at once. Light work that has a GPU for itself wasn't
-measured, and may be rounded to 0 %.
+A waiting kernel keeps its GPU as busy as a computing one, but reads the same word of memory again and again from a
+cache: the GPU's memory is idle. Measured on one H200, as values of the whole GPU: 0 % in endless kernels and in NCCL's
+collectives, 13 to 20 % with several trainings at once. Light work with a GPU of its own wasn't measured, and may be
+rounded to 0 %.
 """
 
 from __future__ import annotations
@@ -14,20 +14,21 @@ from drumbeat.node.platform.gpu_reader import gpu_reader
 from drumbeat.node.platform.gpu_readings import GpuProcess, GpuReading
 
 _OWN_SHARE = 0.25
-"""A GPU is a process's own if it holds so much there, of what it holds where it holds most: on the first GPU of a
-machine, each process may have a context and nothing else."""
+"""A GPU is a process's own if the process holds at least this share of its largest use there: on the first GPU of a
+machine, each process may have a context and nothing else.
+"""
 
 
 def now() -> dict[int, float]:
-    """Returns `memory_percents` of this moment; {} where the driver doesn't answer in time."""
+    """Returns the current `memory_percents`; {} if the driver doesn't answer in time."""
     return memory_percents(gpu_reader().read())
 
 
 def memory_percents(readings: Sequence[GpuReading]) -> dict[int, float]:
-    """Returns for what part of a moment a process read or wrote the memory of its GPU, by pid, in percent.
+    """Returns the share of time in which a process read or wrote the memory of its GPU, by pid, in percent.
 
-    Where the driver says it of the whole GPU only, that counts, of the busiest of the process's own GPUs. A process
-    without a GPU isn't in it, nor is one that the driver doesn't name, as in some containers.
+    If the driver reports only the whole GPU, the busiest of the process's own GPUs counts. Processes without a GPU are
+    missing, and so are those that the driver doesn't report, as in some containers.
     """
     on_gpus: dict[int, list[tuple[GpuReading, GpuProcess]]] = {}
     for reading in readings:

@@ -1,4 +1,4 @@
-"""What the kernel says of a process in /proc (proc(5)). Nothing here stops it or waits for it."""
+"""The kernel's facts about a process in /proc (proc(5)). Nothing here stops it or waits for it."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ _NOTHING = ("", "0")
 
 @dataclass(frozen=True)
 class ProcessUse:
-    """What a process has used since it began."""
+    """The resources that a process has used since its start."""
 
     state: str
     cpu_s: float
     main_cpu_s: float
     main_ready_s: float
-    """For how long the main thread ran or waited for a processor."""
+    """How long the main thread has run or waited for a processor."""
     io_bytes: int
     switches: int
     swap_faults: int
@@ -26,7 +26,7 @@ class ProcessUse:
 
 
 def usage(pid: int) -> ProcessUse | None:
-    """Returns what the process has used, None = it has ended."""
+    """Returns the use of a process, None = it has ended."""
     fields = _fields(f"{pid}/stat")
     if not fields:
         return None
@@ -38,8 +38,8 @@ def usage(pid: int) -> ProcessUse | None:
         cpu_s=(_exact_cpu_s(pid) or _cpu_s(fields)) + _children_cpu_s(fields),
         main_cpu_s=_cpu_s(main),
         main_ready_s=_ready_s(pid) or _cpu_s(main),
-        # Pages of a mapped file are in `read_bytes` and `write_bytes` only, and `wchar` grows when a write has ended: a
-        # long one shows in `write_bytes` meanwhile. What is counted twice is progress all the same.
+        # Pages of a mapped file are in `read_bytes` and `write_bytes` only, and `wchar` grows when a write has ended,
+        # while a long one shows in `write_bytes`. Counting some twice still shows progress.
         io_bytes=sum(_number(io, name) for name in ("rchar", "wchar", "read_bytes", "write_bytes")),
         switches=_number(status, "voluntary_ctxt_switches"),
         swap_faults=int(fields[9]),
@@ -48,13 +48,13 @@ def usage(pid: int) -> ProcessUse | None:
 
 
 def waits_in(pid: int, thread: int = 0) -> str:
-    """Returns the function of the kernel in which a thread sleeps, by default the main one; "" = none is shown."""
+    """Returns the function of the kernel in which a thread sleeps, by default the main one; "" = unknown."""
     name = _read(f"{pid}/task/{thread or pid}/wchan").strip()
     return "" if name in _NOTHING else name
 
 
 def threads(pid: int) -> dict[int, int]:
-    """Maps the numbers that the process itself has for its threads to those of /proc here; equal without namespaces."""
+    """Maps a process's own thread ids to those of /proc here; they are equal without namespaces."""
     numbers: dict[int, int] = {}
     with contextlib.suppress(OSError, ValueError):
         for name in os.listdir(f"/proc/{pid}/task"):
@@ -64,17 +64,17 @@ def threads(pid: int) -> dict[int, int]:
 
 
 def inner_pid(pid: int) -> int:
-    """Returns the number that a process has in its own PID namespace; `pid` where it is in this one."""
+    """Returns the id of a process in its own PID namespace; `pid` if it is in this one."""
     return int(_table(f"{pid}/status").get("NSpid", str(pid)).split()[-1])
 
 
 def command(pid: int) -> str:
-    """Returns the command line in one line, shortened."""
+    """Returns the command line as one line, shortened."""
     return " ".join(_read(f"{pid}/cmdline").split("\0")).strip()[:200]
 
 
 def _exact_cpu_s(pid: int) -> float:
-    """Returns the CPU time of the threads that live, in nanoseconds by the kernel; 0 = it doesn't say."""
+    """Returns the CPU time of the live threads, by the kernel in nanoseconds; 0 = not reported."""
     total = 0
     with contextlib.suppress(OSError, ValueError, IndexError):
         for thread in os.listdir(f"/proc/{pid}/task"):
@@ -83,7 +83,7 @@ def _exact_cpu_s(pid: int) -> float:
 
 
 def _ready_s(pid: int) -> float:
-    """Returns for how long the main thread has run or waited for a processor; 0 = the kernel doesn't say."""
+    """Returns how long the main thread has run or waited for a processor; 0 = not reported."""
     words = _read(f"{pid}/task/{pid}/schedstat").split()
     return (int(words[0]) + int(words[1])) / 1e9 if len(words) > 1 else 0.0
 
@@ -93,12 +93,12 @@ def _cpu_s(fields: list[str]) -> float:
 
 
 def _children_cpu_s(fields: list[str]) -> float:
-    """Returns the CPU time of children that have ended."""
+    """Returns the CPU time of ended children."""
     return (int(fields[13]) + int(fields[14])) / _TICKS
 
 
 def _fields(path: str) -> list[str]:
-    """Returns the fields of a `stat` after the name, which may hold anything."""
+    """Returns the fields of a `stat` after the name, which may contain anything."""
     fields = _read(path).rpartition(")")[2].split()
     return fields if len(fields) > 20 else []
 

@@ -1,7 +1,7 @@
 """Stacks of Python processes by py-spy, a program that reads them from outside.
 
-Python frames are read from the memory of a process that runs on. Native frames need it to stand still for a moment,
-and are taken only where they are asked for.
+Python frames are read from the memory of the running process. Native frames require a short pause of it, and are only
+taken on request.
 """
 
 from __future__ import annotations
@@ -27,12 +27,14 @@ _MAX_NAME = 200
 
 
 class NoStackError(Exception):
-    """Says in a sentence why there is no stack."""
+    """Raised with a message that says why there is no stack."""
 
 
 @dataclass(frozen=True)
 class Dump:
-    """The threads of a process, the main thread first. place: a digest of where that one is, with its local values."""
+    """The threads of a process, the main thread first. place: a digest of the main thread's position, with its local
+    values.
+    """
 
     threads: tuple[ThreadStack, ...]
     place: str
@@ -41,7 +43,7 @@ class Dump:
 def dump(program: str, pid: int, *, is_native: bool = False, timeout_s: float = DUMP_TIMEOUT_S) -> Dump:
     """Returns the stacks of a process. timeout_s: for Python frames. Raises NoStackError.
 
-    A process that is stopped is never asked for native frames: it would have to be continued for that.
+    A stopped process is never asked for native frames, which would require continuing it.
     """
     is_native = is_native and not processes.is_stopped(pid)
     way = ["--native"] if is_native else ["--nonblocking", "--locals"]
@@ -52,14 +54,14 @@ def dump(program: str, pid: int, *, is_native: bool = False, timeout_s: float = 
     except NoStackError:
         if not is_native:
             raise
-    return dump(program, pid)  # Frames of Python are better than none.
+    return dump(program, pid)  # Python frames are better than none.
 
 
 def _inside(pid: int, number: int) -> list[str]:
-    """Returns the words that run a command in the PID namespace of a process, where that isn't this one.
+    """Returns the command prefix for the PID namespace of a process, empty if it is this one.
 
-    py-spy finds the threads of native frames by the numbers that the process itself has for them. `timeout` ends it
-    there: what `nsenter` starts isn't a child of this process.
+    py-spy finds the threads of native frames by the process's own thread ids. `timeout` ends it there, because what
+    `nsenter` starts isn't a child of this process.
     """
     if number == pid:
         return []
@@ -92,19 +94,19 @@ def _let_go(pid: int) -> None:
 
 
 def _reason(output: str, pid: int) -> str:
-    """Says why py-spy failed."""
+    """Returns why py-spy failed."""
     lines = [line.removeprefix("Error: ").strip() for line in output.splitlines() if line.strip()]
     text = " ".join(lines)
     if not processes.is_alive(pid):
         return "the process has ended"
     if "ermission" in text or "os error 1)" in text or "os error 13" in text:
-        return "the agent lacks the right to look into the process (ptrace; see docs/hangs.md)"
+        return "the agent lacks the permission to inspect the process (ptrace; see docs/hangs.md)"
     return f"py-spy: {lines[0][:200]}" if lines else "py-spy failed and gave no reason"
 
 
 def _parse(output: bytes, pid: int) -> Dump:
     try:
-        # Warnings of py-spy come before it.
+        # Warnings of py-spy precede it.
         read: list[dict[str, Any]] = json.loads(output[output.index(b"[\n") :])
     except ValueError:
         raise NoStackError("the process was between two states, and its stack can't be read") from None
@@ -125,7 +127,7 @@ def _thread(read: dict[str, Any], pid: int, numbers: dict[int, int]) -> ThreadSt
 
 
 def _frame(read: dict[str, Any]) -> StackFrame:
-    """Returns a frame; a native one has the library in the place of its source, which is known for a few only."""
+    """Returns a frame; a native one has its library in place of the source, which is rarely known."""
     name, library = str(read["name"])[:_MAX_NAME], read.get("module")
     if library:
         return StackFrame(name, os.path.basename(str(library))[:_MAX_NAME])
@@ -133,9 +135,9 @@ def _frame(read: dict[str, Any]) -> StackFrame:
 
 
 def _digest(read: dict[str, Any]) -> str:
-    """Returns what tells two positions of a thread apart: the values themselves leave the machine at no time.
+    """Returns a digest that distinguishes positions of a thread: the values themselves never leave the machine.
 
-    A wait with a timeout is begun again and again within the standard library: its frames tell nothing.
+    A wait with a timeout is restarted again and again within the standard library, so its frames are ignored.
     """
     python = [one for one in read["frames"] if one.get("line") and not one.get("module")]
     own = [one for one in python if not _LIBRARY.search(one.get("filename") or "")]

@@ -1,4 +1,6 @@
-"""Looks at the processes of a node's ranks, twice if wanted: what they did between the looks, and their stacks."""
+"""Observes the processes of a node's ranks, twice if requested: their activity between the observations, and their
+stacks.
+"""
 
 from __future__ import annotations
 
@@ -14,18 +16,20 @@ from drumbeat.node.platform.rank_pids import rank_pids
 from drumbeat.node.stacks import gpu_activity, procfs, py_spy, stack_samples
 
 MAX_PROCESSES = 32
-"""Processes of a rank that are looked at, its first ones: a data loader may have a hundred workers."""
+"""The maximum number of processes of a rank that are observed, its first ones: a data loader may have a hundred
+workers.
+"""
 MAX_SAMPLERS = 8
-"""Programs that are sampled at the same time: each takes a py-spy of its own."""
+"""The maximum number of programs sampled at once: each needs its own py-spy."""
 _DEVICES = (
     "/libcuda.so", "/dev/nvidia", "/dev/kfd", "/dev/dri/", "/libtpu", "/dev/accel", "/dev/davinci", "/libSynapse.so",
 )  # fmt: skip
-"""What a process has mapped that has a GPU, or another accelerator, open."""
+"""Mapped files that show that a process has a GPU, or another accelerator, open."""
 
 
 @dataclass
 class _Glance:
-    """One look at one process."""
+    """One observation of a process."""
 
     usage: procfs.ProcessUse | None = None
     dump: py_spy.Dump | None = None
@@ -35,20 +39,20 @@ class _Glance:
 
 @dataclass
 class _Look:
-    """One look at all of a node's ranks."""
+    """One observation of all ranks of a node."""
 
     at: float
     logs: dict[int, int]
     glances: dict[int, _Glance] = field(default_factory=dict[int, _Glance])
     on_gpus: dict[int, float] = field(default_factory=dict[int, float])
-    """As `gpu_activity.now` has it."""
+    """The result of `gpu_activity.now`."""
 
 
 class RankLooks:
-    """Looks at ranks below one supervisor.
+    """Observes ranks under one supervisor.
 
-    program: py-spy, or the reason in `problem` why there is none. logs: the file of each rank's log. on_gpus: returns
-    the use of GPUs as `gpu_activity.now` does, and is asked if a process has one.
+    program: py-spy; without one, `problem` has the reason. logs: the file of each rank's log. on_gpus: returns the use
+    of GPUs like `gpu_activity.now`, and is called if a process has one.
     """
 
     def __init__(
@@ -63,7 +67,9 @@ class RankLooks:
         self._on_gpus = on_gpus
 
     def look(self, pause_s: float = 0.0, *, ranks: Collection[int] = (), is_native: bool = False) -> NodeFacts:
-        """Returns what the ranks do. pause_s: between two looks, 0 = one only. ranks: () = all of the node's."""
+        """Returns the activity of the ranks. pause_s: between two observations, 0 = only one. ranks: () = all of the
+        node's.
+        """
         members = self._members(ranks)
         first = self._glance(members, is_native=is_native and not pause_s)
         if not pause_s:
@@ -72,7 +78,7 @@ class RankLooks:
         return self._facts(members, first, self._glance(members, is_native=is_native))
 
     def sample(self, seconds: float) -> NodeFacts:
-        """Returns what the ranks' Python programs do for this time, up to `MAX_SAMPLERS` of them sampled at once."""
+        """Samples the ranks' Python programs for this time, up to `MAX_SAMPLERS` of them at once."""
         members = {rank: [pid for pid in pids if _is_program(pid)] for rank, pids in self._members(()).items()}
         pids = [pid for pids in members.values() for pid in pids]
         if not pids or not self._program:
@@ -87,7 +93,7 @@ class RankLooks:
         return NodeFacts(seconds, tuple(ranks))
 
     def _sample(self, pid: int, seconds: float) -> ProgramSamples | None:
-        """Returns what a program did in this time, None = it has ended."""
+        """Samples a program for this time; returns None if it has ended."""
         begun, before = time.monotonic(), procfs.usage(pid)
         stacks = stack_samples.sample(self._program, pid, seconds)
         passed_s, after = time.monotonic() - begun, procfs.usage(pid)
@@ -144,7 +150,7 @@ class RankLooks:
 
 
 def _process_facts(pid: int, earlier: _Look, later: _Look) -> ProcessFacts | None:
-    """Returns what a process did between two looks, None = it has ended."""
+    """Returns the activity of a process between two observations, None = it has ended."""
     first, second = earlier.glances[pid], later.glances[pid]
     before, after = first.usage, second.usage
     if before is None or after is None:

@@ -20,13 +20,13 @@ from drumbeat.node.stacks.rank_looks import RankLooks
 MAX_PAUSE_S = 30.0
 _SEARCH = find_py_spy.Search()
 _ONE_LOOK = threading.Lock()
-"""Held by the look that goes on: however many are asked for, they cost no more than one at a time."""
+"""Held during an observation, so that only one runs at a time, however many are requested."""
 
 
 def answer(
     enrolment: Enrolment, supervisor: int, fields: dict[str, str], idle_s: Callable[[], Mapping[int, float]]
 ) -> dict[str, Any]:
-    """Returns the facts of the ranks below this supervisor, 0 = none runs. idle_s: of each rank, as in `RankFacts`."""
+    """Returns the facts of the ranks under this supervisor, 0 = none runs. idle_s: of each rank, as in `RankFacts`."""
     if not supervisor:
         return wire.to_wire(NodeFacts())
     with _ONE_LOOK:

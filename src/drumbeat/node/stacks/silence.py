@@ -1,11 +1,8 @@
-"""Notices that a node's ranks are silent: none writes to its log, or one of them uses no CPU, for a set time.
+"""Detects that a node's ranks are silent: none writes to its log, or one of them uses no CPU, for a set time.
 
-A rank that does neither is idle: that is watched with a limit of its own, for the rendezvous.
-
-It is the reason to look closer and no verdict: a long validation is silent, too.
-
-The times are the job's keys `hang_after_s` and `rendezvous_timeout_s`; their defaults are in
-`jobfile/job/timeouts_and_retries.py`.
+A rank that does neither is idle, which has its own limit, for the rendezvous. Silence is a reason to investigate, not a
+verdict: a long validation is silent, too. The times are the job's keys `hang_after_s` and `rendezvous_timeout_s`; their
+defaults are in `jobfile/job/timeouts_and_retries.py`.
 """
 
 from __future__ import annotations
@@ -22,9 +19,9 @@ from drumbeat.node.stacks import procfs
 
 MAX_INTERVAL_S, MIN_INTERVAL_S = 30.0, 0.25
 _LOOKS = 20
-"""Checks within the set time, where it isn't very short or long."""
+"""The number of checks within the set time, unless it is very short or long."""
 MIN_CPU_SHARE = 0.01
-"""A rank that uses less of a core is idle."""
+"""The CPU share of a core below which a rank is idle."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +33,7 @@ class SilenceLimits:
 
     @property
     def least_s(self) -> float:
-        """The shorter of the limits that are set, 0 = none is."""
+        """The shortest of the set limits, 0 = none."""
         return min((one for one in (self.silent_s, self.idle_s) if one), default=0.0)
 
 
@@ -53,7 +50,7 @@ class Silence:
 
 @dataclass
 class RankPulse:
-    """When a rank last did something: wrote to its log, used the CPU. By the monotonic clock."""
+    """The times of a rank's last activity: a write to its log, CPU use. By the monotonic clock."""
 
     logged_at: float
     worked_at: float
@@ -62,15 +59,15 @@ class RankPulse:
 
     @property
     def active_at(self) -> float:
-        """When it last did either."""
+        """The time of the last activity of either kind."""
         return max(self.logged_at, self.worked_at)
 
     def take(self, now: float, passed_s: float, log_bytes: int, cpu_s: float) -> None:
-        """Takes what one check saw."""
+        """Records the result of one check."""
         if log_bytes != self.log_bytes:
             self.log_bytes, self.logged_at = log_bytes, now
         used_s, self.cpu_s = cpu_s - self.cpu_s, cpu_s
-        # The sum falls when a process of the rank ends.
+        # The sum decreases when a process of the rank ends.
         if used_s < 0 or used_s >= MIN_CPU_SHARE * passed_s:
             self.worked_at = now
 
@@ -81,13 +78,13 @@ class Pulses:
 
     begun_at: float
     ranks: dict[int, RankPulse] = field(default_factory=dict[int, RankPulse])
-    """Of each rank that was ever seen. Replaced at each check, never changed: another thread may read it."""
+    """By rank, for every rank seen so far. Replaced at each check, never changed: another thread may read it."""
     running: tuple[int, ...] = ()
     at: float = 0.0
-    """When the last check was."""
+    """The time of the last check."""
 
     def take(self, now: float, log_bytes: Mapping[int, int], cpu_s: Mapping[int, float]) -> None:
-        """Takes what one check saw. cpu_s: of the ranks that run."""
+        """Records the result of one check. cpu_s: of the running ranks."""
         passed_s = now - (self.at or self.begun_at)
         new = {rank: RankPulse(self.begun_at, self.begun_at) for rank in cpu_s if rank not in self.ranks}
         pulses = self.ranks | new
@@ -96,7 +93,7 @@ class Pulses:
         self.ranks, self.running, self.at = pulses, tuple(cpu_s), now
 
     def silence(self, limits: SilenceLimits) -> Silence:
-        """Returns whether the ranks that run are silent now, and whether one is idle."""
+        """Returns whether the running ranks are silent now, and whether one is idle."""
         if not self.running:
             return Silence()
         no_log_s = min(self.at - self.ranks[rank].logged_at for rank in self.running)
@@ -105,13 +102,13 @@ class Pulses:
         return Silence(is_silent, is_idle=0 < limits.idle_s <= idle_s)
 
     def idle_s(self, now: float) -> dict[int, float]:
-        """Returns how long each rank that runs has neither written to its log nor used the CPU."""
+        """Returns how long each running rank has neither written to its log nor used the CPU."""
         ranks = self.ranks
         return {rank: now - ranks[rank].active_at for rank in self.running if rank in ranks}
 
 
 class SilenceWatch:
-    """Watches one node. on_change: called in its thread with the round, when silence or idleness begins or ends."""
+    """Watches one node. on_change: is called in its thread with the round when silence or idleness begins or ends."""
 
     def __init__(self, limits: SilenceLimits, on_change: Callable[[int, Silence], None]) -> None:
         self._limits, self._on_change = limits, on_change
@@ -123,7 +120,9 @@ class SilenceWatch:
         return self._pulses.idle_s(time.monotonic())
 
     def begin(self, number: int, supervisor: int, logs: Mapping[int, str]) -> None:
-        """Watches the ranks of a round, which run below this supervisor. logs: the file of each rank's. Idempotent."""
+        """Watches the ranks of a round, which are descendants of this supervisor. logs: each rank's log file.
+        Idempotent.
+        """
         if number == self._round or not self._limits.least_s:
             return
         self.end()
@@ -133,7 +132,7 @@ class SilenceWatch:
         threading.Thread(target=self._follow, args=work, name="silence", daemon=True).start()
 
     def end(self) -> None:
-        """Stops: the ranks have ended."""
+        """Stops the watch, as the ranks have ended."""
         self._is_over.set()
 
     def _follow(
@@ -159,7 +158,7 @@ def interval_s(after_s: float) -> float:
 
 
 def _cpu_s(supervisor: int) -> dict[int, float]:
-    """Returns the CPU time of each rank that runs, of all its processes."""
+    """Returns the CPU time of each running rank, over all its processes."""
     total: dict[int, float] = {}
     for pid, rank in rank_pids(supervisor):
         usage = procfs.usage(pid)

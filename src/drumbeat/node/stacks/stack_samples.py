@@ -1,7 +1,6 @@
-"""Samples of the stack of a process's main thread over a short time, taken by one call of py-spy.
+"""Samples of the stack of a process's main thread over a short time, by one call of py-spy.
 
-The process runs on meanwhile. A sample costs a small part of what a look by itself does, most of which is the start of
-py-spy.
+The process keeps running. A sample costs a small fraction of a single dump, most of which is the start of py-spy.
 """
 
 from __future__ import annotations
@@ -20,14 +19,14 @@ from drumbeat.node.platform import child_processes
 
 RATE_HZ = 20
 START_TIMEOUT_S = 8.0
-"""Beyond the time that is sampled, for the start of py-spy on a busy machine."""
+"""The extra time for the start of py-spy on a busy machine."""
 _INSTALLED = re.compile(r"/(?:site|dist)-packages/|/lib(?:64)?/python\d|^<frozen")
 _MAX_FRAMES = 100
 _MAX_NAME = 200
 
 
 def sample(program: str, pid: int, seconds: float) -> tuple[StackSample, ...]:
-    """Returns the stacks in which the main thread was found, the most frequent first; () = there are none."""
+    """Returns the stacks of the main thread, the most frequent first; () = none."""
     import subprocess
 
     descriptor, path = tempfile.mkstemp(prefix="drumbeat-stacks-")
@@ -52,7 +51,7 @@ def _read(path: str) -> str:
 
 
 def parse(text: str) -> tuple[StackSample, ...]:
-    """Returns the samples of the main thread in a file of py-spy (speedscope's format)."""
+    """Returns the samples of the main thread in a file of py-spy (speedscope format)."""
     try:
         read: dict[str, Any] = json.loads(text)
         profiles: list[dict[str, Any]] = read["profiles"]
@@ -75,8 +74,8 @@ def _frame(read: dict[str, Any]) -> StackFrame:
 def _stack(frames: Sequence[StackFrame]) -> tuple[StackFrame, ...]:
     """Returns the frames, innermost first, without the one that names the thread.
 
-    The lines of installed modules are left out, so that what differs in them alone is one stack: a rank in torch's
-    forward pass would have as many stacks as samples. 1 stands for any line, for 0 means compiled code.
+    Line numbers of installed modules are dropped, so that stacks that differ only in them are equal: a rank in torch's
+    forward pass would otherwise have as many stacks as samples. 1 means any line, as 0 means compiled code.
     """
     return tuple(
         StackFrame(one.function, one.file, 1) if _INSTALLED.search(one.file) else one

@@ -10,7 +10,9 @@ from drumbeat.node.host import processes
 
 
 class Group:
-    """Makes a group beside this process's. Raises OSError if that isn't permitted or the kernel can't end one."""
+    """A control group beside this process's. Raises OSError if creating it isn't permitted or the kernel can't kill a
+    group.
+    """
 
     def __init__(self, name: str) -> None:
         self.path = f"{_own()}/{name}"
@@ -23,20 +25,20 @@ class Group:
             raise OSError(95, "this kernel can't end a control group")
 
     def enter(self) -> None:
-        """Puts the calling process into it."""
+        """Moves the calling process into the group."""
         _write(f"{self.path}/cgroup.procs", "0")
 
     def members(self) -> list[int]:
-        """Returns the processes in it, and in groups that they made below it."""
+        """Returns the processes in the group and in its subgroups."""
         return members(self.path)
 
     def close(self, *, is_waiting: bool) -> None:
-        """Ends it. is_waiting: waits up to two seconds for its processes to be gone."""
+        """Ends the group. is_waiting: waits up to two seconds for its processes to be gone."""
         end(self.path, within_s=2.0 if is_waiting else 0.0)
 
 
 def members(path: str) -> list[int]:
-    """Returns the processes in a group and below it."""
+    """Returns the processes in a group and in its subgroups."""
     pids: list[int] = []
     for folder, _, _ in os.walk(path):
         with contextlib.suppress(OSError), open(f"{folder}/cgroup.procs", encoding="ascii") as file:
@@ -45,13 +47,13 @@ def members(path: str) -> list[int]:
 
 
 def kill(path: str) -> None:
-    """Sends SIGKILL to all in it."""
+    """Sends SIGKILL to all processes of a group."""
     with contextlib.suppress(OSError):
         _write(f"{path}/cgroup.kill", "1")
 
 
 def end(path: str, within_s: float) -> None:
-    """Kills all in it and removes it."""
+    """Kills all processes of a group and removes it."""
     kill(path)
     for _ in processes.looks(within_s):
         if not members(path):

@@ -39,17 +39,17 @@ from drumbeat.node.supervisor.confinement import VARIABLE, end_rest
 
 _READ_BYTES = 1 << 18
 _CONNECT_INTERVAL_S, _MAX_CONNECTS = 0.005, 12_000
-"""How often the agent tries to reach a supervisor that is starting. A count, since a suspended machine starts none."""
+"""How often the agent tries to reach a starting supervisor. A count, because a suspended machine makes no progress."""
 _MAX_STARTS = 3
 _LEAVE_TIMEOUT_S = 15.0
 _PING_INTERVAL_S = 1.0
 _SILENCE_TIMEOUT_S = 30.0
 _STOPPED_TIMEOUT_S = 3.0
-"""How long a supervisor may leave pings unanswered: one that is slow, and one that was stopped (SIGSTOP)."""
+"""How long a supervisor may leave pings unanswered: a slow one, and a stopped one (SIGSTOP)."""
 
 
 def process_start(spec: ProcessSpec, root: str) -> ProcessStart:
-    """Returns what a supervisor must know to start a process of this attempt's folder."""
+    """Returns the description by which a supervisor starts a process in this attempt's folder."""
     joining = [*program(programs.MPI_RANK), spec.joins] if spec.joins else []
     serving = [*program(programs.HOROVOD_RENDEZVOUS), *spec.rendezvous.split()] if spec.rendezvous else []
     return ProcessStart(
@@ -64,11 +64,11 @@ def process_start(spec: ProcessSpec, root: str) -> ProcessStart:
 
 
 class SupervisorClient:
-    """Keeps one supervisor running in `folder` and hands every state of it to `on_state`.
+    """Keeps one supervisor running in `folder` and passes each of its states to `on_state`.
 
-    Every connection gets all requests again, for requests are idempotent. `on_failure` gets a message while no
-    supervisor can be started, "" when one runs again. confinement: how it holds its ranks (`confinement.WAYS`), "" = as
-    well as the machine allows.
+    Every new connection gets all requests again, as requests are idempotent. `on_failure` gets a message while no
+    supervisor can be started, "" when one runs again. confinement: how it holds its ranks (`confinement.WAYS`), "" =
+    the best that the machine allows.
     """
 
     def __init__(
@@ -82,35 +82,35 @@ class SupervisorClient:
     ) -> None:
         self._folder, self._journal = folder, journal
         self.claim: Callable[[str], bool] | None = None
-        """Puts a spare supervisor into the folder, and returns whether there was one; None = spare ones aren't used."""
+        """Moves a spare supervisor into the folder, and returns whether there was one; None = spare supervisors aren't
+        used.
+        """
         self.spared: Callable[[], set[int]] = set
-        """Processes of the agent that belong to no supervisor."""
+        """The agent's processes that don't belong to a supervisor."""
         self._on_state, self._on_failure = on_state, on_failure
         self._confinement = confinement
         self._requests: dict[type[SupervisorRequest], SupervisorRequest] = {}
-        """The last of each kind, in the order in which the kinds came first."""
+        """The last request of each kind, in order of the kinds' first use."""
         self._connection: socket.socket | None = None
         self._lock = threading.Lock()
         self._silent_s = self._stopped_s = 0.0
-        """For how long pings weren't answered. Counted in pings, for none are sent while this agent is suspended."""
+        """How long pings have been unanswered. Counted in pings, because a suspended agent sends none."""
         self._child = 0
         """The supervisor's pid, if this process has started it and it hasn't ended."""
         self._pid = 0
         self._state = SupervisorState(0, -1)
         self._starting = threading.Lock()
-        """Held from the look whether a supervisor is needed until it has been started."""
+        """Held from the check whether a supervisor is needed until it has started."""
         self._closing = self._is_retiring = self._has_claimed = False
 
     @property
     def pid(self) -> int:
-        """The supervisor's process, 0 = none is known to live."""
+        """The supervisor's pid, 0 = no living one is known."""
         return self._pid
 
     def begin(self, *, lost_after_s: float, grace_s: float) -> None:
-        """Has a supervisor from now on."""
-        if (
-            self.claim
-        ):  # First: an agent before this one may have moved a spare supervisor here, and said nothing to it.
+        """Starts to keep a supervisor running."""
+        if self.claim:  # First: an earlier agent may have moved a spare supervisor here without connecting to it.
             self._request(Adopt(self._folder))
         self._request(SupervisorTimeouts(lost_after_s, grace_s))
         self._begin()
@@ -124,17 +124,17 @@ class SupervisorClient:
         return self._state
 
     def start(self, request: StartRound) -> None:
-        """Starts the ranks of a round, and what goes beside them; then prepares the next round."""
+        """Starts the ranks and sidecars of a round; then prepares the next round."""
         with self._lock:
             self._requests.pop(StopRound, None)
             self._requests.pop(StartSessions, None)
         self._request(request)
 
     def start_session(self, session: SessionStart) -> None:
-        """Starts a command beside a rank of the present round. Raises ConflictError while the rank doesn't run."""
+        """Starts a command beside a rank of the current round. Raises ConflictError if the rank doesn't run."""
         state = self._state
         if session.rank not in state.running or state.stopping:
-            raise ConflictError(f"rank {session.rank} doesn't run now")
+            raise ConflictError(f"rank {session.rank} isn't running")
         with self._lock:
             before = self._requests.get(StartSessions)
             sessions = before.sessions if isinstance(before, StartSessions) and before.round == state.round else ()
@@ -143,27 +143,27 @@ class SupervisorClient:
             self._send(request)
 
     def cancel(self) -> None:
-        """Takes back a start that no supervisor has received yet."""
+        """Withdraws a start that no supervisor has received yet."""
         with self._lock:
             self._requests.pop(StartRound, None)
 
     def stop(self, number: int, grace_s: float) -> None:
-        """Sends SIGTERM to all of the round now, and SIGKILL after the grace time."""
+        """Sends SIGTERM to the round's processes now, and SIGKILL after the grace time."""
         self._request(StopRound(number, grace_s))
 
     def retire(self, folder: str, idle_s: float) -> None:
-        """Has the supervisor wait in another folder, after `leave`, if it has interpreters that are ready."""
+        """Makes the supervisor wait in another folder after `leave`, if it has warm workers."""
         self._is_retiring = True
         self._request(Retire(folder, idle_s))
 
     def leave(self, grace_s: float) -> None:
-        """Ends the supervisor and everything that it holds; returns when it is gone."""
+        """Ends the supervisor and all its processes; returns when it is gone."""
         self._ask_to_leave(grace_s)
         deadline = time.monotonic() + grace_s + _LEAVE_TIMEOUT_S
         while self._lives() and time.monotonic() < deadline:
             time.sleep(0.01)
         if self._lives() and self._pid:
-            self._journal.note(f"the supervisor (pid {self._pid}) doesn't leave: it is killed")
+            self._journal.note(f"the supervisor (pid {self._pid}) doesn't leave; killing it")
             self._end_supervisor()
 
     def _ask_to_leave(self, grace_s: float) -> None:
@@ -177,7 +177,9 @@ class SupervisorClient:
             self._send(request)
 
     def _send(self, request: SupervisorRequest) -> bool:
-        """Sends it over the connection, if there is one. One that fails is closed: the next one gets all requests."""
+        """Sends a request over the connection, if there is one. A failing connection is closed: the next one gets all
+        requests.
+        """
         if self._connection is None:
             return False
         try:
@@ -192,7 +194,7 @@ class SupervisorClient:
     def _lives(self) -> bool:
         self._reap()
         if self._is_retiring and not os.path.exists(f"{self._folder}/{listener.LOCK}"):
-            return False  # It lives on elsewhere.
+            return False  # It continues elsewhere.
         return self._child != 0 or listener.is_held(self._folder)
 
     def _follow(self) -> None:
@@ -232,7 +234,7 @@ class SupervisorClient:
             return all(self._send(request) for request in self._requests.values())
 
     def _receive(self, connection: socket.socket) -> None:
-        """Hands on states until the connection is closed, or the supervisor has been silent for too long."""
+        """Passes on states until the connection closes or the supervisor has been silent for too long."""
         unread = b""
         while True:
             try:
@@ -253,17 +255,17 @@ class SupervisorClient:
         self._on_state(state)
 
     def _check_alive(self) -> None:
-        """Pings the supervisor. A stopped one is continued; one that stays silent is killed, and the round is lost."""
+        """Pings the supervisor. A stopped one is continued; a silent one is killed, and the round is lost."""
         self._silent_s += _PING_INTERVAL_S
         is_stopped = processes.is_stopped(self._pid)
         self._stopped_s = self._stopped_s + _PING_INTERVAL_S if is_stopped else 0.0
         if self._stopped_s > _STOPPED_TIMEOUT_S or self._silent_s > _SILENCE_TIMEOUT_S:
             self._journal.note(
-                f"the supervisor (pid {self._pid}) has been silent for {self._silent_s:.0f} s: it is killed"
+                f"the supervisor (pid {self._pid}) has been silent for {self._silent_s:.0f} s; killing it"
             )
             self._end_supervisor()
         elif is_stopped:
-            self._journal.note(f"the supervisor (pid {self._pid}) was stopped: it is continued")
+            self._journal.note(f"the supervisor (pid {self._pid}) was stopped; continuing it")
             processes.signal_all([self._pid], signal.SIGCONT)
         with self._lock:
             self._send(Probe())
@@ -273,7 +275,7 @@ class SupervisorClient:
         end_rest(self._folder, self._reap)
 
     def _connect(self) -> socket.socket:
-        """Returns a connection to the supervisor, which is started if there is none. Raises EngineError if it fails."""
+        """Returns a connection to the supervisor, starting it if there is none. Raises EngineError on failure."""
         started = 0
         for _ in range(_MAX_CONNECTS):
             with contextlib.suppress(OSError):
@@ -286,9 +288,9 @@ class SupervisorClient:
                     started += 1
             time.sleep(_CONNECT_INTERVAL_S)
         raise EngineError(
-            "the supervisor doesn't come up",
+            "the supervisor doesn't start",
             where=self._folder,
-            fix=f"What it said is in {self._folder}/keeper.log",
+            fix=f"Its output is in {self._folder}/keeper.log",
         )
 
     def _is_needed(self) -> bool:
@@ -300,18 +302,18 @@ class SupervisorClient:
         is_first, self._has_claimed = not self._has_claimed, True
         if self.claim is None or not is_first or not self.claim(self._folder):
             return False
-        self._journal.note("a spare supervisor, with warm workers, is taken over")
+        self._journal.note("taking over a spare supervisor with warm workers")
         return True
 
     def _start_supervisor(self) -> None:
-        # This process has adopted what a dead supervisor had started: that must be gone before the next one begins.
+        # This process has adopted the processes of a dead supervisor: they must be gone before the next one begins.
         with child_processes.unchanged() as own:
             below = processes.descendants(os.getpid())  # First: spared processes may start others meanwhile.
             spared = {*own, *self.spared()}
             spared |= {one for pid in spared for one in processes.descendants(pid)}
             left = [pid for pid in below if pid not in spared]
             processes.signal_all(left, signal.SIGKILL)
-        # The host reports what can't be killed and keeps its slots; the new supervisor reports the lost round.
+        # The host reports unkillable processes and keeps their slots; the new supervisor reports the lost round.
         end_rest(self._folder, self._reap)
         log = f"{self._folder}/keeper.log"
         command = [*program(programs.SUPERVISOR), self._folder]
@@ -331,21 +333,21 @@ class SupervisorClient:
 
     def _environment(self) -> dict[str, str]:
         named = {VARIABLE: self._confinement} if self._confinement else {}
-        # One that may become a spare supervisor isn't ended with the gang.
+        # A supervisor that may become spare isn't ended with the gang.
         left_out = (processes.GANG, processes.OUTPUT) if self.claim else ()
         return {**{name: value for name, value in os.environ.items() if name not in left_out}, **named}
 
     def _reap(self) -> None:
-        """Reaps ended children: the supervisor, and processes that this one adopted when a supervisor died.
+        """Reaps ended children: the supervisor, and processes that were adopted when a supervisor died.
 
-        Children of other threads are left to those: a child that is gone has no exit code any more.
+        Children of other threads are left alone, because a reaped child has no exit code for its thread.
         """
         with child_processes.unchanged() as own:
             while True:
                 try:
                     ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
                     if ended is None or ended.si_pid in own:
-                        return  # Those behind it come at the next call.
+                        return  # The next call reaps those behind it.
                     os.waitpid(ended.si_pid, 0)
                 except ChildProcessError:
                     self._child = 0

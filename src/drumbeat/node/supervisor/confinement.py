@@ -1,7 +1,7 @@
-"""How a supervisor holds on to everything that it starts, so that nothing can outlive a round.
+"""The confinement of a round: how a supervisor holds all processes that it starts, so that none can outlive the round.
 
-There are three ways, and the first that this machine allows is taken: a PID namespace, a control group, or being the
-subreaper. Each writes what a later process needs to end what is left if the supervisor dies (`hold.json` beside it).
+There are three ways, and the first one that this machine allows is used: a PID namespace, a control group, or being the
+subreaper. Each records how a later process can end the rest if the supervisor dies (`hold.json` beside it).
 """
 
 from __future__ import annotations
@@ -19,61 +19,62 @@ from drumbeat.node.supervisor.cgroups import Group
 from drumbeat.node.supervisor.namespaces import Namespace
 
 VARIABLE = "DRUMBEAT_CONFINEMENT"
-"""The variable of the agent that names the one of `WAYS` to use."""
+"""The variable of the agent that selects one of `WAYS`."""
 
 LEFTOVER_GRACE_S = 1.0
-"""Between SIGTERM and SIGKILL, for what a round or a command leaves behind; that of the ranks themselves is `grace_s`
-of the plan (`jobfile/job/timeouts_and_retries.py`)."""
+"""The time between SIGTERM and SIGKILL for leftovers of a round or a command; that of the ranks themselves is `grace_s`
+of the plan (`jobfile/job/timeouts_and_retries.py`).
+"""
 KILL_TIMEOUT_S = 10.0
-"""After SIGKILL, for a process that cannot be killed (a disk that hangs)."""
+"""How long to wait after SIGKILL for a process that can't be killed (a hanging disk)."""
 ENDING_INTERVAL_S = 0.03
-"""How often they are looked at."""
+"""How often ending processes are checked."""
 
 _HOLD = "hold.json"
 WARM_POOL = "standby"
-"""The folder, in a supervisor's, of what it prepares for the next round."""
+"""The subfolder of the warm workers that a supervisor prepares for the next round."""
 
 
 class Subreaper:
-    """Keeps every descendant below the supervisor, in whatever session; a marker finds them if the supervisor dies."""
+    """Keeps every descendant below the supervisor, whatever its session; a marker finds them if the supervisor dies."""
 
     way = "subreaper"
 
     def __init__(self, folder: str, marker: str) -> None:
         self._folder, self._marker, self._hold = folder, marker, f"{folder}/{_HOLD}"
-        self._is_of_pool = folder.endswith(f"/{WARM_POOL}")
-        """Whether this one of two was made for the warm workers; the two change places with each round."""
+        self._is_for_pool = folder.endswith(f"/{WARM_POOL}")
+        """Whether this one of the two was created for the warm workers; the two change roles with each round."""
         self._supervisor = os.getpid()
         self._adopts = processes.adopt_orphans()
         self._asked: set[int] = set()
         self.spares: Callable[[], set[int]] = set
-        """Processes below the supervisor that are no members of its round."""
+        """Descendants of the supervisor that aren't members of its round."""
 
     def open(self) -> None:
-        """Begins a round. Raises OSError if it can't be held."""
+        """Begins a round. Raises OSError if it can't be confined."""
         self._asked.clear()
         self._note({})
 
     def resume(self) -> None:
-        """Begins a round with processes that were started before it, after `open`."""
+        """Begins a round with processes that were started earlier, after `open`."""
         self._asked.clear()
 
     def move(self, folder: str) -> None:
-        """Takes note that the supervisor's folder is another one. What was made for the pool stays below it."""
-        self._folder = f"{folder}/{WARM_POOL}" if self._is_of_pool else folder
+        """Records the supervisor's new folder. Files of the pool stay below it."""
+        self._folder = f"{folder}/{WARM_POOL}" if self._is_for_pool else folder
         self._hold = f"{self._folder}/{_HOLD}"
 
-    def of_pool(self) -> Subreaper:
-        """Returns another one, of the same way, for the warm workers."""
+    def for_warm_pool(self) -> Subreaper:
+        """Returns a confinement of the same kind for the warm workers."""
         return type(self)(f"{self._folder}/{WARM_POOL}", self._marker)
 
     @property
     def holders(self) -> set[int]:
-        """Processes that hold the members and are none of them."""
+        """Processes that hold the members without being members."""
         return set()
 
     def variables(self) -> dict[str, str]:
-        """Returns what is added to a rank's environment."""
+        """Returns the variables for a rank's environment."""
         return {processes.MARKER: self._marker}
 
     def enter(self) -> None:
@@ -81,7 +82,7 @@ class Subreaper:
         processes.die_with_parent(self._supervisor)
 
     def members(self) -> list[int]:
-        """Returns all processes of the round that are alive."""
+        """Returns all live processes of the round."""
         below = self._below()
         if self._adopts:
             return below
@@ -92,11 +93,11 @@ class Subreaper:
         return [pid for pid in below if pid not in spared]
 
     def ask(self, *, helpers: bool = False, spared: int = 0) -> None:
-        """Sends SIGTERM to each member that hasn't had it, and continues stopped ones, so that they can act on it.
+        """Sends SIGTERM once to each member, and continues stopped ones so that they can react.
 
-        helpers: also to what belongs to a Python program that gets SIGTERM itself (a data loader's workers). These are
-        the program's to end: it could not save a checkpoint without them. spared: gets no signal, nor does what it
-        started. Nor does what removes files that members share: it ends by itself after them.
+        helpers: also to helpers of a Python program that gets SIGTERM itself (a data loader's workers). The program
+        ends these itself: without them it could not save a checkpoint. spared: gets no signal, nor do its descendants,
+        nor do programs that remove files that members share: they end by themselves after them.
         """
         members = [pid for pid in self.members() if pid not in self._asked and not processes.removes_files(pid)]
         if spared:
@@ -112,18 +113,20 @@ class Subreaper:
         processes.signal_all(self.members(), signal.SIGKILL)
 
     def close(self, *, is_empty: bool = True) -> None:
-        """Ends the round. is_empty: no member is left."""
+        """Ends the round. is_empty: whether no member is left."""
         del is_empty
         with contextlib.suppress(OSError):
             os.unlink(self._hold)
 
     def _note(self, trace: dict[str, Any]) -> None:
-        """Writes what `end_rest` goes by. Not synced: what it names doesn't outlive the machine either."""
+        """Writes the record for `end_rest`. Not synced, because the processes don't outlive the machine either."""
         with open(self._hold, "w", encoding="utf-8") as file:
             json.dump({"way": self.way, **trace}, file)
 
     def _note_or_close(self, trace: dict[str, Any]) -> None:
-        """Writes it, or gives the round up: what isn't on disk could not be ended after the supervisor was killed."""
+        """Writes the record, or gives up the round: unrecorded processes could not be ended after the supervisor's
+        death.
+        """
         try:
             self._note(trace)
         except OSError:
@@ -132,7 +135,7 @@ class Subreaper:
 
 
 class InNamespace(Subreaper):
-    """Gives the round a PID namespace: nothing leaves it, and all of it ends with the supervisor."""
+    """Confines the round to a PID namespace: nothing leaves it, and all of it ends with the supervisor."""
 
     way = "PID namespace"
     _namespace: Namespace
@@ -166,7 +169,7 @@ class InNamespace(Subreaper):
 
 
 class InGroup(Subreaper):
-    """Gives the round a control group: nothing leaves it, and the next supervisor ends it by name."""
+    """Confines the round to a control group: nothing leaves it, and the next supervisor ends it by name."""
 
     way = "control group"
     _group: Group
@@ -177,7 +180,7 @@ class InGroup(Subreaper):
         self._note_or_close({"group": self._group.path})
 
     def _ending(self) -> str:
-        return f"-{WARM_POOL}" if self._is_of_pool else ""
+        return f"-{WARM_POOL}" if self._is_for_pool else ""
 
     def enter(self) -> None:
         self._group.enter()
@@ -196,11 +199,11 @@ class InGroup(Subreaper):
 
 
 WAYS: dict[str, type[Subreaper]] = {"namespace": InNamespace, "cgroup": InGroup, "subreaper": Subreaper}
-"""Best first."""
+"""The ways of confinement, best first."""
 
 
 def choose(folder: str, marker: str) -> Subreaper:
-    """Returns the best way that works here, or the one that `DRUMBEAT_CONFINEMENT` names. Raises OSError."""
+    """Returns the best way that works here, or the one in `DRUMBEAT_CONFINEMENT`. Raises OSError."""
     named = os.environ.get(VARIABLE)
     for name, way in WAYS.items():
         if named not in (None, "", name):
@@ -210,7 +213,7 @@ def choose(folder: str, marker: str) -> Subreaper:
         except OSError:
             if named:
                 raise
-    raise OSError(22, f"{VARIABLE}={named}: there are only {', '.join(WAYS)}")
+    raise OSError(22, f"{VARIABLE}={named}: choose one of {', '.join(WAYS)}")
 
 
 def _tried(way: Subreaper) -> Subreaper:
@@ -220,9 +223,9 @@ def _tried(way: Subreaper) -> Subreaper:
 
 
 def end_rest(folder: str, reap: Callable[[], None] = lambda: None) -> list[int]:
-    """Ends what a supervisor of this folder left when it died; returns the processes that can't be killed.
+    """Ends the processes that a dead supervisor of this folder left; returns those that can't be killed.
 
-    reap: reaps the children that this process has adopted, while it waits: a namespace isn't gone before.
+    reap: reaps the adopted children of this process meanwhile, without which a namespace doesn't end.
     """
     marker = listener.read_marker(folder)
     holds = (f"{folder}/{_HOLD}", f"{folder}/{WARM_POOL}/{_HOLD}")
@@ -241,5 +244,5 @@ def _end_held(trace: dict[str, Any], reap: Callable[[], None]) -> None:
     if "group" in trace:
         cgroups.end(trace["group"], within_s=2.0)
     if "first" in trace:
-        # Nothing of a namespace is left when its first process is gone.
+        # A namespace is gone when its first process is.
         processes.end_one(trace["first"], trace["birth"], reap)

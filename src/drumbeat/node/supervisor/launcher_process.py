@@ -1,4 +1,4 @@
-"""The launcher's own process on a node (mpirun, or what starts its daemon): no rank, but the ranks need it."""
+"""The launcher's own process on a node (mpirun, or what starts its daemon): not a rank, but needed by the ranks."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from drumbeat.node.supervisor import rank_start
 from drumbeat.node.supervisor.confinement import Subreaper
 
 WAIT_S = 5.0
-"""How long after the end of a launcher that failed its ranks have to end for reasons of their own."""
+"""How long after a launcher's failure its ranks may still end for their own reasons."""
 
 REPORT_S = 1.0
-"""How long a launcher may take to end when MPI has ended what it started."""
+"""How long a launcher may take to end after MPI has ended its children."""
 ENDED = "MPI has ended the job"
 
 
@@ -32,7 +32,7 @@ class Starter:
 
     def __init__(self, selector: selectors.BaseSelector) -> None:
         self.pid = 0
-        """0 = it isn't running."""
+        """The pid, 0 = it isn't running."""
         self._selector = selector
         self._pipes: dict[int, int] = {}
         """The rank of each read end."""
@@ -40,14 +40,14 @@ class Starter:
         self._ended_at = 0.0
         self._why = ""
         self.is_gone = False
-        """Whether a signal has ended it."""
+        """Whether a signal ended it."""
         self._failed_at: float | None = None
         self._joins: dict[int, str] = {}
         self._role = ""
         self._is_command_server = False
 
     def start(self, process: ProcessStart, todo: Sequence[ProcessStart], confinement: Subreaper) -> None:
-        """Starts it after its ranks; if that is impossible, it has failed."""
+        """Starts the process after its ranks; an error counts as its failure."""
         self._role, self._joins = process.role, {rank.rank: rank.joins for rank in todo}
         self._is_command_server = self._role == COMMAND_SERVER
         try:
@@ -83,12 +83,12 @@ class Starter:
         os.close(pipe)
 
     def close(self) -> None:
-        """Closes the pipes: the round is over."""
+        """Closes the pipes at the end of the round."""
         for pipe in list(self._pipes):
             self._close_pipe(pipe)
 
     def end(self, code: int) -> None:
-        """Takes note that it has ended: by the negative of a signal's number, or with this exit code."""
+        """Records its end. code: the exit code, or the negative signal number."""
         self.pid = 0
         if code and not self._is_command_server:
             how = f"was ended by signal {-code}" if code < 0 else f"ended with exit code {code}"
@@ -97,18 +97,18 @@ class Starter:
 
     @property
     def command_server(self) -> int:
-        """The pid of a command server, by which commands of other nodes come; 0 = none. The ranks don't need it.
+        """The pid of a command server, which receives commands of other nodes; 0 = none. The ranks don't need it.
 
-        It is asked to stop as they are, passes that on to the commands, and ends with the last of them.
+        It gets SIGTERM with the ranks, passes it on to the commands, and ends with the last of them.
         """
         return self.pid if self._is_command_server else 0
 
     def is_missed(self, now: float) -> bool:
-        """Whether it has failed, and its ranks have had the time to end by themselves."""
+        """Whether it has failed and its ranks have had the time to end by themselves."""
         return self._failed_at is not None and now >= self._failed_at + WAIT_S
 
     def has_ended(self, ranks: Collection[int], now: float) -> bool:
-        """Whether MPI has ended the child of a running rank: the launcher ends then, and says why."""
+        """Whether MPI has ended the child of a running rank: then the launcher ends, too, with the reason."""
         return not self._ended.isdisjoint(ranks) and (not self.pid or now >= self._ended_at + REPORT_S)
 
     def due_s(self, now: float) -> list[float]:
@@ -119,8 +119,9 @@ class Starter:
     def part_in(self, rank: int, code: int, now: float) -> dict[str, Any]:
         """Returns the fields of a rank's exit that this process's end changes.
 
-        `error` of a rank that never began, `launcher` of any other. A rank that ended with 0 has a part in it only if
-        MPI had ended its child before: in MPICH, a rank that aborts waits to be killed, and goes on if it isn't.
+        These are `error` for a rank that never began, and `launcher` for others. A rank that ended with 0 is only
+        affected if MPI had ended its child before: under MPICH, a rank that aborts waits to be killed, and continues if
+        it isn't.
         """
         if code == 0:
             is_ended = _is_gone(self._joins.get(rank, ""))
@@ -131,21 +132,21 @@ class Starter:
             return {}
         return {"error" if _is_waiting(self._joins.get(rank, "")) else "launcher": self._why}
 
-    def _fail(self, sentence: str) -> None:
-        self._why, self._failed_at = sentence, time.monotonic()
+    def _fail(self, message: str) -> None:
+        self._why, self._failed_at = message, time.monotonic()
 
 
 def _is_waiting(joins: str) -> bool:
-    """Whether no child has come to the rank: its socket exists still, or not yet."""
+    """Whether no child has connected to the rank: its socket still exists, or doesn't exist yet."""
     return bool(joins) and (os.path.exists(joins) or not os.path.exists(_child(joins)))
 
 
 def _is_gone(joins: str) -> bool:
-    """Whether the child that comes to this socket has begun and has ended."""
+    """Whether the child that connects to this socket has begun and ended."""
     return bool(joins) and os.path.exists(_child(joins)) and not locks.is_held(_child(joins))
 
 
 def _child(joins: str) -> str:
-    """Returns the lock that a child holds from its beginning to its end."""
+    """Returns the lock that a child holds from its start to its end."""
     folder, _, name = joins.rpartition("/")
     return f"{folder}/{name.replace('.sock', '.child')}.lock"

@@ -1,8 +1,8 @@
-"""Where agent and supervisor meet: the supervisor's folder, its lock, and its socket.
+"""The meeting point of agent and supervisor: the supervisor's folder, its lock, and its socket.
 
 - keeper.lock: held by the living supervisor; free = there is none
 - keeper.sock: a connection to one agent at a time, the newest one
-- marker: the name that all processes of this folder carry
+- marker: the name in the environment of all processes of this folder
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _READ_BYTES = 1 << 18
 def hold_folder(folder: str, *, name: str = "keeper", tries: int = 1) -> int | None:
     """Returns the open lock, None if another process has it. The lock is released when this process ends.
 
-    tries: 10 ms apart; a process that only asks (`is_held`) has the lock for an instant, too.
+    tries: 10 ms apart; a mere check (`is_held`) holds the lock for an instant, too.
     """
     for _ in range(tries):
         lock = locks.take(f"{folder}/{name}.lock")
@@ -41,7 +41,7 @@ def is_held(folder: str) -> bool:
 
 
 def read_marker(folder: str) -> str:
-    """Returns the folder's marker, and makes one if there is none yet. The caller holds the folder."""
+    """Returns the folder's marker, creating it if it is missing. The caller holds the folder."""
     path = f"{folder}/marker"
     with contextlib.suppress(FileNotFoundError), open(path, encoding="utf-8") as file:
         if text := file.read():
@@ -85,7 +85,7 @@ def _short(folder: int) -> str:
 
 
 class AgentListener:
-    """The supervisor's side of the socket: accepts the newest agent, hands on its lines, sends it the whole state."""
+    """The supervisor's side of the socket: accepts the newest agent, passes on its lines, sends it the whole state."""
 
     def __init__(
         self,
@@ -113,13 +113,13 @@ class AgentListener:
         return self._monotonic() - self._alone_since if self.is_alone else 0.0
 
     def serve(self, timeout_s: float | None) -> None:
-        """Waits for an event, at most for this time, and does what an agent asks for."""
+        """Waits for an event, at most for this time, and carries out an agent's requests."""
         for key, _ in self._selector.select(timeout_s):
             if key.data is not None:
                 key.data()
 
     def dismiss(self) -> None:
-        """Closes the connection to the agent; `alone_s` counts from now on."""
+        """Closes the connection to the agent; `alone_s` starts to count."""
         self._disconnect()
         self._alone_since = self._monotonic()
 
@@ -169,7 +169,7 @@ class AgentListener:
 
 
 def _listen(folder: str) -> socket.socket:
-    """Returns the folder's socket; one that an earlier supervisor left is removed (the caller holds the folder)."""
+    """Returns the folder's socket, after removing that of an earlier supervisor (the caller holds the folder)."""
     with contextlib.suppress(FileNotFoundError):
         os.unlink(f"{folder}/{_SOCKET}")
     opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

@@ -1,4 +1,4 @@
-"""The liveness pipe, which a rank passes on to its launcher's own child: when it closes, that child has ended."""
+"""The liveness pipe, which a rank passes on to its launcher's child: when it closes, that child has ended."""
 
 LIVENESS_FILE = "DRUMBEAT_ROPE"
-"""The variable that tells a rank the number of the write end, which it has open."""
+"""The variable of a rank with the number of the open write end."""

@@ -1,7 +1,6 @@
-"""What a supervisor needs of its machine: a clock, memory, processes, and the end of a socket at which its agent
-speaks.
+"""The machine of a supervisor: a clock, memory, processes, and the socket on which its agent talks.
 
-The simulator plays another one (`tests/support/simulation/supervisors`), below the same supervisor.
+The simulator replaces it (`tests/support/simulation/supervisors`) under the same supervisor.
 """
 
 from __future__ import annotations
@@ -31,16 +30,16 @@ class SupervisorMachine:
     """The machine on which a supervisor or an agent runs."""
 
     variables: Mapping[str, str] = os.environ
-    """The process's own."""
+    """The environment variables of the process."""
 
     # --- the supervisor's own parts -----------------------------------------------------------------------------------
     @property
     def pid(self) -> int:
-        """The supervisor's own process."""
+        """The pid of the supervisor's own process."""
         return os.getpid()
 
     def monotonic(self) -> float:
-        """Returns seconds that only grow."""
+        """Returns the monotonic time in seconds."""
         return time.monotonic()
 
     def now(self) -> float:
@@ -48,7 +47,7 @@ class SupervisorMachine:
         return time.time()
 
     def selector(self) -> selectors.BaseSelector:
-        """Returns what the supervisor waits with."""
+        """Returns the selector with which the supervisor waits."""
         return selectors.DefaultSelector()
 
     def listener(
@@ -58,20 +57,20 @@ class SupervisorMachine:
         return AgentListener(folder, selector, obey, state)
 
     def signals(self, selector: selectors.BaseSelector) -> SignalPipe:
-        """Returns what reports the supervisor's signals."""
+        """Returns the pipe that reports the supervisor's signals."""
         return SignalPipe(selector)
 
     def segments(self, folder: str) -> Segments:
-        """Returns what takes note of shared memory."""
+        """Returns the recorder of shared memory."""
         return Segments(folder)
 
     # --- processes ----------------------------------------------------------------------------------------------------
     def confinement(self, folder: str, marker: str) -> Subreaper:
-        """Returns how the supervisor holds its ranks. Raises OSError."""
+        """Returns the confinement of the supervisor's ranks. Raises OSError."""
         return confinement.choose(folder, marker)
 
     def end_rest(self, folder: str) -> list[int]:
-        """Ends what a supervisor of this folder left when it died; returns the processes that can't be killed."""
+        """Ends the processes that a dead supervisor of this folder left; returns those that can't be killed."""
         return confinement.end_rest(folder)
 
     def start(self, rank: ProcessStart, held: Subreaper, files: Mapping[str, int]) -> int:
@@ -83,32 +82,32 @@ class SupervisorMachine:
         return dict(processes.ended_children())
 
     def session(self, pid: int) -> int:
-        """Returns the session of a process, 0 when it is gone."""
+        """Returns the session of a process, 0 if it has ended."""
         return processes.session(pid)
 
     def signal_all(self, pids: list[int], number: int) -> None:
-        """Sends a signal to each of them that is alive."""
+        """Sends a signal to each of the processes that is alive."""
         processes.signal_all(pids, number)
 
     def descendants(self, *pids: int) -> list[int]:
-        """Returns all processes below these."""
+        """Returns all descendants of the processes."""
         return processes.descendants(*pids)
 
     # --- warm workers -------------------------------------------------------------------------------------------------
     def memory_left(self) -> tuple[int, int]:
-        """Returns the bytes of memory that can still be used, and those that there are in all."""
+        """Returns the available bytes of memory, and the total."""
         return machine_memory.left()
 
     def resident(self, pid: int) -> int:
-        """Returns the bytes of memory that a process has, 0 when it is gone."""
+        """Returns the bytes of memory that a process uses, 0 if it has ended."""
         return machine_memory.resident(pid)
 
     def write_hook(self, folder: str) -> None:
-        """Writes the module that interpreters import at their start. Raises OSError."""
+        """Writes the module that warm workers import at their start. Raises OSError."""
         write_hook(folder)
 
     def warm_worker(self, rank: ProcessStart, held: Subreaper, folder: str, *, outlives: bool) -> WarmWorker:
-        """Starts an interpreter for a rank. Raises OSError."""
+        """Starts a warm worker for a rank. Raises OSError."""
         return WarmWorker(rank, held, folder, outlives=outlives)
 
     def has_torch(self, pid: int) -> bool:
@@ -120,22 +119,22 @@ class SupervisorMachine:
         return processes.has_mapped(pid, _TENSORFLOW)
 
     def interpreter(self, rank: int) -> int:
-        """Returns the pid of the Python program that a rank is, below its shell or in its place; 0 = none yet."""
+        """Returns the pid of the Python program that a rank runs, below its shell or in its place; 0 = none yet."""
         if processes.is_python(rank):
             return rank
         return next((pid for pid in processes.descendants(rank) if processes.is_python(pid)), 0)
 
     def begun_with(self, pid: int, name: str) -> tuple[list[str], str]:
-        """Returns the arguments of a process, and the value of a variable that it began with."""
+        """Returns the arguments of a process, and the initial value of a variable."""
         return processes.begun_with(pid, name)
 
     def sees(self, pid: int, folder: str) -> bool:
         """Whether a folder is the same one for a process."""
-        return processes.is_of(pid, folder)
+        return processes.shares_path(pid, folder)
 
     # --- spare supervisors --------------------------------------------------------------------------------------------
     def spares_home(self) -> str:
-        """Returns the folder of this user's spare supervisors on this machine: a home may be shared with others."""
+        """Returns the folder of this user's spare supervisors on this machine: a home may be shared by machines."""
         return os.path.join(cache_folders.folder("spares"), boot())
 
     def tell(self, folder: str, request: SupervisorRequest) -> None:
@@ -148,4 +147,4 @@ class SupervisorMachine:
 
 
 MACHINE = SupervisorMachine()
-"""This one."""
+"""The real machine."""

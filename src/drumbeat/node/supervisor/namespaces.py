@@ -1,9 +1,8 @@
 """A PID namespace for the ranks of one round: when its first process ends, the kernel ends all the others.
 
-The first process is a fork of the supervisor that does nothing but take in orphans, and that ends with the supervisor.
-The ranks are the supervisor's own children, born into the namespace beside it, so that their exit codes and their pids
-are the machine's own. A mount namespace gives them a /proc of their own; for everything else that is mounted it follows
-the machine (docs/decisions/0008-confinement.md).
+The first process is a fork of the supervisor that only adopts orphans, and ends with the supervisor. The ranks are the
+supervisor's own children, born into the namespace beside it, so that their exit codes and pids are the machine's own. A
+mount namespace gives them their own /proc; all other mounts follow the machine (docs/decisions/0008-confinement.md).
 """
 
 from __future__ import annotations
@@ -25,9 +24,10 @@ GONE_S = 10.0
 
 
 class Namespace:
-    """A PID namespace, which begins when it is made. Raises OSError where the kernel or a container doesn't permit it.
+    """A PID namespace, which begins when the object is created. Raises OSError if the kernel or a container doesn't
+    permit it.
 
-    Until it or another one is closed, every process that this one forks is born into the one that was made, or took
+    Until a namespace is closed, every process that this one forks is born into the namespace that was created, or took
     the children, last.
     """
 
@@ -44,25 +44,25 @@ class Namespace:
         self._mounts = os.open(f"/proc/{self.first}/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
 
     def take_children(self) -> None:
-        """Has the processes that this one forks from now on born into it. Raises OSError."""
+        """Makes later forks of this process be born into the namespace. Raises OSError."""
         _be_in(f"/proc/{self.first}/ns/pid", _NEW_PIDS)
 
     def enter(self) -> None:
-        """Shows its /proc to the calling process, which was born into it."""
+        """Enters the namespace's /proc in the calling process, which was born into the namespace."""
         call("setns", self._mounts, _NEW_MOUNTS)
         if not os.path.samestat(self._own, os.stat("/")):
             raise OSError(1, "its root folder is another one")
 
     def end(self) -> None:
-        """Ends every process in it."""
+        """Ends every process in the namespace."""
         with contextlib.suppress(ProcessLookupError):
             signal.pidfd_send_signal(self._handle, signal.SIGKILL)
 
     def close(self, *, is_waiting: bool) -> None:
-        """Ends it. is_waiting: returns when nothing is left of it, after `GONE_S` at most.
+        """Ends the namespace. is_waiting: returns when nothing is left of it, after `GONE_S` at most.
 
-        It isn't gone before every process in it has been reaped by its parent: with one that the caller hasn't reaped,
-        or that another program had enter it and forgot, the wait is in vain.
+        The namespace persists until every process in it has been reaped by its parent: with one that the caller hasn't
+        reaped, or that another program put into it and forgot, the wait times out.
         """
         self.end()
         if is_waiting:
@@ -75,7 +75,7 @@ class Namespace:
 
 
 def _start_first() -> tuple[int, int]:
-    """Returns its pid, and the end of a pipe that tells it by closing that this process has ended."""
+    """Returns the first process's pid, and the end of a pipe that by closing tells it that this process has ended."""
     lifeline, held = os.pipe2(os.O_CLOEXEC)
     reader, writer = os.pipe2(os.O_CLOEXEC)
     pid = os.fork()
@@ -97,7 +97,7 @@ def _be_first(lifeline: int, answers: int, held: int) -> NoReturn:
         signal.set_wakeup_fd(-1)
         os.close(held)
         processes.ask_to_die_with_parent()
-        # What it ignores is reaped by the kernel, and no signal but SIGKILL from outside reaches a first process.
+        # Ignoring SIGCHLD lets the kernel reap, and no outside signal but SIGKILL reaches a first process.
         signal.signal(signal.SIGCHLD, signal.SIG_IGN)
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         _mount_proc()
@@ -106,7 +106,7 @@ def _be_first(lifeline: int, answers: int, held: int) -> NoReturn:
         os.write(answers, b"ready")
         os.close(answers)
         os.read(lifeline, 1)
-    except BaseException as error:  # noqa: BLE001 (nothing may run on in this copy of the supervisor)
+    except BaseException as error:  # noqa: BLE001 (this copy of the supervisor must not continue)
         with contextlib.suppress(OSError):
             os.write(answers, str(error).encode()[:4096])
     finally:
@@ -120,12 +120,12 @@ def _mount_proc() -> None:
 
 
 def _number_apart() -> None:
-    """Starts its pids at a number of its own.
+    """Starts the namespace's pids at a number of its own.
 
-    Programs name what they share in /dev/shm and /tmp by their pid: two jobs whose processes had the same pids would
-    share it (ranks of MPICH in one job then wait for messages that the other job received).
+    Programs name shared files in /dev/shm and /tmp by their pid: two jobs whose processes had equal pids would share
+    them (ranks of MPICH in one job then wait for messages that the other job received).
     """
-    with contextlib.suppress(OSError, ValueError):  # It can be read-only, in a container.
+    with contextlib.suppress(OSError, ValueError):  # It may be read-only in a container.
         with open("/proc/sys/kernel/pid_max", encoding="ascii") as file:
             highest = int(file.read())
         with open("/proc/sys/kernel/ns_last_pid", "w", encoding="ascii") as file:

@@ -1,8 +1,8 @@
-"""`… node.supervisor.node_task_process FOLDER`: runs one command for an agent, with all that it starts.
+"""Runs one command for an agent, with all its descendants: `… node.supervisor.node_task_process FOLDER`.
 
 The request (`model.supervisor`) comes on stdin as a line of JSON, the result goes to stdout. The agent keeps stdin
 open: when it closes, on purpose or because the agent is gone, the command gets SIGTERM, and SIGKILL after `grace_s`.
-All that the command has started ends with it, and the next node task in FOLDER ends what is left of one that was killed
+All descendants of the command end with it, and the next node task in FOLDER ends the rest of one that was killed
 itself.
 """
 
@@ -28,7 +28,7 @@ _PREDECESSOR_S = 60.0
 
 
 class NodeTask:
-    """One command: running → (stopping) → what is left of it is ended → over."""
+    """One command: running → (stopping) → leftovers are ended → over."""
 
     def __init__(self, folder: str, request: NodeTaskRequest) -> None:
         self._request = request
@@ -42,7 +42,7 @@ class NodeTask:
         self._asked_rest = False
 
     def run(self) -> NodeTaskResult:
-        """Runs the command, and returns when nothing is left of it."""
+        """Runs the command, and returns when none of its processes is left."""
         self._confinement.open()
         try:
             self._pid = rank_start.start(self._request.process, self._confinement)
@@ -97,7 +97,7 @@ def main() -> int:
     folder = os.path.abspath(sys.argv[1])
     os.chdir("/")
     request = wire.loads(NodeTaskRequest, _line())
-    # Files that were handed down (a lock) are for this process alone, not for what it starts.
+    # Inherited files (a lock) are for this process only, not for its children.
     for file in request.kept:
         os.set_inheritable(file, False)  # noqa: FBT003 (its only spelling)
     if hold_folder(folder, name="errand", tries=int((request.grace_s + _PREDECESSOR_S) * 100)) is None:

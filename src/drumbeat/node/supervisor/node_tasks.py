@@ -1,4 +1,4 @@
-"""The agent's side of its node tasks: commands beside the ranks, each in a process that ends all that it started."""
+"""The agent's side of its node tasks: commands beside the ranks, each in a process that ends all its descendants."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from drumbeat.node.supervisor.confinement import end_rest
 
 MEANWHILE_INTERVAL_S = 0.5
 _END_TIMEOUT_S = 15.0
-"""How long beyond its grace time a node task may take to end what it started."""
+"""How long beyond its grace time a node task may take to end its processes."""
 
 
 @dataclass(frozen=True)
@@ -34,14 +34,14 @@ class TaskCommand:
     cwd: str
     env: Mapping[str, str]
     log: str
-    """The file that its output is added to."""
+    """The file to which its output is appended."""
     grace_s: float = 0.0
     confinement: str = ""
-    """How what it starts is held (`confinement.WAYS`), "" = as well as the machine allows."""
+    """The confinement of its processes (`confinement.WAYS`), "" = the best that the machine allows."""
     kept: tuple[int, ...] = ()
-    """Open files that stay open as long as anything of it lives."""
+    """Open files that stay open as long as one of its processes lives."""
     meanwhile: Callable[[], None] = field(default=lambda: None)
-    """Called every half second while it runs."""
+    """Is called every half second while it runs."""
 
 
 class NodeTasks:
@@ -54,7 +54,7 @@ class NodeTasks:
         self._is_ending = False
 
     def run(self, name: str, command: TaskCommand) -> int:
-        """Runs a command; returns its exit code, the negative of a signal's number if that ended it.
+        """Runs a command; returns its exit code, or the negative signal number.
 
         Raises EngineError if it could not be run, or was ended because the agent leaves.
         """
@@ -68,18 +68,18 @@ class NodeTasks:
                 del self._running[name]
             _close(node_task)
         if self._is_ending:
-            raise EngineError(f"{name} was ended: the agent leaves")
+            raise EngineError(f"{name} was ended: the agent is leaving")
         try:
             result = wire.loads(NodeTaskResult, answer)
         except ValueError:
-            end_rest(folder)  # Its own process was killed.
+            end_rest(folder)  # The task's own process was killed.
             raise EngineError(f"{name} was ended from outside (exit code {node_task.returncode})") from None
         if result.error:
             raise EngineError(f"{name} can't be run: {result.error}")
         return result.code
 
     def end(self, grace_s: float) -> None:
-        """Ends all that run, waits for that at most the grace time and some seconds more, and lets none begin."""
+        """Ends all running tasks, waits at most the grace time and some seconds, and lets no more begin."""
         with self._lock:
             self._is_ending = True
             running = list(self._running.values())
@@ -95,7 +95,7 @@ class NodeTasks:
         )
         with self._lock:
             if self._is_ending:
-                raise EngineError(f"{name} isn't begun: the agent leaves")
+                raise EngineError(f"{name} isn't started: the agent is leaving")
             node_task = child_processes.start(
                 [*program(NODE_TASK), folder],
                 stdin=subprocess.PIPE,
@@ -106,7 +106,7 @@ class NodeTasks:
                 start_new_session=True,
             )
             self._running[name] = node_task
-        with contextlib.suppress(OSError, ValueError):  # It ended at once, or is being ended: its answer says so.
+        with contextlib.suppress(OSError, ValueError):  # It ended at once, or is being ended: its result says so.
             _write(node_task.stdin, wire.dumps(request).encode() + b"\n")
         return node_task
 
@@ -118,7 +118,7 @@ def _write(pipe: IO[bytes] | None, data: bytes) -> None:
 
 
 def _read_all(node_task: subprocess.Popen[bytes], meanwhile: Callable[[], None]) -> bytes:
-    """Returns its whole output."""
+    """Returns the task's whole output."""
     out, answer = node_task.stdout.fileno() if node_task.stdout else -1, b""
     next_call = time.monotonic() + MEANWHILE_INTERVAL_S
     while True:

@@ -1,7 +1,7 @@
-"""A round of ranks in the supervisor: they are started, reaped, stopped, and what is left of them is ended.
+"""A round of ranks in the supervisor: they are started, reaped and stopped, and their leftovers are ended.
 
-SIGTERM first, SIGKILL after the grace time, which comes with the request: it is the job's key `grace_s`, with a default
-in `jobfile/job/timeouts_and_retries.py`. How the supervisor finds all that came of a rank is in `confinement.py`.
+SIGTERM comes first, SIGKILL after the grace time, which comes with the request: it is the job's key `grace_s`, with a
+default in `jobfile/job/timeouts_and_retries.py`. `confinement.py` finds all descendants of a rank.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from drumbeat.node.supervisor.warm_pool import ENDED_FROM_OUTSIDE, WarmPool
 
 
 class RankRound:
-    """One round at a time: running → (stopping) → what is left is ended → over."""
+    """One round at a time: running → (stopping) → leftovers are ended → over."""
 
     def __init__(
         self, folder: str, machine: SupervisorMachine, selector: selectors.BaseSelector, on_change: Callable[[], None]
     ) -> None:
-        """on_change: called when the agent is to be told. Takes over what a supervisor that died has left."""
+        """on_change: is called when the agent must be informed. Takes over the remains of a dead supervisor."""
         self.machine, self.selector, self._on_change = machine, selector, on_change
         self.records, self.segments = Records(folder), machine.segments(folder)
         self.number = -1
@@ -47,11 +47,11 @@ class RankRound:
         self.sweep_at: float | None = None
         self.killed_at: float | None = None
         self.swept_at: float | None = None
-        self.grace_s = 30.0  # Until the agent tells the job's own.
+        self.grace_s = 30.0  # Until the agent sends the job's own.
         self.trouble = ""
         self._recall(folder)
         self.confinement: Subreaper = machine.confinement(folder, read_marker(folder))
-        self.warm_pool = WarmPool(folder, self.confinement.of_pool(), selector, on_change, machine)
+        self.warm_pool = WarmPool(folder, self.confinement.for_warm_pool(), selector, on_change, machine)
         self.confinement.spares = self.warm_pool.confinement.spares = self.warm_pool.spares
         self.warm, self.cold = list[int](), ""
 
@@ -70,7 +70,7 @@ class RankRound:
         self.sidecars = Sidecars(todo)
         self.is_launcherless = False
         try:
-            # Before the first rank: if this process dies now, the next supervisor knows that a round was begun.
+            # Before the first rank: if this process dies now, the next supervisor knows that a round had begun.
             self.records.write_round(number, over=False, ranks=len(todo))
             failpoint("supervisor.round_written")
             self._confine(todo, request.warm_pool)
@@ -89,7 +89,7 @@ class RankRound:
         self._on_change()
 
     def _confine(self, todo: Sequence[ProcessStart], order: WarmPoolOrder | None) -> None:
-        """Opens the round's confinement, or takes the one in which its interpreters are. Raises OSError."""
+        """Opens the round's confinement, or takes that of its warm workers. Raises OSError."""
         is_warm, self.warm, self.cold = self.warm_pool.fits(todo, order), [], self.warm_pool.cold
         if is_warm:
             self.confinement = self.warm_pool.swap(self.confinement)
@@ -98,7 +98,7 @@ class RankRound:
             self.confinement.open()
 
     def _refuse(self, todo: Sequence[ProcessStart], error: OSError) -> None:
-        """Ends a round that can't be recorded or confined before it begins: its end could not be known later."""
+        """Ends a round before its start because it can't be recorded or confined: its end could not be known later."""
         for rank in todo:
             self._add_exit(rank.rank, 127, self.machine.now(), f"the supervisor can't begin a round: {error.strerror}")
         self.over = True
@@ -123,7 +123,7 @@ class RankRound:
                 os.close(liveness)
 
     def _start_warm(self, rank: ProcessStart) -> int:
-        """Returns the pid of the rank's warm worker, which is the rank now; 0 = there is none."""
+        """Returns the pid of the rank's warm worker, which becomes the rank; 0 = there is none."""
         worker = self.warm_pool.take(rank.rank)
         if worker is None:
             return 0
@@ -137,17 +137,17 @@ class RankRound:
         return pid
 
     def start_sessions(self, request: StartSessions) -> None:
-        """Starts persons' commands beside the ranks, while these run."""
+        """Starts users' commands beside the ranks, while these run."""
         is_now = request.round == self.number and self.running and self.kill_at is None
         if is_now and self.sidecars.start_sessions(request.sessions, self.confinement):
             self._on_change()
 
     def stop(self, grace_s: float) -> None:
-        """Sends SIGTERM once, not to the launcher, which ranks need; later calls only bring SIGKILL nearer."""
+        """Sends SIGTERM once, but not to the launcher, which ranks need; later calls only bring SIGKILL forward."""
         if self.over:
             return
         if self.kill_at is None:
-            # What has ended already did so for reasons of its own, and so do ranks whose launcher was killed.
+            # Processes that have already ended did so for their own reasons, and so do ranks whose launcher was killed.
             self.reap()
             self.is_launcherless = self.is_launcherless or self.starter.is_gone
             self.kill_at = self.machine.monotonic() + grace_s
@@ -160,7 +160,7 @@ class RankRound:
         self.kill_at = min(self.kill_at, self.machine.monotonic() + grace_s)
 
     def abandon(self) -> None:
-        """Stops ranks whose agent doesn't come back: what they end with then says nothing of why the round failed."""
+        """Stops ranks whose agent doesn't return: their exits then say nothing about why the round failed."""
         self.stop(self.grace_s)
         if self.running and not self.is_abandoned:
             self.lost = self.is_abandoned = True
@@ -168,11 +168,11 @@ class RankRound:
             self._on_change()
 
     def reap(self) -> None:
-        """Takes every ended child, orphans that this process adopted too, and reports the ranks among them."""
+        """Reaps every ended child, adopted ones included, and reports the ranks among them."""
         reported, ended, is_news = len(self.exits), self.machine.ended_children(), False
-        if self.starter.pid in ended:  # First: ranks that ended with it are reported as such.
+        if self.starter.pid in ended:  # First: ranks that ended with the launcher are reported as such.
             self.starter.end(ended[self.starter.pid])
-        at = self.machine.now()  # Of all: writing one down may take long, and would make the next look late.
+        at = self.machine.now()  # One time for all: recording an exit may take long, and would delay the next check.
         for pid, code in ended.items():
             if pid in self.running:
                 self._add_exit(self.running.pop(pid), code, at)
@@ -181,7 +181,7 @@ class RankRound:
             else:
                 self.warm_pool.reap(pid)
         if len(self.exits) > reported:
-            self._look_at_segments(is_last=True)  # The others can end within a moment.
+            self._look_at_segments(is_last=True)  # The others may end within a moment.
         if is_news or len(self.exits) > reported:
             self._on_change()
 
@@ -202,10 +202,10 @@ class RankRound:
             self.records.add_exit(self.number, ended)
             failpoint("supervisor.exit_written")
         except OSError as failure:
-            self.trouble = f"the exits can't be written down: {failure}"
+            self.trouble = f"the exits can't be recorded: {failure}"
 
     def end_what_must_end(self) -> None:
-        """Goes on to SIGKILL, to what the ranks left behind and to the end of the round, as each is due."""
+        """Proceeds to SIGKILL, to the ranks' leftovers and to the end of the round, as each is due."""
         now = self.machine.monotonic()
         if self.over:
             return
@@ -224,24 +224,24 @@ class RankRound:
                     self._give_up()
             return
         if self.starter.pid and self.kill_at is None:
-            return  # It ends when the ranks of all nodes have.
+            return  # It ends when the ranks of all nodes have ended.
         left = self.confinement.members()
         if self.starter.pid and self.starter.pid not in left:
-            return  # It has ended just now: what isn't reaped yet would be waited for in vain.
+            return  # It has just ended: waiting for an unreaped process would be in vain.
         if not left or _is_hopeless(self.swept_at, now):
             self._finish(left)
         else:
             self._sweep(left, now)
 
     def _give_up(self) -> None:
-        """Counts ranks that SIGKILL doesn't end as ended: the signal stays pending, so they can't go on."""
+        """Counts ranks that survive SIGKILL as ended: the signal stays pending, so they can't continue."""
         stuck, at = sorted(self.running), self.machine.now()
         while self.running:
             self._add_exit(self.running.pop(min(self.running)), -signal.SIGKILL, at)
         self._finish(sorted({*stuck, *self.confinement.members()}))
 
     def _sweep(self, left: list[int], now: float) -> None:
-        """Ends what ranks left behind: in the grace time what stayed in its rank's session, else soon."""
+        """Ends the ranks' leftovers: those in a rank's session within the grace time, others soon."""
         if self.sweep_at is None:
             self.sweep_at = now + LEFTOVER_GRACE_S
             self.confinement.ask(helpers=True, spared=self.starter.command_server)
@@ -269,28 +269,30 @@ class RankRound:
         self._on_change()
 
     def retire(self, folder: str) -> None:
-        """Forgets its last round, and goes on in that folder with the interpreters that it has prepared."""
+        """Drops the last round, and continues in another folder with the warm workers."""
         self.move(folder)
         self.number, self.exits, self.warm, self.cold = -1, [], [], ""
 
     def move(self, folder: str) -> None:
-        """Goes on in the supervisor's folder where that is now."""
+        """Continues in the supervisor's new folder."""
         self.records, self.segments = Records(folder), self.machine.segments(folder)
         self.confinement.move(folder)
         self.warm_pool.move(folder)
 
     def _record(self, *, over: bool = True) -> None:
-        """Writes that the round is over, or abandoned."""
+        """Records that the round is over, or abandoned."""
         try:
             self.records.write_round(
                 self.number, over=over, lost=self.lost, abandoned=self.is_abandoned, ranks=self._ranks,
                 is_restarted=self.is_restarted,
             )  # fmt: skip
         except OSError as failure:
-            self.trouble = f"the round can't be written down: {failure}"
+            self.trouble = f"the round can't be recorded: {failure}"
 
     def _recall(self, folder: str) -> None:
-        """Takes over from a dead supervisor: kills what it left; a round with ranks whose end is unknown is lost."""
+        """Takes over from a dead supervisor: kills its remaining processes; a round with ranks whose end is unknown is
+        lost.
+        """
         self.machine.end_rest(folder)
         record = self.records.read_round()
         if record is None:
@@ -301,18 +303,18 @@ class RankRound:
         self.exits = self.records.read_exits(self.number)
         if not record["over"]:
             self.lost = self.is_abandoned or len(self.exits) < record["ranks"]
-            # Supervisors of earlier versions didn't write their boot.
+            # Supervisors of earlier versions didn't record their boot.
             is_of_this_boot = record.get("boot", boot()) == boot()
             self.is_restarted = self.lost and not self.is_abandoned and not is_of_this_boot
             self._record()
 
     def is_ending(self, now: float) -> bool:
-        """Whether what is left is being ended, and is looked at every few milliseconds."""
+        """Whether leftovers are being ended, which requires checks every few milliseconds."""
         is_sweeping = not self.running and not (self.starter.pid and self.kill_at is None)
         return not self.over and (is_sweeping or (self.kill_at is not None and now >= self.kill_at))
 
     def waits_s(self, now: float) -> list[float]:
-        """Returns the seconds after which it has something to do, though nothing happens."""
+        """Returns the seconds until its next actions are due, even without events."""
         waits: list[float] = []
         if not self.over and self.kill_at is not None:
             waits.append(self.kill_at - now)

@@ -1,4 +1,4 @@
-"""Starts one rank: from fork to exec, with nothing of the supervisor left inside it."""
+"""Starts one rank: from fork to exec, without leftovers of the supervisor in it."""
 
 from __future__ import annotations
 
@@ -15,15 +15,16 @@ from drumbeat.node.host import processes
 from drumbeat.node.supervisor.confinement import Subreaper
 
 _SETTABLE = tuple(sorted(signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}))
-"""Signals that a rank must not inherit as they are here: the supervisor handles some, and others may have been
-ignored by what started the server, as a shell does with SIGINT for a command in the background."""
+"""Signals whose handling a rank must not inherit: the supervisor handles some, and the server's parent may have ignored
+others, as a shell does with SIGINT for a background command.
+"""
 
 
 def start(rank: ProcessStart, confinement: Subreaper, files: Mapping[str, int] | None = None) -> int:
-    """Returns the pid of the rank, which runs its own command by now, in a session of its own.
+    """Starts a rank and returns its pid; it then runs its own command, in a new session.
 
-    files: that the rank inherits, each by the variable that tells it the number. Raises OSError with a sentence if the
-    rank could not be started.
+    files: files for the rank to inherit, by the variable that has each one's number. Raises OSError with a message if
+    the rank could not be started.
     """
     with contextlib.ExitStack() as opened:
         log = open_log(rank.log)
@@ -38,34 +39,34 @@ def start(rank: ProcessStart, confinement: Subreaper, files: Mapping[str, int] |
         failure = os.read(reader, 4096).decode()
     if failure:
         os.waitpid(pid, 0)
-        number, _, sentence = failure.partition(" ")
+        number, _, message = failure.partition(" ")
         if int(number) == errno.E2BIG:
-            sentence += f": {describe_too_long(rank.argv, rank.env)}"
-        raise OSError(int(number), sentence)
+            message += f": {describe_too_long(rank.argv, rank.env)}"
+        raise OSError(int(number), message)
     return pid
 
 
 def describe_too_long(argv: Sequence[str], environment: Mapping[str, str]) -> str:
-    """Says which of a process's words the kernel doesn't take, each with its size (execve(2))."""
+    """Returns which arguments or variables the kernel rejects, each with its size (execve(2))."""
     sizes = {f"argument {n}": len(os.fsencode(word)) for n, word in enumerate(argv[:-1])}
     sizes |= {f"the variable {name}": len(os.fsencode(f"{name}={value}")) for name, value in environment.items()}
     sizes["the command"] = len(os.fsencode(argv[-1]))
     by_size = sorted(sizes.items(), key=lambda item: -item[1])
     long = [f"{name} has {size:,} bytes" for name, size in by_size if size > MAX_WORD_BYTES]
     if long:
-        return f"{' and '.join(long[:3])}, and Linux takes {MAX_WORD_BYTES:,} in one"
+        return f"{' and '.join(long[:3])}, and Linux accepts {MAX_WORD_BYTES:,} in one"
     name, size = by_size[0]
     return f"they have {sum(sizes.values()):,} bytes in all, of which {name} has the most: {size:,}"
 
 
 def open_log(path: str) -> int:
-    """Returns the open file that a rank's output is added to. Raises OSError."""
+    """Opens the file to which a rank's output is appended. Raises OSError."""
     os.makedirs(os.path.dirname(path), exist_ok=True)
     return os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
 
 
 def _become(rank: ProcessStart, confinement: Subreaper, log: int, failures: int, files: Mapping[str, int]) -> NoReturn:
-    """Turns this fork of the supervisor into the rank. The pipe closes by itself when the rank's command has begun."""
+    """Turns this fork of the supervisor into the rank. The pipe closes by itself when the rank's command begins."""
     step = "the rank can't be set up"
     try:
         os.setsid()
@@ -78,10 +79,10 @@ def _become(rank: ProcessStart, confinement: Subreaper, log: int, failures: int,
         step = f"{rank.argv[0]} can't be run"
         environment = {**rank.env, **confinement.variables()}
         for variable, file in files.items():
-            os.set_inheritable(file, True)  # noqa: FBT003 (the standard library has it so)
+            os.set_inheritable(file, True)  # noqa: FBT003 (the standard library's signature)
             environment[variable] = str(file)
         os.execvpe(rank.argv[0], rank.argv, environment)
-    except BaseException as error:  # noqa: BLE001 (nothing may run on in this copy of the supervisor)
+    except BaseException as error:  # noqa: BLE001 (this copy of the supervisor must not continue)
         number = getattr(error, "errno", None) or 1
         with contextlib.suppress(OSError):
             os.write(failures, f"{number} {step}: {getattr(error, 'strerror', None) or error}".encode()[:4096])

@@ -1,4 +1,4 @@
-"""What a request of the server to a node is answered from."""
+"""The context in which a node answers a request of the server."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class RequestContext:
     request: NodeRequest
     supervisor_client: SupervisorClient
     idle_s: Callable[[], Mapping[int, float]]
-    """Returns how long each rank has given no sign of work."""
+    """Returns how long each rank has shown no activity."""
 
     @property
     def supervisor(self) -> int:

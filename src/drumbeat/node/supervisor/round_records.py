@@ -1,4 +1,4 @@
-"""What a supervisor has on disk for the agents and supervisors after it: the round, and how its ranks ended."""
+"""The records of a supervisor on disk, for later agents and supervisors: the round, and the exits of its ranks."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Records:
         self._exits = os.path.join(folder, "exits.jsonl")
 
     def clear(self) -> None:
-        """Forgets all rounds. Raises OSError."""
+        """Removes all records. Raises OSError."""
         for path in (self._round, self._exits):
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(path)
@@ -29,8 +29,8 @@ class Records:
         self, number: int, *, over: bool, lost: bool = False, abandoned: bool = False, ranks: int = 0,
         is_restarted: bool = False,
     ) -> None:  # fmt: skip
-        """Writes which round was started, with how many ranks, and what became of it as a whole."""
-        known = {
+        """Records which round was started, with how many ranks, and its outcome as a whole."""
+        record = {
             "round": number,
             "over": over,
             "lost": lost,
@@ -40,16 +40,16 @@ class Records:
             "restarted": is_restarted,
         }
         part = self._round + ".part"
-        _write(part, json.dumps(known), os.O_TRUNC)
+        _write(part, json.dumps(record), os.O_TRUNC)
         os.replace(part, self._round)
 
     def add_exit(self, number: int, ended: SupervisedExit) -> None:
-        """Writes how one rank of the round ended."""
-        # The newline before it parts it from a line that a crash left half written.
+        """Records the exit of one rank of the round."""
+        # The leading newline separates it from a line that a crash left unfinished.
         _write(self._exits, "\n" + json.dumps({"round": number, **exit_to_wire(ended)}) + "\n", os.O_APPEND)
 
     def read_round(self) -> dict[str, Any] | None:
-        """Returns what `write_round` wrote last; None = no round was ever started."""
+        """Returns the last record of `write_round`; None = no round was ever started."""
         try:
             with open(self._round, encoding="utf-8") as file:
                 return json.load(file)
@@ -57,7 +57,7 @@ class Records:
             return None
 
     def read_exits(self, number: int) -> list[SupervisedExit]:
-        """Returns the exits of a round, in order. A line that a crash left half written is left out."""
+        """Returns the exits of a round, in order. A line that a crash left unfinished is skipped."""
         try:
             with open(self._exits, encoding="utf-8") as file:
                 lines = file.read().split("\n")
@@ -71,7 +71,7 @@ def _write(path: str, text: str, how: int) -> None:
     file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | how, 0o600)
     try:
         rest = text.encode()
-        while rest:  # A disk that is filling up takes a part, and refuses only the next.
+        while rest:  # A disk that is filling up accepts a part, and refuses only the next.
             rest = rest[os.write(file, rest) :]
         os.fsync(file)
     finally:

@@ -1,10 +1,9 @@
-"""What the ranks of a round have made in /dev/shm: recorded while they live, removed after they were killed.
+"""The files of a round's ranks in /dev/shm: recorded while the ranks live, removed after they were killed.
 
-A rank that is killed can't remove its segments, and their names don't show whose they are (MPICH leaves megabytes
-after each job that fails). So the supervisor records which files that are new since the round began its ranks have
-mapped, and those that are named by the pid of one of them, as torch names what waits in a data loader's queue, mapped
-by no process. Older files stay, and so do files that another process has mapped, and all files of a round that ended
-well.
+A killed rank can't remove its segments, and their names don't show their owner (MPICH leaves megabytes after each
+failed job). So the supervisor records which of the files that are new since the round began are mapped by its ranks, or
+are named by the pid of one of them, as torch names entries of a data loader's queue, which no process has mapped. Older
+files stay, and so do files that another process has mapped, and all files of a round that ended cleanly.
 """
 
 from __future__ import annotations
@@ -18,11 +17,11 @@ from collections.abc import Callable, Iterable, Sequence
 
 from drumbeat.node.host import processes
 
-SHM = "/dev/shm"  # noqa: S108 (nothing is made there)
+SHM = "/dev/shm"  # noqa: S108 (no file is created there)
 CHECK_INTERVAL_S = 0.5
-"""How often the folder is checked for changes, at most."""
+"""The minimum interval between two checks of the folder."""
 _TICK_NS = 100_000_000
-"""Changes this close to one another may have the same time: some kernels count it in ticks."""
+"""Changes this close to each other may have the same time: some kernels count it in ticks."""
 _NOTE = "segments.json"
 
 _TORCH = re.compile(r"torch_(\d+)_\d+_\d+")
@@ -40,7 +39,8 @@ class Segments:
         self._segments: dict[Inode, str] = {}
         self._again: dict[Inode, tuple[float, float]] = {}
         """When a file that no rank has mapped is checked again, and the pause before that: a rank maps a file a moment
-        after it has made it, but may be suspended in between."""
+        after it creates it, but may be suspended in between.
+        """
         self._changed_at = 0
         self._due = 0.0
 
@@ -54,7 +54,7 @@ class Segments:
         return self._due - now
 
     def look(self, members: Callable[[], list[int]], now: float, *, is_last: bool = False) -> None:
-        """Records what these processes have mapped. is_last: they are about to be killed."""
+        """Records the files that these processes have mapped. is_last: they are about to be killed."""
         if now < self._due and not is_last:
             return
         self._due = now + CHECK_INTERVAL_S
@@ -66,7 +66,7 @@ class Segments:
         fresh = {inode: path for inode, path in _files().items() if self._is_new(inode)}
         self._again = {inode: due for inode, due in self._again.items() if inode in fresh}
         new = {inode: path for inode, path in fresh.items() if is_last or self._again.get(inode, (now, 0.0))[0] <= now}
-        ours = _of(members(), new) if new else set[Inode]()
+        ours = _owned(members(), new) if new else set[Inode]()
         for inode in new:
             pause = max(CHECK_INTERVAL_S, 2 * self._again.pop(inode, (now, 0.0))[1])
             if inode not in ours:
@@ -76,7 +76,7 @@ class Segments:
             self._write()
 
     def close(self, *, is_clean: bool) -> None:
-        """Ends the round. is_clean: what its ranks left, they left on purpose."""
+        """Ends the round. is_clean: its ranks left their files on purpose."""
         if not is_clean:
             _remove(self._segments)
         self._segments = {}
@@ -87,21 +87,23 @@ class Segments:
         return inode not in self._before and inode not in self._segments
 
     def _write(self) -> None:
-        """Writes the record for the next supervisor. Not synced: /dev/shm doesn't outlive the machine either."""
+        """Writes the record for the next supervisor. Not synced, because /dev/shm doesn't
+        outlive the machine either.
+        """
         with contextlib.suppress(OSError), open(self._note, "w", encoding="utf-8") as file:
             json.dump([[*inode, path] for inode, path in self._segments.items()], file)
 
 
 def clear(folder: str) -> None:
-    """Removes what a supervisor of this folder had recorded when it died."""
+    """Removes the files that a dead supervisor of this folder had recorded."""
     with contextlib.suppress(OSError, ValueError):
         with open(f"{folder}/{_NOTE}", encoding="utf-8") as file:
             _remove({(device, number): path for device, number, path in json.load(file)})
         os.unlink(f"{folder}/{_NOTE}")
 
 
-def _of(pids: Sequence[int], new: dict[Inode, str]) -> set[Inode]:
-    """Returns which files the processes have mapped, or are named by the pid of one of them and of no other."""
+def _owned(pids: Sequence[int], new: dict[Inode, str]) -> set[Inode]:
+    """Returns the files that the processes have mapped, or that are named by the pid of one of them and of no other."""
     ours = mapped(pids, new)
     makers = {
         inode: int(match[1]) for inode, path in new.items() if (match := _TORCH.fullmatch(os.path.basename(path)))
@@ -124,7 +126,7 @@ def mapped(pids: Iterable[int], wanted: Iterable[Inode]) -> set[Inode]:
 
 
 def _remove(segments: dict[Inode, str]) -> None:
-    """Removes those that no process has mapped: nodes of one job on one machine can share segments."""
+    """Removes the segments that no process has mapped: nodes of one job on one machine may share segments."""
     existing = {inode: path for inode, path in segments.items() if _inode(path) == inode}
     if not existing:
         return

@@ -1,7 +1,7 @@
 """The sidecars of a round: services and sessions. They run in its confinement, and none of them is a rank.
 
-A session gets the variables and the folder of a rank. What the ranks leave behind when they end, sidecars among it,
-the supervisor ends.
+A session gets the variables and the folder of a rank. When the ranks end, the supervisor ends their leftovers,
+including sidecars.
 """
 
 from __future__ import annotations
@@ -15,36 +15,36 @@ from drumbeat.node.supervisor import rank_start
 from drumbeat.node.supervisor.confinement import Subreaper
 
 _MAX_EXITS = 200
-"""Exits that are kept; the oldest go first."""
+"""The number of exits that are kept, newest first to stay."""
 
 
 class Sidecars:
-    """Starts the sidecars of one round and takes note of their ends."""
+    """Starts the sidecars of one round and records their ends."""
 
     def __init__(self, ranks: Sequence[ProcessStart] = ()) -> None:
         self._ranks = {rank.rank: rank for rank in ranks}
         self._running: dict[int, str] = {}
-        """Names by pid."""
+        """Names of running sidecars, by pid."""
         self._seen: set[str] = set()
         self._exits: list[SidecarExit] = []
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Those that run."""
+        """The names of running sidecars."""
         return tuple(sorted(self._running.values()))
 
     @property
     def exits(self) -> tuple[SidecarExit, ...]:
-        """How the others ended, in order."""
+        """The exits of the others, in order."""
         return tuple(self._exits)
 
     def start_services(self, services: Sequence[ProcessStart], confinement: Subreaper) -> None:
-        """Starts the services of the round; one that can't be started has ended."""
+        """Starts the services of the round; one that can't be started counts as ended."""
         for service in services:
             self._start(service.role, service, confinement)
 
     def start_sessions(self, sessions: Sequence[SessionStart], confinement: Subreaper) -> bool:
-        """Starts the sessions that are new; returns whether there was one."""
+        """Starts new sessions; returns whether there were any."""
         new = [one for one in sessions if one.id not in self._seen]
         for one in new:
             self._seen.add(one.id)
@@ -54,12 +54,12 @@ class Sidecars:
                 continue
             kept = {name: value for name, value in rank.env.items() if name not in one.left_out}
             process = replace(rank, argv=one.argv, log=one.log, env={**kept, SIDECAR: one.id}, rank=-1, joins="")
-            confinement.resume()  # Its processes may be born elsewhere since the next round is being prepared.
+            confinement.resume()  # While the next round is being prepared, forks may be born into another confinement.
             self._start(one.id, process, confinement)
         return bool(new)
 
     def end(self, pid: int, code: int) -> bool:
-        """Takes note that a process has ended; returns whether it was one of these."""
+        """Records that a process has ended; returns whether it was a sidecar."""
         name = self._running.pop(pid, None)
         if name is None:
             return False

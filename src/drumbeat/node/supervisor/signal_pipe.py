@@ -1,4 +1,4 @@
-"""Signals as something that a selector can wait for."""
+"""Signals as a file for a selector."""
 
 from __future__ import annotations
 
@@ -28,4 +28,4 @@ class SignalPipe:
 
 
 def _ignore(*_: object) -> None:
-    """Does nothing: Python writes the number to the pipe by itself, but only for signals that have a handler."""
+    """Does nothing: Python itself writes the number to the pipe, but only for signals with a handler."""

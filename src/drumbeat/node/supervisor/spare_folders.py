@@ -1,9 +1,8 @@
-"""Spare supervisors: supervisors without an attempt, whose warm workers wait for the next job of the same
-command.
+"""Spare supervisors: supervisors without an attempt, whose warm workers wait for the next job of the same command.
 
-Each is a folder among the user's caches, apart for each boot of each machine, with a living supervisor in it. An agent
-takes one over by moving the folder to its own attempt's: of two agents only one can. A spare supervisor ends by itself
-after some minutes.
+Each is a folder among the user's caches, separate for each boot of each machine, with a living supervisor in it. An
+agent takes one over by moving the folder to its own attempt's: of two agents only one succeeds. A spare supervisor ends
+by itself after some minutes.
 """
 
 from __future__ import annotations
@@ -29,10 +28,10 @@ if TYPE_CHECKING:
     from drumbeat.node.supervisor.warm_pool import WarmPool
 
 IDLE_S = "DRUMBEAT_SPARE_S"
-"""The variable of the agent that sets another `_IDLE_S`; 0 = no supervisor becomes a spare one."""
+"""The variable of the agent that overrides `_IDLE_S`; 0 = no spare supervisors."""
 _IDLE_S = 600.0
 MAX_SPARES = 4
-"""Spare supervisors of a user on a machine: one more ends the oldest."""
+"""The maximum number of a user's spare supervisors on a machine: one more ends the oldest."""
 _FILE = "spare.json"
 _DEAD = "dead"
 _DAY_S = 86_400.0
@@ -45,32 +44,32 @@ class Spare:
     folder: str
     pid: int
     commands: tuple[str, ...]
-    """What its interpreters were begun for."""
+    """The commands of its warm workers."""
     interpreters: tuple[int, ...]
-    """Their pids."""
+    """The pids of its warm workers."""
     since: float
-    """Seconds since the epoch."""
+    """When it became a spare one, in seconds since the epoch."""
 
     @property
     def bytes(self) -> int:
-        """The memory of its interpreters."""
+        """The memory of its warm workers."""
         return sum(machine_memory.resident(pid) for pid in self.interpreters)
 
 
 def idle_s(machine: SupervisorMachine = MACHINE) -> float:
-    """Returns how long a spare supervisor waits, 0 = there are to be none."""
+    """Returns how long a spare supervisor waits, 0 = none is kept."""
     return float(machine.variables.get(IDLE_S, _IDLE_S))
 
 
 def are_kept(enrolment: Enrolment, machine: SupervisorMachine = MACHINE) -> bool:
-    """Whether a supervisor of this attempt may become a spare one, or have been one."""
+    """Whether a supervisor of this attempt may become, or have been, a spare one."""
     return enrolment.keeps_spares and idle_s(machine) > 0
 
 
 def key(enrolment: Enrolment, confinement: str) -> str:
-    """Returns what the jobs have in common whose agents take over each other's supervisors.
+    """Returns the key that jobs share whose agents may take over each other's supervisors.
 
-    The supervisor compares each interpreter with its rank before it uses it; this only finds the likely one.
+    The supervisor compares each warm worker with its rank before it uses it; the key only finds likely ones.
     """
     plan, node = enrolment.plan, enrolment.node
     network = os.stat("/proc/self/ns/net")
@@ -82,7 +81,7 @@ def key(enrolment: Enrolment, confinement: str) -> str:
 
 
 def new_folder(spare_key: str, machine: SupervisorMachine = MACHINE) -> str:
-    """Returns where a supervisor may become a spare one of this key. There are fewer than `MAX_SPARES` others then."""
+    """Returns the folder in which a supervisor may become a spare one of this key, after ending surplus ones."""
     home = machine.spares_home()
     _clear_other_boots(home, machine)
     for path in list(_folders(home)):
@@ -108,14 +107,14 @@ def place(folder: str, spare_folder: str, warm_pool: WarmPool, machine: Supervis
 
 
 def claim(spare_key: str, folder: str, machine: SupervisorMachine = MACHINE) -> bool:
-    """Moves a living spare supervisor of this key to an agent's folder, which holds none; returns whether there was
-    one.
+    """Moves a living spare supervisor of this key to an agent's folder, which must not hold one; returns whether there
+    was one.
     """
     with contextlib.ExitStack() as held:
-        with contextlib.suppress(FileNotFoundError):  # No folder, nothing to hold.
+        with contextlib.suppress(FileNotFoundError):  # Without the folder there is nothing to hold.
             lock = listener.hold_folder(folder)
             if lock is None:
-                return False  # A supervisor that an agent before this one has started.
+                return False  # An earlier agent has started a supervisor.
             held.callback(os.close, lock)
         for path in list(_folders(machine.spares_home())):
             if not os.path.basename(path).startswith(f"{spare_key}-") or _clear_dead(path, machine):
@@ -136,15 +135,15 @@ def listed(machine: SupervisorMachine = MACHINE) -> list[Spare]:
 
 
 def end(spare: Spare, machine: SupervisorMachine = MACHINE) -> None:
-    """Has a spare supervisor end itself, and waits until it has."""
+    """Tells a spare supervisor to end, and waits until it has."""
     with contextlib.suppress(OSError):
         machine.tell(spare.folder, LeaveNode(0.0, is_spare=True))
 
 
 def is_surplus(folder: str, machine: SupervisorMachine = MACHINE) -> bool:
-    """Whether there are enough others that have become spare ones after the supervisor of this folder.
+    """Whether enough other supervisors have become spare after this folder's.
 
-    `new_folder` alone couldn't keep the limit: the nodes of a job, or several jobs, may end at the same time.
+    `new_folder` alone couldn't enforce the limit: the nodes of a job, or several jobs, may end at the same time.
     """
     spares = sorted(listed(machine), key=lambda spare: (spare.since, spare.folder))
     return folder in [spare.folder for spare in spares[: max(0, len(spares) - MAX_SPARES)]]
@@ -158,15 +157,15 @@ def remove(folder: str) -> None:
 
 
 def _clear_dead(path: str, machine: SupervisorMachine) -> bool:
-    """Removes what a spare supervisor that was killed has left; returns whether it was.
+    """Removes the remains of a killed spare supervisor; returns whether it was killed.
 
-    It is moved away first: an agent that has found it alive a moment ago may have it yet, and ranks of its own in it.
+    They are moved away first: an agent that saw it alive a moment ago may have claimed it, with its own ranks in it.
     """
     if listener.is_held(path):
         return False
     failpoint("agent.spare_dead")
     grave = f"{os.path.dirname(path)}/{_DEAD}-{os.urandom(6).hex()}"
-    with contextlib.suppress(OSError):  # Another agent takes it over at this moment, or removes it as well.
+    with contextlib.suppress(OSError):  # Another agent is taking it over, or removing it, too.
         os.rename(path, grave)
         machine.end_rest(grave)
         remove(grave)
@@ -174,7 +173,7 @@ def _clear_dead(path: str, machine: SupervisorMachine) -> bool:
 
 
 def _clear_other_boots(home: str, machine: SupervisorMachine) -> None:
-    """Removes what is left of spare supervisors before this boot, and, when it is old, on machines of this home."""
+    """Removes the remains of spare supervisors from before this boot and, if old, from other machines of this home."""
     if os.path.basename(home) != boot():
         return
     oldest = machine.now() - idle_s(machine) - _DAY_S

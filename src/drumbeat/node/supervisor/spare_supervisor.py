@@ -1,7 +1,7 @@
-"""A supervisor as a spare one: how it becomes one, what it obeys then, and when it has waited long enough.
+"""The spare state of a supervisor: how it enters it, which requests it obeys then, and when it ends.
 
-A spare supervisor has no attempt; its warm workers wait for the next job of the same command.
-`spare_folders.py` has the folders in which they wait, and for how long.
+A spare supervisor has no attempt; its warm workers wait for the next job of the same command. `spare_folders.py` has
+the folders in which they wait, and for how long.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from drumbeat.node.supervisor.machine import SupervisorMachine
 from drumbeat.node.supervisor.rank_round import RankRound
 
 SPARE_CHECK_INTERVAL_S = 5.0
-"""How often a spare supervisor looks at the memory."""
+"""How often a spare supervisor checks the memory."""
 
 
 class SpareSupervisor:
@@ -25,23 +25,23 @@ class SpareSupervisor:
     ) -> None:
         self._folder, self._round, self._machine, self._on_probe = folder, round_, machine, on_probe
         self._place = os.stat(folder)
-        """The supervisor's folder, whatever its path."""
+        """The supervisor's open folder, whatever its path."""
         self.retirement: Retire | None = None
-        """What the agent wants of the supervisor after its attempt."""
+        """The agent's request for the time after its attempt."""
         self.is_spare, self.is_done = False, False
         self.idle_s, self._until = 0.0, 0.0
 
     def retire(self) -> bool:
-        """Becomes a spare supervisor if it was asked to and can keep warm workers; returns whether it has."""
+        """Becomes a spare supervisor if that was requested and it has warm workers to keep; returns whether it did."""
         wanted, self.retirement = self.retirement, None
         if wanted is None or self._round.trouble or not self._round.warm_pool.keep():
             return False
-        from drumbeat.node.supervisor import spare_folders  # Later: most supervisors never retire.
+        from drumbeat.node.supervisor import spare_folders  # Imported here, because most supervisors never retire.
 
         try:
             self._round.records.clear()
             spare_folders.place(self._folder, wanted.folder, self._round.warm_pool, self._machine)
-        except OSError:  # Another file system, a full disk: the next job starts cold.
+        except OSError:  # Another file system, or a full disk: the next job starts cold.
             return False
         self._folder = wanted.folder
         self._round.retire(wanted.folder)
@@ -64,7 +64,7 @@ class SpareSupervisor:
                 pass
 
     def look(self) -> None:
-        """Looks at the memory; it is done when it is old, has no interpreter left, or is one too many."""
+        """Checks the memory. It is done when it is old, has no warm worker left, or exceeds the limit."""
         from drumbeat.node.supervisor import spare_folders
 
         self._round.warm_pool.look_spare()
@@ -80,7 +80,7 @@ class SpareSupervisor:
             spare_folders.remove(self._folder)
 
     def _is_in(self, folder: str) -> bool:
-        """Whether the folder of this spare supervisor has that path now."""
+        """Whether the folder of this spare supervisor now has this path."""
         try:
             return os.path.samestat(os.stat(folder), self._place)
         except OSError:

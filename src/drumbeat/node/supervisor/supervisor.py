@@ -1,12 +1,12 @@
-"""The supervisor: starts the ranks of a round, holds on to all that comes of them, and ends them.
+"""The supervisor: starts the ranks of a round, holds all their descendants, and ends them.
 
-One per node and attempt, one thread, apart from the agent, so that either can die without the other. Started as
-`python -m drumbeat.node.supervisor.supervisor FOLDER`; the agent speaks to it over FOLDER/keeper.sock
-(`model.supervisor`). Requests are idempotent, and what the supervisor sends is always its whole state.
+There is one per node and attempt, with one thread, separate from the agent, so that either can die without the other.
+It is started as `python -m drumbeat.node.supervisor.supervisor FOLDER`; the agent talks to it over FOLDER/keeper.sock
+(`model.supervisor`). Requests are idempotent, and the supervisor always sends its whole state.
 
-`rank_round.py` has the round of ranks, `spare_supervisor.py` what becomes of a supervisor after its attempt. How long
-it waits for an agent that is gone is the job's key `lost_after_s`, and `grace_s` the time between SIGTERM and SIGKILL;
-both have their defaults in `jobfile/job/timeouts_and_retries.py`.
+`rank_round.py` has the round of ranks, `spare_supervisor.py` the time after its attempt. How long it waits for an
+absent agent is the job's key `lost_after_s`, and `grace_s` the time between SIGTERM and SIGKILL; both have their
+defaults in `jobfile/job/timeouts_and_retries.py`.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ from drumbeat.node.supervisor.machine import MACHINE, SupervisorMachine
 from drumbeat.node.supervisor.rank_round import RankRound
 from drumbeat.node.supervisor.spare_supervisor import SPARE_CHECK_INTERVAL_S, SpareSupervisor
 
-FIRST_PATIENCE_S = 60.0
+FIRST_AGENT_TIMEOUT_S = 60.0
 """How long the supervisor waits for its first agent."""
 
 
 class Supervisor:
-    """The process of a node's ranks: what it is asked for, what it reports, and how long it stays."""
+    """The process of a node's ranks: its requests, its reports, and its lifetime."""
 
     def __init__(self, folder: str, machine: SupervisorMachine = MACHINE) -> None:
         self.machine = machine
@@ -48,16 +48,16 @@ class Supervisor:
         self.round = RankRound(folder, machine, self.selector, self._send_state)
         self.spare = SpareSupervisor(folder, self.round, machine, self._send_state)
         self.leaving = False
-        self.patience_s = FIRST_PATIENCE_S
+        self.agent_timeout_s = FIRST_AGENT_TIMEOUT_S
         self.listener = machine.listener(
             folder, self.selector, lambda line: self.obey(decode_request(line)), lambda: encode_state(self.state())
         )
         self.signals = machine.signals(self.selector)
 
     def run(self) -> None:
-        """Works until it was asked to leave, or its agent has been gone for too long, and nothing is left.
+        """Works until it was told to leave, or its agent has been absent for too long, and nothing is left.
 
-        With interpreters that another job may want it goes on as a spare one.
+        With warm workers for another job it continues as a spare supervisor.
         """
         while self.goes_on():
             self.work()
@@ -73,11 +73,11 @@ class Supervisor:
         return is_awaited or self._retire()
 
     def work(self) -> None:
-        """Waits until there is something to do, and does it."""
+        """Waits for events and handles them."""
         self.listener.serve(self._pause_s())
         self._read_signals()
         self.round.reap()
-        self._look_after_agent()
+        self._check_agent()
         self.round.end_what_must_end()
         if self.round.running and not self.round.is_stopping:
             self.round.warm_pool.look(self.round.running, self.machine.monotonic())
@@ -87,13 +87,13 @@ class Supervisor:
             self.round.warm_pool.look_between(self.machine.monotonic())
 
     def end(self) -> None:
-        """Ends what was prepared; the process ends after it."""
+        """Ends the warm workers; the process ends after this."""
         self.round.warm_pool.close()
         self.spare.remove()
         failpoint("supervisor.leaving")
 
     def state(self) -> SupervisorState:
-        """Returns all that an agent needs to know."""
+        """Returns the whole state for the agent."""
         round_ = self.round
         return SupervisorState(
             pid=self.machine.pid,
@@ -116,7 +116,7 @@ class Supervisor:
         )
 
     def obey(self, request: SupervisorRequest | None) -> None:
-        """Does what the agent asks for. A request for another round than the present one changes nothing."""
+        """Carries out a request of the agent. A request for a round other than the current one has no effect."""
         if self.spare.is_spare:
             self.spare.obey(request)
             return
@@ -131,7 +131,7 @@ class Supervisor:
                 self.leaving = True
                 self.round.stop(request.grace_s)
             case SupervisorTimeouts():
-                self.patience_s, self.round.grace_s = request.lost_after_s, request.grace_s
+                self.agent_timeout_s, self.round.grace_s = request.lost_after_s, request.grace_s
             case Retire():
                 self.spare.retirement = request
             case Probe():
@@ -140,15 +140,15 @@ class Supervisor:
                 pass
 
     def _retire(self) -> bool:
-        """Becomes a spare supervisor, if it can; returns whether it has."""
+        """Becomes a spare supervisor if possible; returns whether it did."""
         if not self.spare.retire():
             return False
-        self.leaving, self.patience_s = False, self.spare.idle_s
+        self.leaving, self.agent_timeout_s = False, self.spare.idle_s
         self.listener.dismiss()
         return True
 
-    def _look_after_agent(self) -> None:
-        if not self.leaving and self.listener.alone_s() > self.patience_s:
+    def _check_agent(self) -> None:
+        if not self.leaving and self.listener.alone_s() > self.agent_timeout_s:
             self.leaving = True
             self.round.abandon()
 
@@ -156,13 +156,13 @@ class Supervisor:
         self.listener.send_state()
 
     def _pause_s(self) -> float | None:
-        """Returns the seconds to sleep when nothing happens, None = without limit."""
+        """Returns the seconds until something is due without events, None = never."""
         now = self.machine.monotonic()
         if self.round.is_ending(now) or (self.leaving and self.round.over):
             return ENDING_INTERVAL_S
         waits = self.round.waits_s(now)
         if self.listener.is_alone and not self.leaving:
-            waits.append(self.patience_s - self.listener.alone_s())
+            waits.append(self.agent_timeout_s - self.listener.alone_s())
         if self.spare.is_spare:
             waits.append(SPARE_CHECK_INTERVAL_S)
         elif self.round.warm_pool.pids and (not self.round.running or self.round.is_stopping):
@@ -173,7 +173,7 @@ class Supervisor:
         for number in self.signals.read():
             if number == signal.SIGTERM:
                 self.round.stop(self.round.grace_s)
-                self.spare.is_done = True  # One that has an attempt doesn't go by it.
+                self.spare.is_done = True  # A supervisor with an attempt ignores this.
 
 
 def main() -> int:

@@ -1,9 +1,9 @@
 """Runs before the script in a warm worker: imports what training scripts import, then waits for its round.
 
 The supervisor writes this file, and a `sitecustomize.py` that calls it, to a folder at the front of PYTHONPATH. It runs
-in the job's own Python (3.8 or later), so it uses nothing but the standard library of that version. When the round
-begins, it takes on what a rank that was started normally has (variables, log, module path), and returns: Python itself
-then runs the job's script.
+in the job's own Python (3.8 or later), so it uses only the standard library of that version. When the round begins, it
+applies the state of a normally started rank (variables, log, module path), and returns: Python itself then runs the
+job's script.
 """
 
 from __future__ import annotations
@@ -22,26 +22,32 @@ MODULES = (
     "torch.profiler._cupti_monitor", "multiprocessing.popen_fork", "multiprocessing.queues",
     "multiprocessing.synchronize",
 )  # fmt: skip
-"""Imported if they exist. They only define things: no computation, no thread of their own, no CUDA context."""
+"""Modules that are imported if they exist. Their imports only define things: no computation, no threads, no CUDA
+context.
+"""
 VARIABLE = "DRUMBEAT_STANDBY"
 TITLE = "drumbeat:spare"
-"""What tools call the process until its round begins (`node.host.processes.SPARE`)."""
+"""The title of the process until its round begins (`node.host.processes.SPARE`)."""
 _FROZEN_BY_IMPORT = r"(?:OMP|GOMP|KMP|MKL|OPENBLAS|BLIS|NUMEXPR|NPY|ATEN|TORCH[A-Z]*|PYTORCH)_[A-Z0-9_]+"
-"""Variables that are read while modules are imported: a script that sets one itself has to do so before."""
+"""Variables that modules read when they are imported: a script that sets one must do so before."""
 _MAX_FILES, _MAX_BYTES = 500, 1 << 20
 _CONFIG_BYTES, _POINTER_BYTES = 640, 8
-"""How much is searched for the script's path: more than `PyConfig` has in any version, inside of a larger struct."""
+"""How many bytes are searched for the script's path: more than `PyConfig` has in any version,
+inside a larger struct.
+"""
 _FRESH: set[str] = set()
-"""The modules that were imported beforehand, by their first names."""
+"""The first names of the modules that were imported in advance."""
 _INSTALLED: set[str] = set()
-"""What lay in the layer of the job's environment when the modules were imported."""
+"""The content of the layer of the job's environment when the modules were imported."""
 _PTH = "zz_drumbeat_environment.pth"
-"""The file by which a layer is known, `PTH` of `job_layer.py`: only that module runs in drumbeat's own Python."""
+"""The file that identifies a layer, `PTH` of `job_layer.py`, which can't be imported here: it runs in drumbeat's own
+Python.
+"""
 _SKIPPED = ("__pycache__", "site-packages", "node_modules")
 
 
 def main(here: str) -> None:
-    """Prepares the interpreter, waits, and makes it a rank. here: the folder of this file."""
+    """Prepares the interpreter, waits, and turns it into a rank. here: the folder of this file."""
     del sys.modules[__name__]
     _leave_path(here)
     _wait(int(os.environ.pop(VARIABLE)), here)
@@ -69,7 +75,7 @@ def _wait(number: int, here: str) -> None:
     place = os.getcwd()
     try:
         why = _script_trouble(set()) or _prepare(supervisor, place, here)
-    except BaseException as error:  # noqa: BLE001 (what modules raise when they are imported is theirs)
+    except BaseException as error:  # noqa: BLE001 (modules may raise anything when they are imported)
         why = f"the import of torch fails: {type(error).__name__}: {error}"
     supervisor.sendall((why or "ready").encode("utf-8", "replace")[:1000] + b"\n")
     if why:
@@ -77,7 +83,7 @@ def _wait(number: int, here: str) -> None:
     while True:
         word, ancillary, _, _ = supervisor.recvmsg(1, socket.CMSG_SPACE(8))
         if not ancillary:
-            os._exit(0)  # The supervisor is gone, or doesn't need this interpreter.
+            os._exit(0)  # The supervisor is gone, or doesn't need this warm worker.
         files = list(memoryview(ancillary[0][2]).cast("i"))
         if word != b"m":
             break
@@ -87,13 +93,13 @@ def _wait(number: int, here: str) -> None:
     try:
         _set_titles(title)
         _begin(log, order)
-    except BaseException as error:  # noqa: BLE001 (`site` would pass over it, and run the script in the wrong round)
+    except BaseException as error:  # noqa: BLE001 (`site` would ignore it, and run the script in the wrong round)
         os.write(log, f"drumbeat: the warm worker fails: {error!r}\n".encode("utf-8", "replace"))
         os._exit(70)
 
 
 def _answer_move(supervisor: socket.socket, order: int, place: str) -> str:
-    """Follows the job to another folder, or says why it can't, and ends. Returns the present folder there."""
+    """Follows the job to another folder, and returns the working folder there; or answers why it can't, and ends."""
     try:
         given = _read(order)
         before, place = place, _moved(place, given)
@@ -107,7 +113,7 @@ def _answer_move(supervisor: socket.socket, order: int, place: str) -> str:
             del sys.path_importer_cache[path]
         sys.path[:] = [_moved(path, given) for path in sys.path]
         why = _module_left(given) or _move_layer(given) or _script_trouble(set(_FRESH))
-    except BaseException as error:  # noqa: BLE001 (whatever it is, a cold start comes instead)
+    except BaseException as error:  # noqa: BLE001 (any error leads to a cold start instead)
         why = f"a warm worker can't follow: {error!r}"
     supervisor.sendall((why or "ready").encode("utf-8", "replace")[:1000] + b"\n")
     if why:
@@ -116,44 +122,44 @@ def _answer_move(supervisor: socket.socket, order: int, place: str) -> str:
 
 
 def _module_left(given: dict[str, str]) -> str:
-    """Returns why modules can't follow: they were imported from the folder that is left. "" = none was."""
+    """Returns why modules can't follow: they were imported from the old folder. "" = none was."""
     for name, module in list(sys.modules.items()):
         path = vars(module).get("__file__") if name.partition(".")[0] in _FRESH else None
         if isinstance(path, str) and _moved(path, given) != path:
-            return f"{name} was imported from the folder of the job before"
+            return f"{name} was imported from the folder of the earlier job"
     return ""
 
 
 def _move_layer(given: dict[str, str]) -> str:
-    """Follows to the layer of the other job's environment; returns why it can't, "" = it can, or there is no layer."""
+    """Switches to the layer of the other job's environment; returns why it can't, "" = it did, or there is no layer."""
     prefix = _moved(sys.prefix, given)
     if prefix == sys.prefix:
         return ""
     sys.prefix, sys.exec_prefix = prefix, _moved(sys.exec_prefix, given)
     sys.executable = _moved(sys.executable, given)
-    if "multiprocessing.spawn" in sys.modules:  # It has taken note of the interpreter when it was imported.
+    if "multiprocessing.spawn" in sys.modules:  # It stores the interpreter's path when it is imported.
         sys.modules["multiprocessing.spawn"].set_executable(sys.executable)
     _INSTALLED.update(_installed())
     return f"a job has installed {', '.join(sorted(_INSTALLED)[:3])} into its layer" if _INSTALLED else ""
 
 
 def _installed() -> set[str]:
-    """Returns what the job has installed into the layer of its environment (`job_layer.py`)."""
+    """Returns the packages that the job has installed into the layer of its environment (`job_layer.py`)."""
     folders = [path for path in sys.path if path.startswith(sys.prefix + "/") and path.endswith("/site-packages")]
     names = {name for folder in folders if os.path.isdir(folder) for name in os.listdir(folder)}
     return names - {_PTH} if _PTH in names else set()
 
 
 def _move_script(before: str, now: str) -> None:
-    """Has Python open the script in its present folder: it has made the path absolute at its start, in `PyConfig`.
+    """Makes Python open the script in its current folder: Python made the path absolute at its start, in `PyConfig`.
 
-    There is no function for it, so the member is looked for by its value. Raises OSError if it isn't there.
+    There is no function for it, so the member is found by its value. Raises OSError if it isn't found.
     """
     import ctypes
 
     api = ctypes.pythonapi
     api.PyInterpreterState_Get.restype = api.PyMem_RawMalloc.restype = ctypes.c_void_p
-    get = api._PyInterpreterState_GetConfig  # noqa: SLF001 (this is where CPython's own main reads it)
+    get = api._PyInterpreterState_GetConfig  # noqa: SLF001 (CPython's own main reads it there)
     get.restype, get.argtypes = ctypes.c_void_p, [ctypes.c_void_p]
     start, wanted, given = get(api.PyInterpreterState_Get()), _wide(before), _wide(now)
     with open("/proc/self/mem", "rb", buffering=0) as memory:
@@ -164,13 +170,13 @@ def _move_script(before: str, now: str) -> None:
                 ctypes.memmove(room, given, len(given))
                 ctypes.c_void_p.from_address(at).value = room
                 return
-    raise OSError(2, "this Python doesn't say where it keeps the script's path")
+    raise OSError(2, "the script's path can't be found in this Python's memory")
 
 
 def _is_at(memory: int, address: int, wanted: bytes) -> bool:
     try:
         return address > _POINTER_BYTES and os.pread(memory, len(wanted), address) == wanted
-    except (OSError, OverflowError):  # No address, or nothing is there.
+    except (OSError, OverflowError):  # Not an address, or unmapped memory.
         return False
 
 
@@ -193,24 +199,23 @@ def _read(order: int) -> dict[str, Any]:
 
 
 def _script_trouble(fresh: set[str]) -> str:
-    """Returns why the script doesn't suit the modules that are imported, "" = it does. fresh: their names."""
+    """Returns why the script conflicts with the imported modules, "" = it doesn't. fresh: their names."""
     first = _first_folder()
     if first is None:
         return "the script isn't a file or a folder"
     if first and (name := _variable_set(first)):
-        return f"a script sets {name} itself, which torch reads when it is imported"
+        return f"a script sets {name}, which torch reads when it is imported"
     if first and (shadow := _shadow(first, fresh)):
-        return f"{shadow} stands in for a module that is imported beforehand"
+        return f"{shadow} replaces a module that is imported in advance"
     return ""
 
 
 def _prepare(supervisor: socket.socket, place: str, here: str) -> str:
-    """Returns why the interpreter can't stand in for a fresh one, "" = it can.
+    """Returns why the interpreter can't replace a fresh one, "" = it can.
 
-    place: the present folder. Once the supervisor is told that the interpreter has begun, the job may end, and its
-    folder may be gone before all is imported: what is looked at there is looked at again in the folder of the next job.
-    here: the supervisor's folder, which stays: libraries end the process when they are loaded where there is no present
-    folder.
+    place: the working folder. Once the supervisor knows that the interpreter has begun, the job may end, and its folder
+    may vanish before all is imported: checks of that folder are repeated in the folder of the next job. here: the
+    supervisor's folder, which stays: some libraries end the process when they are loaded without a working folder.
     """
     import contextlib
     import gc
@@ -223,14 +228,14 @@ def _prepare(supervisor: socket.socket, place: str, here: str) -> str:
     was_enabled = gc.isenabled()
     gc.disable()
     _import(place)
-    with contextlib.suppress(FileNotFoundError):  # The job has ended: it waits where it is.
+    with contextlib.suppress(FileNotFoundError):  # The job has ended: the worker waits where it is.
         os.chdir(place)
     if was_enabled:
         gc.enable()
     _INSTALLED.update(_installed())
     _FRESH.update(name.partition(".")[0] for name in set(sys.modules) - before)
     if first and os.path.isdir(first) and (shadow := _shadow(first, _FRESH)):
-        return f"{shadow} stands in for a module that is imported beforehand"
+        return f"{shadow} replaces a module that is imported in advance"
     if _written() != written:
         return "the import of torch prints something"
     if sys.modules["torch"].cuda.is_initialized():
@@ -241,7 +246,7 @@ def _prepare(supervisor: socket.socket, place: str, here: str) -> str:
 
 
 def _import(place: str) -> None:
-    """Imports all. place: what modules find to be the present folder meanwhile."""
+    """Imports all modules. place: the working folder that they see meanwhile."""
     ask, is_over = os.getcwd, False
 
     def getcwd() -> str:
@@ -255,7 +260,7 @@ def _import(place: str) -> None:
 
 
 def _import_all() -> None:
-    """What modules other than torch itself do to variables and filters of warnings is taken back."""
+    """Imports all modules, and undoes what modules other than torch itself do to variables and warning filters."""
     import importlib
     import warnings
 
@@ -266,7 +271,7 @@ def _import_all() -> None:
             try:
                 importlib.import_module(name)
             except ModuleNotFoundError as error:
-                # Another version of torch doesn't have it.
+                # This version of torch doesn't have it.
                 if not name.startswith(error.name or " "):
                     raise
     for name in set(os.environ) - set(variables):
@@ -275,7 +280,7 @@ def _import_all() -> None:
 
 
 def _first_folder() -> str | None:
-    """Returns the folder that Python will put first on the module path, "" = none, None = it is no folder."""
+    """Returns the folder that Python will put first on the module path, "" = none, None = not a folder."""
     if getattr(sys.flags, "safe_path", False):
         return ""
     if sys.argv[0] in ("-c", "-m"):
@@ -288,7 +293,7 @@ def _first_folder() -> str | None:
 
 
 def _shadow(folder: str, names: set[str]) -> str:
-    """Returns the file in a folder that would be imported by one of these names."""
+    """Returns the file in a folder that would be imported under one of these names."""
     for entry in sorted(os.listdir(folder)):
         stem, _, ending = entry.partition(".")
         path = os.path.join(folder, entry)
@@ -300,7 +305,7 @@ def _shadow(folder: str, names: set[str]) -> str:
 
 
 def _variable_set(folder: str) -> str:
-    """Returns the first variable of torch's that a script sets; a command after `-c` isn't searched for more."""
+    """Returns the first of torch's variables that a script sets; a command after `-c` isn't searched further."""
     import re
 
     quoted = rf"""["']({_FROZEN_BY_IMPORT})["']"""
@@ -353,7 +358,7 @@ def _written() -> int:
 
 
 def _begin(log: int, order: int) -> None:
-    """Takes on what the round gives its rank."""
+    """Applies the round's state of the rank: variables, log, and module path."""
     import contextlib
 
     given = _read(order)

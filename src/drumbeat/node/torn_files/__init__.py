@@ -1,1 +1,3 @@
-"""The files that ranks save to their checkpoint folder: a whole one stays when a rank dies while it writes the next."""
+"""Protects the files that ranks save to their checkpoint folder: a complete one survives if a rank dies while it writes
+the next.
+"""

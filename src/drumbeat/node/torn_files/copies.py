@@ -1,11 +1,11 @@
-"""Makes copies of the whole files of a checkpoint folder, from which `repair` puts back an interrupted save.
+"""Copies the complete files of a checkpoint folder, from which interrupted saves are restored.
 
-The copies lie in the folder itself, below `.last-good`: there they are on the same file system, so that one rename
-puts a file back, and go with the folder. A file has one copy, and of a series (`epoch-1.pt`, `epoch-2.pt`, …) only the
-files of the newest save have one, unless the script writes the same names again. A hard link would not do:
-`open(path, "wb")` empties the file that it leads to.
+The copies are in the folder itself, below `.last-good`: there they are on the same file system, so that one rename
+restores a file, and they move with the folder. A file has one copy, and of a series (`epoch-1.pt`, `epoch-2.pt`, …)
+only the files of the newest save have one, unless the script writes the same names again. A hard link would not do:
+`open(path, "wb")` truncates the file that it points to.
 
-How much they may take is the job's key `copies_gib`; its default is in `jobfile/job/extensions.py`.
+The job's key `copies_gib` limits their size; its default is in `jobfile/job/extensions.py`.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from drumbeat.node.torn_files.saved_files import FileState, saved_files, series
 COPIES, LOCK, PART = "files", "watch.lock", ".part"
 _PIECE = 64 << 20
 _FREE_SHARE = 2
-"""A file is copied where this many times its size is free: the disk's last space is the ranks'."""
+"""A file is copied only if this multiple of its size is free: the disk's last space belongs to the ranks."""
 _GONE_S = 60.0
-"""After this time without its file a copy is removed: a script may remove a file before it saves it again."""
+"""How long a copy outlives its file: a script may remove a file before it saves it again."""
 _SAME_SAVE_S = 60.0
-"""Files of a series that are written within this time may be parts of one save (`layer-1.pt`, `layer-2.pt`)."""
+"""Files of a series that are written within this time may belong to one save (`layer-1.pt`, `layer-2.pt`)."""
 
 
 class FileCopies:
-    """The copies of one checkpoint folder. say: is called with what a user should know, by file."""
+    """The copies of one checkpoint folder. say: is called with messages for users, by file."""
 
     def __init__(self, root: str, limit_bytes: int, say: Callable[[str, str], None]) -> None:
         self._root, self._limit, self._say = root, limit_bytes, say
@@ -52,9 +52,9 @@ class FileCopies:
         return hold(self._folder)
 
     def look(self, is_over: Callable[[], bool]) -> None:
-        """Brings the copies up to date with files that are whole and have not changed since the last look.
+        """Updates the copies of files that are complete and have not changed since the last check.
 
-        is_over: whether to stop in the middle. Raises OSError.
+        is_over: whether to stop early. Raises OSError.
         """
         files, copies = saved_files(self._root), saved_files(self._copies)
         still = {path: state for path, state in files.items() if self._before.get(path) == state}
@@ -66,10 +66,10 @@ class FileCopies:
         self._prune(files, copies)
 
     def _to_keep(self, still: Mapping[str, FileState]) -> list[str]:
-        """Returns the whole files that should have a copy, newest first."""
+        """Returns the complete files that should have a copy, newest first."""
         wanted, newest = list[str](), dict[str, int]()
         for path in sorted(still, key=lambda path: still[path].mtime_ns, reverse=True):
-            is_last = _is_of_last_save(path, still[path], newest)
+            is_last = _belongs_to_last_save(path, still[path], newest)
             if (is_last or path in self._rewritten) and self._judge(path, still[path]) is Content.WHOLE:
                 newest.setdefault(series(path), still[path].mtime_ns)
                 wanted.append(path)
@@ -79,13 +79,13 @@ class FileCopies:
         cached = self._judged.get(path)
         if cached and cached[0] == state:
             return cached[1]
-        judged = content_of(f"{self._root}/{path}")
+        judged = judge(f"{self._root}/{path}")
         if judged:
             self._judged[path] = (state, judged)
         return judged
 
     def _copy(self, path: str, state: FileState, copies: Mapping[str, FileState], is_over: Callable[[], bool]) -> bool:
-        """Copies one file, unless it changes meanwhile or there is no room; returns whether it did."""
+        """Copies one file, unless it changes meanwhile or space is short; returns whether it did."""
         if not self._has_room(path, state, copies):
             return False
         part = f"{self._folder}/{secrets.token_hex(4)}{PART}"
@@ -115,15 +115,15 @@ class FileCopies:
         return True
 
     def _prune(self, files: Mapping[str, FileState], copies: Mapping[str, FileState]) -> None:
-        """Removes copies of files that are gone, and of those to which a newer save of their series has followed.
+        """Removes copies whose files are gone, and those superseded by a newer save of their series.
 
-        So are copies of files that have another format now: nothing would tell that one of them is torn.
+        It also removes copies of files whose format has changed: nothing would show that one of them is torn.
         """
         now = time.monotonic()
         self._gone_since = {path: self._gone_since.get(path, now) for path in copies if path not in files}
         newest = dict[str, int]()
         for path in sorted(copies, key=lambda path: copies[path].mtime_ns, reverse=True):
-            is_last = _is_of_last_save(path, copies[path], newest)
+            is_last = _belongs_to_last_save(path, copies[path], newest)
             newest.setdefault(series(path), copies[path].mtime_ns)
             is_gone = now - self._gone_since.get(path, now) > _GONE_S
             if is_gone or self._is_other_now(path, files) or not (is_last or path in self._rewritten):
@@ -143,28 +143,30 @@ def hold(folder: str) -> int | None:
     """
     os.makedirs(folder, 0o700, exist_ok=True)
     lock = locks.take(f"{folder}/{LOCK}")
-    # What an agent that died has copied in part.
+    # Partial copies of an agent that died.
     for name in os.listdir(folder) if lock is not None else ():
         if name.endswith(PART):
             os.unlink(f"{folder}/{name}")
     return lock
 
 
-def content_of(path: str) -> Content | None:
-    """Judges a file; None = it is gone, or can't be read."""
+def judge(path: str) -> Content | None:
+    """Judges a file; None = it is gone, or unreadable."""
     try:
         return content(path)
     except OSError:
         return None
 
 
-def _is_of_last_save(path: str, state: FileState, newest: Mapping[str, int]) -> bool:
-    """Whether no later save of its series is known. newest: the time of each series' newest file, in nanoseconds."""
+def _belongs_to_last_save(path: str, state: FileState, newest: Mapping[str, int]) -> bool:
+    """Whether a file belongs to the last save of its series. newest: the time of each series' newest file, in
+    nanoseconds.
+    """
     return newest.get(series(path), state.mtime_ns) - state.mtime_ns <= _SAME_SAVE_S * 1e9
 
 
 def _copy_file(path: str, part: str, state: FileState, is_over: Callable[[], bool]) -> bool:
-    """Copies a file onto the disk; returns whether it was this version from beginning to end.
+    """Copies and syncs a file; returns whether it stayed at this version throughout.
 
     File systems that can (XFS, Btrfs) share the blocks.
     """
@@ -173,7 +175,7 @@ def _copy_file(path: str, part: str, state: FileState, is_over: Callable[[], boo
     except FileNotFoundError:
         return False
     with source, open(part, "xb") as target:
-        if FileState.of(os.fstat(source.fileno())) != state:
+        if FileState.from_stat(os.fstat(source.fileno())) != state:
             return False
         at = 0
         while at < state.bytes and not is_over():
@@ -186,24 +188,24 @@ def _copy_file(path: str, part: str, state: FileState, is_over: Callable[[], boo
             return False
         extend(target.fileno(), at)
         os.fsync(target.fileno())
-        # The ranks need the memory more than a copy that nothing reads.
+        # The ranks need the memory more than a copy that no process reads.
         os.posix_fadvise(target.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
         status = os.fstat(source.fileno())
         os.fchmod(target.fileno(), status.st_mode & 0o777)
         os.utime(target.fileno(), ns=(status.st_atime_ns, status.st_mtime_ns))
-        return FileState.of(status) == state
+        return FileState.from_stat(status) == state
 
 
 def _copy_piece(source: BinaryIO, target: BinaryIO, at: int, count: int) -> int:
     try:
         return os.copy_file_range(source.fileno(), target.fileno(), count, at, at)
-    except OSError:  # This file system can't.
+    except OSError:  # This file system doesn't support it.
         os.lseek(target.fileno(), at, os.SEEK_SET)
         return os.sendfile(target.fileno(), source.fileno(), at, count)
 
 
 def format_size(count: int) -> str:
-    """Returns a size as a person reads it."""
+    """Returns a size for users."""
     for unit, bytes_ in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
         if count >= bytes_:
             return f"{count / bytes_:.4g} {unit}"

@@ -1,6 +1,7 @@
-"""Guards a node's checkpoint folder: copies whole files while the ranks run, and puts torn ones back before they start.
+"""Guards a node's checkpoint folder: copies complete files while the ranks run, and restores torn ones before they
+start.
 
-Of nodes that share the folder, one makes the copies.
+Of several nodes that share the folder, one makes the copies.
 """
 
 from __future__ import annotations
@@ -20,19 +21,19 @@ if TYPE_CHECKING:
 
 LOOK_INTERVAL_S = 0.5
 _LOCK_INTERVAL_S = 15.0
-"""How often a node asks whether the one that makes the copies is gone."""
+"""How often a node checks whether the node that makes the copies is gone."""
 _MAX_NAMED = 5
-"""Files without a copy that the story names."""
+"""The maximum number of files without a copy that are reported."""
 _CLOSE_S = 10.0
-"""For so long an agent waits for the folder when it leaves: a share may hang."""
+"""How long a leaving agent waits for the folder: a share may hang."""
 _LIST_TIMEOUT_S = 5.0
-"""For so long it waits for the list of the folder when a round is over."""
+"""How long it waits for the list of the folder at the end of a round."""
 _MAX_SHARE = 5
-"""Looking and copying take at most one part in so many of the time."""
+"""Checks and copies take at most one part in this many of the time."""
 
 
 class CheckpointGuard:
-    """Guards the checkpoint folder of one attempt. note: writes to the agent's journal. remember: stores a remark."""
+    """Guards the checkpoint folder of one attempt. note: writes to the agent's journal. remember: stores a message."""
 
     def __init__(self, enrolment: Enrolment, note: Callable[[str], None], remember: Callable[[Remark], None]) -> None:
         self._folder, self._node = enrolment.checkpoints, enrolment.node
@@ -43,10 +44,10 @@ class CheckpointGuard:
         self._is_over = threading.Event()
 
     def check(self, round_: int) -> None:
-        """Puts back what ranks were writing when they ended. No rank of the job may run."""
+        """Restores files that ranks were writing when they ended. No rank of the job may run."""
         self._stop()
         if self._limit and self._has_files():
-            self._tell(round_, self._torn_files().put_back)
+            self._tell(round_, self._torn_files().restore)
 
     def begin(self) -> None:
         """Makes copies until `end`. Idempotent."""
@@ -58,11 +59,11 @@ class CheckpointGuard:
         self._thread.start()
 
     def end(self) -> None:
-        """Stops: the ranks have ended."""
+        """Stops copying, as the ranks have ended."""
         self._is_over.set()
 
     def close(self) -> None:
-        """Ends the guard with the attempt. The copies are removed if all that the ranks leave is whole."""
+        """Ends the guard with the attempt. The copies are removed if all files of the ranks are complete."""
         self.end()
         if not self._limit:
             return
@@ -71,7 +72,7 @@ class CheckpointGuard:
         work.join(_CLOSE_S)
 
     def has_saved(self) -> bool:
-        """Whether the job has saved a checkpoint: its folder has a file. A share that doesn't answer has none."""
+        """Whether the job has saved a checkpoint: its folder has a file. An unresponsive share counts as empty."""
         answers: list[bool] = []
         work = threading.Thread(target=lambda: answers.append(self._has_saved()), name="checkpoints-list", daemon=True)
         work.start()
@@ -95,7 +96,7 @@ class CheckpointGuard:
             self._thread.join()
 
     def _has_files(self) -> bool:
-        """Whether there is anything to copy or to put back: agents without checkpoints load no more than this."""
+        """Whether there is anything to copy or restore: agents without checkpoints load no more than this."""
         try:
             with os.scandir(self._folder) as entries:
                 return any(entries)
@@ -105,7 +106,7 @@ class CheckpointGuard:
     def _file_copies(self) -> FileCopies:
         from drumbeat.node.torn_files.copies import FileCopies
 
-        return FileCopies(self._folder, self._limit, self._say_unprotected)
+        return FileCopies(self._folder, self._limit, self._report_unprotected)
 
     def _torn_files(self) -> TornFiles:
         from drumbeat.node.torn_files.repair import TornFiles
@@ -113,22 +114,22 @@ class CheckpointGuard:
         return TornFiles(self._folder)
 
     def _tell(self, round_: int, work: Callable[[], list[str]]) -> None:
-        """Does it and adds what came of it to the job's story. The ranks start, whatever goes wrong here."""
+        """Runs `work` and reports its messages as events of the job. The ranks start whatever goes wrong here."""
         try:
-            sentences = work()
+            messages = work()
         except Exception as error:  # noqa: BLE001 (no job may end because of it)
-            sentences = [f"whether saves were cut off can't be told: {error}"]
-        for sentence in sentences:
+            messages = [f"interrupted saves can't be detected: {error}"]
+        for sentence in messages:
             self._note(f"checkpoints: {sentence}")
-        if sentences:
+        if messages:
             about = f"checkpoints before round {round_} on node {self._node}"
-            self._remember(Remark(about, f"checkpoints: {'. '.join(sentences)}"))
+            self._remember(Remark(about, f"checkpoints: {'. '.join(messages)}"))
 
-    def _say_unprotected(self, path: str, why: str) -> None:
+    def _report_unprotected(self, path: str, why: str) -> None:
         if path in self._unprotected or len(self._unprotected) == _MAX_NAMED:
             return
         self._unprotected.add(path)
-        sentence = f"checkpoints: {path} has no copy, so a rank that dies while it saves it leaves none: {why}"
+        sentence = f"checkpoints: {path} has no copy, so a rank that dies while saving it leaves none: {why}"
         self._note(sentence)
         self._remember(Remark(f"checkpoints without a copy on node {self._node}: {path}", sentence))
 
@@ -138,7 +139,7 @@ class CheckpointGuard:
         try:
             self._copy_until(is_over)
         except Exception:  # noqa: BLE001 (no job may end because of it)
-            self._note(f"checkpoints are copied no more: {traceback.format_exc()}")
+            self._note(f"checkpoints are no longer copied: {traceback.format_exc()}")
 
     def _copy_until(self, is_over: threading.Event) -> None:
         copies, lock, pause_s, trouble = None, None, LOOK_INTERVAL_S, ""

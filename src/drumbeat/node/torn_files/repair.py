@@ -1,4 +1,4 @@
-"""Puts back the files of a checkpoint folder whose save was cut off, from the copies that `copies` has made."""
+"""Restores the files of a checkpoint folder whose save was interrupted, from the copies that `copies` has made."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from drumbeat.model.failpoints import failpoint
 from drumbeat.model.folder_layout import LAST_GOOD
 from drumbeat.node.platform import locks
-from drumbeat.node.torn_files.copies import COPIES, content_of, format_size, hold
+from drumbeat.node.torn_files.copies import COPIES, format_size, hold, judge
 from drumbeat.node.torn_files.formats import SHORTEST_BYTES, Content
 from drumbeat.node.torn_files.saved_files import FileState, saved_files
 
@@ -17,14 +17,14 @@ ASIDE, CHECK_LOCK = "aside", "check.lock"
 
 
 class TornFiles:
-    """The files of one checkpoint folder that are the beginning of a save that was cut off."""
+    """The torn files of one checkpoint folder: starts of interrupted saves."""
 
     def __init__(self, root: str) -> None:
         self._root, self._folder = root, f"{root}/{LAST_GOOD}"
         self._copies = f"{self._folder}/{COPIES}"
 
-    def put_back(self) -> list[str]:
-        """Replaces each file that is torn by its copy, or puts it aside where it has none; returns a sentence for each.
+    def restore(self) -> list[str]:
+        """Replaces each torn file with its copy, or moves it aside if it has none; returns a message for each.
 
         No rank may run. Raises OSError.
         """
@@ -32,11 +32,11 @@ class TornFiles:
             return []
         os.makedirs(self._folder, 0o700, exist_ok=True)
         with locks.alone(f"{self._folder}/{CHECK_LOCK}"):
-            torn = self._torn()  # An agent of another node may have come first.
+            torn = self._torn()  # An agent of another node may have been first.
             return [self._replaced(path) for path in sorted(torn)]
 
     def close(self) -> None:
-        """Removes the copies, unless a file is torn: then the next attempt puts it back. Raises OSError.
+        """Removes the copies, unless a file is torn: then the next attempt restores it. Raises OSError.
 
         Does nothing while the agent of another node, or of the next attempt, makes copies here.
         """
@@ -56,25 +56,25 @@ class TornFiles:
     def _is_torn(self, path: str, state: FileState, copy: FileState | None) -> bool:
         if state == copy:
             return False
-        if copy and state.bytes < SHORTEST_BYTES:  # Only the copy tells the format.
-            return content_of(f"{self._copies}/{path}") is Content.WHOLE
-        return content_of(f"{self._root}/{path}") is Content.TORN
+        if copy and state.bytes < SHORTEST_BYTES:  # Only the copy shows the format.
+            return judge(f"{self._copies}/{path}") is Content.WHOLE
+        return judge(f"{self._root}/{path}") is Content.TORN
 
     def _replaced(self, path: str) -> str:
         try:
             return self._replace(path)
         except OSError as error:
-            return f"{path} is the beginning of a save that was cut off, and can't be put back: {error}"
+            return f"{path} is the start of an interrupted save, and can't be restored: {error}"
 
     def _replace(self, path: str) -> str:
-        place, kept, aside = (f"{folder}/{path}" for folder in (self._root, self._copies, f"{self._folder}/{ASIDE}"))
-        cut = f"{path} ({format_size(os.path.getsize(place))}) is the beginning of a save that was cut off"
-        if not os.path.exists(kept):
+        place, copy, aside = (f"{folder}/{path}" for folder in (self._root, self._copies, f"{self._folder}/{ASIDE}"))
+        cut = f"{path} ({format_size(os.path.getsize(place))}) is the start of an interrupted save"
+        if not os.path.exists(copy):
             os.makedirs(os.path.dirname(aside), exist_ok=True)
             os.replace(place, aside)
-            return f"{cut}; it has no earlier whole version, and was moved to {LAST_GOOD}/{ASIDE}"
-        status = os.stat(kept)
-        os.replace(kept, place)
+            return f"{cut}; it has no earlier complete version, and was moved to {LAST_GOOD}/{ASIDE}"
+        status = os.stat(copy)
+        os.replace(copy, place)
         failpoint("checkpoint.put_back")
         saved = datetime.fromtimestamp(status.st_mtime, UTC)
-        return f"{cut}; it was put back as of {saved:%Y-%m-%d %H:%M:%S} UTC ({format_size(status.st_size)})"
+        return f"{cut}; it was restored as of {saved:%Y-%m-%d %H:%M:%S} UTC ({format_size(status.st_size)})"

@@ -1,4 +1,4 @@
-"""The files of a checkpoint folder that ranks may lose by an interrupted save, and which of them belong together."""
+"""The files of a checkpoint folder that an interrupted save may destroy, and their series."""
 
 from __future__ import annotations
 
@@ -9,31 +9,31 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 MAX_FILES = 10_000
-"""Files of a folder that are looked at; of more, a part."""
+"""The maximum number of files of a folder that are checked."""
 
 _PUBLISHED = re.compile(r"step-\d{12,}")
-"""A checkpoint of `drumbeat.train.Checkpoints`, which needs no copies."""
+"""The name of a checkpoint of `drumbeat.train.Checkpoints`, which needs no copies."""
 _TEMPORARY = re.compile(r"(^|[._-])(tmp|temp|part|partial)([._-]|$)", re.IGNORECASE)
-"""The name of a file or folder that is renamed when it is whole."""
+"""The name of a file or folder that is renamed when it is complete."""
 _NUMBER = re.compile(r"(?<![0-9])(?<!rank)(?<!rank[_=-])(?<!shard)(?<!shard[_=-])(?<!-of-)[0-9]++(?!-of-)")
-"""A number in a name, but for that of a rank or shard (`model-00001-of-00004.safetensors`)."""
+"""A number in a name, except that of a rank or shard (`model-00001-of-00004.safetensors`)."""
 
 
 @dataclass(frozen=True)
 class FileState:
-    """Which version of a file it is."""
+    """The identity of a file's version."""
 
     bytes: int
     mtime_ns: int
 
     @classmethod
-    def of(cls, status: os.stat_result) -> FileState:
-        """Returns the version with this status."""
+    def from_stat(cls, status: os.stat_result) -> FileState:
+        """Returns the version with this stat result."""
         return cls(status.st_size, status.st_mtime_ns)
 
 
 def saved_files(root: str) -> dict[str, FileState]:
-    """Returns the files below a folder by their paths in it. Hidden and temporary ones, and links, are left out."""
+    """Returns the files below a folder by their relative paths, without hidden and temporary ones and links."""
     files = dict[str, FileState]()
     for path, state in _walk(root, ""):
         files[path] = state
@@ -46,7 +46,7 @@ def _walk(root: str, below: str) -> Iterator[tuple[str, FileState]]:
     try:
         with os.scandir(f"{root}/{below}") as entries:
             listed = list(entries)
-    except OSError:  # It is removed just now.
+    except OSError:  # The folder was just removed.
         return
     for entry in listed:
         if entry.name.startswith(".") or _TEMPORARY.search(entry.name):
@@ -60,9 +60,9 @@ def _walk(root: str, below: str) -> Iterator[tuple[str, FileState]]:
         except OSError:
             continue
         if stat.S_ISREG(status.st_mode):
-            yield f"{below}{entry.name}", FileState.of(status)
+            yield f"{below}{entry.name}", FileState.from_stat(status)
 
 
 def series(path: str) -> str:
-    """Returns what the files of different saves have in common: `epoch-3.pt` and `epoch-4.pt` are of one series."""
+    """Returns the series of a file: `epoch-3.pt` and `epoch-4.pt` belong to one."""
     return _NUMBER.sub("#", path)

@@ -98,7 +98,7 @@ class SupervisorProcess:
     def check_stop(self) -> None:
         """Takes note if it stops ranks whose agent hasn't asked for it."""
         supervisor = self.supervisor
-        if supervisor is not None and supervisor.listener.alone_s() > supervisor.patience_s:
+        if supervisor is not None and supervisor.listener.alone_s() > supervisor.agent_timeout_s:
             self.box.abandoned.add((self.root, supervisor.round.number))
         elif supervisor is not None and self.root not in self.box.stopping:
             self._stops_unasked()
@@ -255,7 +255,7 @@ class PlayedConfinement(Subreaper):
         self._asked: set[int] = set()
         self.spares: Callable[[], set[int]] = set
 
-    def of_pool(self) -> Subreaper:
+    def for_warm_pool(self) -> Subreaper:
         return PlayedConfinement(self.machine, f"{self._folder}/{WARM_POOL}", self._marker)
 
     @property

@@ -74,7 +74,7 @@ def test_a_slurm_step_whose_node_another_step_holds_leaves_it_alone(tmp_path: Pa
 
 FAR = "https://head.example:1"
 SAID = (
-    f"machine {socket.gethostname()} can't resolve head.example, where its agents are to call the server: nobody "
+    f"machine {socket.gethostname()} can't resolve head.example, at which its agents must call the server: nobody "
     f"knows. {server_names.FIX}"
 )
 

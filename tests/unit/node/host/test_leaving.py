@@ -39,7 +39,7 @@ def test_a_scheduled_shutdown_is_a_notice_with_its_time(tmp_path: Path):
     ("text", "said"),
     [
         ("System is going down.\nUnprivileged users may not log in.", Notice("System is going down.")),
-        ("", Notice("no user can log in any more (/run/nologin)")),
+        ("", Notice("users can no longer log in (/run/nologin)")),
         ("System is booting up. Unprivileged users are not permitted to log in yet.", None),
         ("This node is still booting.", None),
         ("The system is going down for reboot NOW!", Notice("The system is going down for reboot NOW!")),

@@ -127,8 +127,6 @@ class CacheSpace:
 
     def __init__(self, files: Files) -> None:
         self._files = files
-        self.missing: frozenset[str] = frozenset()
-        """Names of the files that the cache lacked when `take` pinned them."""
         self._pins = Pins(os.path.join(files.folder, "pins"), ELSEWHERE_S)
 
     def take(self, job: str, root: str, wanted: Iterable[ListedFile]) -> str:
@@ -154,7 +152,6 @@ class CacheSpace:
                     return verdict.waits_for
                 self._clear(verdict)
             self._pins.put(root, {"job": job, "files": sizes})
-            self.missing = frozenset(missing)
             failpoint("cache.pinned")
         return ""
 
@@ -187,7 +184,7 @@ class CacheSpace:
 
     def _pinned(self, but_of: str | None = None) -> list[Pin]:
         pins = self._pins.read(time.time())
-        others = [one for one in pins if but_of is None or not self._pins.is_of(one, but_of)]
+        others = [one for one in pins if but_of is None or not self._pins.belongs_to(one, but_of)]
         return [Pin(one["job"], one["root"], one["files"]) for one in others]
 
     def _held(self) -> Held:

@@ -2,7 +2,7 @@
 
 The store listens before the command begins, in a separate process, which the supervisor ends with the rank's other
 processes. Its protocol is that of Horovod's own store (horovod/runner/http): PUT, GET and DELETE of `/scope/key`. Like
-that one it has no access control: Horovod's requests have no place for a secret.
+Horovod's own store, it has no access control: Horovod's requests have no place for a secret.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import NoReturn
 
 MAX_VALUE_BYTES = 1 << 20
-"""The limit of a value, which is normally an address."""
+"""The maximum size of a value, which is normally an address."""
 READ_S = 10.0
 
 
@@ -25,7 +25,7 @@ class RendezvousServer(ThreadingHTTPServer):
 
     daemon_threads = True
     allow_reuse_address = True
-    request_queue_size = 1024  # All ranks come at once.
+    request_queue_size = 1024  # All ranks connect at once.
 
     def __init__(self, address: str, port: int) -> None:
         self.address_family = socket.AF_INET6 if ":" in address else socket.AF_INET
@@ -62,7 +62,7 @@ class Request(BaseHTTPRequestHandler):
         self._answer(200)
 
     def do_DELETE(self) -> None:
-        # A rank deletes its value when all ranks of the scope have met: no rank asks for it any more.
+        # A rank deletes its value when all ranks of the scope have met; then no rank needs it.
         with self.server.lock:
             self.server.values.pop(self.path, None)
         self._answer(200)
@@ -78,7 +78,7 @@ class Request(BaseHTTPRequestHandler):
 
 
 def main() -> int:
-    """Starts the store and becomes the command; gives 127 when it can't."""
+    """Starts the store and becomes the command; returns 127 if it can't."""
     address, port, *command = sys.argv[1:]
     try:
         store = RendezvousServer(address, int(port))
@@ -101,7 +101,7 @@ def _let_go(kept: int) -> None:
 
 
 def _become(command: list[str]) -> NoReturn:
-    for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python has them ignored, and a command would inherit that.
+    for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores these signals, and a command would inherit that.
         signal.signal(number, signal.SIG_DFL)
     os.execvpe(command[0], command, os.environ)
 

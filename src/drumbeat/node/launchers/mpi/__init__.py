@@ -1,6 +1,6 @@
-"""What a node does so that `mpirun` finds its ranks: which MPI there is, and the programs that mpirun calls.
+"""A node's part in MPI: its MPI, and the programs that mpirun calls to reach the ranks.
 
-The stand-in for ssh (`node/launchers/remote`) has mpirun's daemon started on another node; the daemon starts
-`mpirun_child` once per rank, which hands what MPI gave it over to `rank`, the rank itself, held by its supervisor
+The replacement of ssh (`node/launchers/remote`) has mpirun's daemon started on another node; the daemon starts
+`mpirun_child` once per rank, which hands MPI's variables over to `rank`, the rank itself, held by its supervisor
 (`launchers/mpi.py`).
 """

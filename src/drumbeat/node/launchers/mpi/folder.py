@@ -21,7 +21,7 @@ _RANKS = "ranks.json"
 
 
 def make(plan: Plan, roster: Roster, node: int, secret: str) -> str:
-    """Makes the folder with all that this node's processes need, and returns it. Raises StorageError.
+    """Creates the folder with everything that this node's processes need, and returns it. Raises StorageError.
 
     Nodes of one machine share it, and write the same files.
     """
@@ -35,13 +35,13 @@ def make(plan: Plan, roster: Roster, node: int, secret: str) -> str:
         write_whole(f"{folder}/rank", node_addresses.script(programs.MPI_CHILD, folder))
         write_whole(f"{folder}/shell", node_addresses.script(programs.SHELL, folder))
     except OSError as error:
-        what = f"mpirun's folder can't be made: {error.strerror}"
+        what = f"mpirun's folder can't be created: {error.strerror}"
         raise StorageError(what, where=folder, fix="Free space in /dev/shm, or grant write permission.") from error
     return folder
 
 
 def note(path: str, roster: Roster, node: int) -> None:
-    """Writes which folder is about to be made, for `clear_noted`; clears that of an earlier round, if it was left."""
+    """Records the folder that is about to be created, for `clear_noted`; clears a leftover one of an earlier round."""
     entry = [mpi.place(roster), node]
     if _noted(path) != entry:
         clear_noted(path)
@@ -64,8 +64,8 @@ def _noted(path: str) -> list[Any]:
 
 
 def clear(folder: str, node: int) -> None:
-    """Signs the node off; the last one on the machine removes the folder."""
-    with contextlib.suppress(OSError):  # An agent that was killed here may have come this far.
+    """Removes the node's file; the last node on the machine removes the folder."""
+    with contextlib.suppress(OSError):  # An agent that was killed may have done this already.
         os.unlink(f"{folder}/node.{node}")
     with contextlib.suppress(OSError):
         if not any(name.startswith("node.") for name in os.listdir(folder)):
@@ -84,7 +84,7 @@ def _ranks(plan: RankTable, roster: Roster) -> dict[str, Any]:
 
 
 def _servers(plan: Plan, roster: Roster, secret: str) -> NodeAddresses:
-    """Returns the addresses for mpirun, whose own is the one that it runs at."""
+    """Returns the addresses for mpirun, including its own node's."""
     return NodeAddresses(
         key=node_addresses.key(secret, "mpi", plan.job, roster.attempt, roster.round),
         own=(roster.master.address,),

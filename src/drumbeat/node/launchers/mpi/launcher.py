@@ -34,11 +34,11 @@ _FIX = (
 _ABORTED = re.compile(
     r"^Abort\((-?\d+)\) on node \d+ \(rank \d+ in comm \d+\): application called MPI_Abort\(", re.MULTILINE
 )
-"""What MPICH writes into the log of a rank that calls MPI_Abort."""
+"""MPICH's message in the log of a rank that calls MPI_Abort."""
 
 
 def check(plan: Plan, _node: int, engine: ContainerEngine | None) -> dict[str, str]:
-    """Returns the node's MPI. Raises RefusedError if it has none, or one that the job's container can't join."""
+    """Returns the node's MPI. Raises RefusedError if it has none, or one that the job's containers can't join."""
     version = find_mpi(plan)
     if plan.container and engine:
         require_inside(version, engine, plan.container.image)
@@ -46,7 +46,7 @@ def check(plan: Plan, _node: int, engine: ContainerEngine | None) -> dict[str, s
 
 
 def prepare(round_: NodeRound) -> None:
-    """Makes the folder of mpirun's processes and the host file."""
+    """Creates the folder of mpirun's processes and the host file."""
     folder.note(_note(round_.root), round_.roster, round_.node)
     folder.make(round_.plan, round_.roster, round_.node, round_.secret)
     node_addresses.make(round_.plan, round_.roster, round_.node, round_.secret)
@@ -57,9 +57,10 @@ def _note(root: str) -> str:
 
 
 def correct_exit(ended: RankExit) -> RankExit:
-    """Returns the exit with the code that the rank gave to MPI_Abort, if it went on to exit code 0 after that.
+    """Returns the exit with the code that the rank gave to MPI_Abort, if it exited with 0 after that.
 
-    MPICH kills such a rank, but the rank can be quicker. One that is killed after its program's end hasn't ended well.
+    MPICH kills such a rank, but the rank may exit first. A rank that is killed after its program's end hasn't ended
+    cleanly.
     """
     abort = None if ended.is_failure else _ABORTED.search(ended.tail)
     if abort is None:
@@ -83,20 +84,20 @@ def find_mpi(plan: Plan) -> str:
     if version := read_version(answer):
         return version
     says = answer.strip()[:200] or "nothing"
-    what = f"{program} is no MPI that drumbeat knows ({', '.join(_ANSWERS)}); it says: {says}"
+    what = f"{program} isn't a supported MPI ({', '.join(_ANSWERS)}); its version: {says}"
     raise RefusedError(what, where="distribution.type mpi", fix=_FIX)
 
 
 def require_inside(own: str, engine: ContainerEngine, image: str) -> None:
     """Raises RefusedError if ranks in containers of the image can't join this node's MPI, `own`."""
     if own.startswith((MPICH, INTEL_MPI)):
-        what = f"this node has {own}, which hands each rank an open file, and that doesn't go into a container"
+        what = f"this node has {own}, which passes each rank an open file, and a container can't receive it"
         fix = "Install Open MPI on the nodes and in the image (Debian: openmpi-bin)."
         raise RefusedError(what, where="environment.image", fix=fix)
     inside = read_version(container_engine.inside(engine, image, ("mpirun", "--version")).stdout)
     if inside != own:
-        what = f"this node has {own}, and image {image} has {inside or 'no mpirun, by which its MPI would be known'}"
-        fix = "Ranks in containers join the node's own mpirun: have the same MPI on the nodes and in the image."
+        what = f"this node has {own}, and image {image} has {inside or 'no mpirun to detect its MPI by'}"
+        fix = "Ranks in containers join the node's own mpirun: install the same MPI on the nodes and in the image."
         raise RefusedError(what, where="environment.image", fix=fix)
 
 

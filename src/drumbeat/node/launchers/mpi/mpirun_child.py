@@ -1,7 +1,7 @@
-"""What mpirun starts for each rank: `python -I -m drumbeat.node.launchers.mpi.mpirun_child FOLDER`.
+"""The process that mpirun starts for each rank: `python -I -m drumbeat.node.launchers.mpi.mpirun_child FOLDER`.
 
-Hands its variables and files over to the rank, which its supervisor holds, and runs as long as the rank does: to MPI it
-is the rank. It hides a rank's failure for a while, because MPI would end the others at once; the round's end does that
+It hands its variables and files over to the rank, which its supervisor holds, and runs as long as the rank: to MPI it
+is the rank. It hides a rank's failure for a while, because MPI would end the others at once; the round's end does so
 with a grace time.
 """
 
@@ -22,16 +22,16 @@ from drumbeat.node.supervisor.round_records import Records
 _CONNECT_TIMEOUT_S = 120.0
 _RECORD_TIMEOUT_S = 10.0
 HIDE_S = 120.0
-"""How long a failure is hidden from MPI. It learns of it if the round hasn't been ended by then."""
+"""How long a failure is hidden from MPI. After that MPI learns it, unless the round has ended."""
 _RANK = ("PMIX_RANK", "PMI_RANK", "OMPI_COMM_WORLD_RANK")
 _OWN = frozenset(("TMPDIR", "HYDRA_LAUNCHER_EXTRA_ARGS", "PWD", "OLDPWD", "SHLVL", "_"))
 """Variables of mpirun that the rank doesn't get."""
 _FILES = ("PMI_FD",)
-"""Variables that name an open file."""
+"""Variables with the number of an open file."""
 
 
 def main() -> int:
-    """The rank's exit code."""
+    """Returns the rank's exit code."""
     folder = sys.argv[1]
     round_ = ranks(folder)
     rank = next(os.environ[name] for name in _RANK if name in os.environ)
@@ -42,8 +42,8 @@ def main() -> int:
         print(f"drumbeat: rank {rank} can't be reached: {error.strerror or error}", file=sys.stderr)  # noqa: T201
         return 1
     if "PMI_FD" in os.environ:
-        # In MPICH, a rank that aborts goes on until it is killed, and MPI kills this process instead: the supervisor
-        # has to see that at once. In Open MPI the rank ends by itself, and the supervisor must wait for its exit code.
+        # Under MPICH, a rank that aborts runs until it is killed, and MPI kills this process instead: the supervisor
+        # must see that at once. Under Open MPI the rank ends by itself, and the supervisor must wait for its exit code.
         os.write(liveness, handover.ATTACHED)
     else:
         os.close(liveness)

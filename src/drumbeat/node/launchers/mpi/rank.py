@@ -1,7 +1,6 @@
-"""Waits for what MPI gives to this rank, then becomes the command: `… launchers.mpi.rank SOCKET COMMAND…`.
+"""Waits for MPI's variables and files for this rank, then becomes the command: `… launchers.mpi.rank SOCKET COMMAND…`.
 
-The supervisor has started it like any rank, with its log, its folder and its variables, which take precedence over
-MPI's.
+The supervisor has started it like any rank, with its log, folder and variables, which take precedence over MPI's.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from drumbeat.node.launchers.mpi import handover
 from drumbeat.node.supervisor.liveness_pipe import LIVENESS_FILE
 
 BEGIN_TIMEOUT_S = 600.0
-"""How long mpirun may take until it has started this rank's child."""
+"""How long mpirun may take to start this rank's child."""
 
 
 def main() -> int:
@@ -44,7 +43,7 @@ def _listen(place: str) -> socket.socket:
     listener.settimeout(BEGIN_TIMEOUT_S)
     with contextlib.suppress(FileNotFoundError):
         os.unlink(place)
-    # Under another name first: as soon as the socket has its name, it must accept connections.
+    # Renamed after listen: as soon as the socket has its name, it must accept connections.
     listener.bind(f"{place}.new")
     listener.listen(1)
     os.rename(f"{place}.new", place)
@@ -64,8 +63,8 @@ def _take(given: handover.Given, files: list[int]) -> None:
         os.sched_setaffinity(0, given["cores"])
 
 
-def _fail(sentence: str) -> int:
-    print(f"drumbeat: {sentence}", file=sys.stderr)  # noqa: T201
+def _fail(message: str) -> int:
+    print(f"drumbeat: {message}", file=sys.stderr)  # noqa: T201
     return 127
 
 

@@ -1,1 +1,1 @@
-"""What of a Ray cluster is the node's: a look whether it has Ray, a private folder with the token, the wait."""
+"""A node's part in a Ray cluster: the check for Ray, a private folder with the token, and the wait."""

@@ -1,4 +1,4 @@
-"""The private folder of a node's Ray (`launchers.ray.place`): the cluster's token, and what Ray writes for itself."""
+"""The private folder of a node's Ray (`launchers.ray.place`): the cluster's token, and Ray's own files."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ COMPLETE_TIMEOUT_S = 300
 
 
 def make(plan: Plan, roster: Roster, node: int, secret: str) -> str:
-    """Makes the folder with what the node's ranks need, and returns it. Raises StorageError."""
+    """Creates the folder with the files that the node's ranks need, and returns it. Raises StorageError."""
     folder = ray.place(roster.members[node])
     try:
         os.makedirs(folder, mode=0o700, exist_ok=True)
@@ -31,13 +31,13 @@ def make(plan: Plan, roster: Roster, node: int, secret: str) -> str:
         _write(ray.token_file(roster.members[node]), _token(plan, roster, secret))
         _write(f"{folder}/{SCRIPT}", (pkgutil.get_data("drumbeat.node.launchers.ray", SCRIPT) or b"").decode())
     except OSError as error:
-        what = f"Ray's folder can't be made: {error.strerror}"
+        what = f"Ray's folder can't be created: {error.strerror}"
         raise StorageError(what, where=folder, fix="Free space in /tmp, or grant write permission.") from error
     return folder
 
 
 def waiting(each: ProcessSpec, plan: Plan, roster: Roster, node: int, python: str) -> ProcessSpec:
-    """Returns a rank that waits before it begins: a node of Ray's for the head, the driver for all nodes."""
+    """Returns a rank that waits before it begins: a Ray node for the head, the driver for all nodes."""
     if each.role == ray.HEAD:
         return each
     nodes = roster.members if each.role == ray.DRIVER else roster.members[:1]
@@ -48,7 +48,7 @@ def waiting(each: ProcessSpec, plan: Plan, roster: Roster, node: int, python: st
 
 
 def note(path: str, roster: Roster, node: int) -> None:
-    """Writes which folder is about to be made, for `clear_noted`."""
+    """Records the folder that is about to be created, for `clear_noted`."""
     with open(path, "w", encoding="utf-8") as file:
         file.write(ray.place(roster.members[node]))
 
@@ -64,7 +64,7 @@ def clear_noted(path: str) -> None:
 
 
 def _token(plan: RankTable, roster: Roster, secret: str) -> str:
-    """Returns the token, which is the same on every node of a round, and of no other."""
+    """Returns the token, which is the same on every node of a round and on no other."""
     seed = f"ray {plan.job} {roster.attempt} {roster.round}"
     return hmac.new(secret.encode(), seed.encode(), hashlib.sha256).hexdigest()
 

@@ -1,4 +1,4 @@
-"""Ray's part on a node: whether it has Ray, the folder of the job's own cluster, and the wait for all of its nodes."""
+"""Ray's part on a node: the check for Ray, the folder of the job's own cluster, and the wait for all of its nodes."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from drumbeat.node.launchers.launcher import NodeLauncher, NodeRound
 from drumbeat.node.launchers.ray import folder
 
 _WHERE = "distribution.type ray"
-_FIX = "Name ray among the packages of the job's environment, or use the curated one: `environment: azureml:ray`."
+_FIX = "Add ray to the packages of the job's environment, or use the curated one: `environment: azureml:ray`."
 
 
 def check(plan: Plan, node: int, _engine: ContainerEngine | None) -> dict[str, str]:
-    """Raises RefusedError if the cluster's part on this node can't begin."""
+    """Raises RefusedError if the cluster can't start on this node."""
     if plan.ray is None or plan.ray.address:
         return {}
     if shutil.which("ray", path=_path(plan)) is None:
@@ -32,7 +32,7 @@ def check(plan: Plan, node: int, _engine: ContainerEngine | None) -> dict[str, s
 
 
 def prepare(round_: NodeRound) -> None:
-    """Makes the folder of the node's Ray, if the cluster is the job's own."""
+    """Creates the folder of the node's Ray, if the cluster is the job's own."""
     if _has_cluster(round_.plan):
         folder.note(_note(round_.root), round_.roster, round_.node)
         folder.make(round_.plan, round_.roster, round_.node, round_.secret)
@@ -55,7 +55,7 @@ def _note(root: str) -> str:
 
 
 def _find_python(plan: Plan) -> str:
-    """Returns the interpreter that has Ray: that beside `ray`, else the first on PATH. Raises RefusedError."""
+    """Returns the interpreter that has Ray: the one beside `ray`, else the first on PATH. Raises RefusedError."""
     path = _path(plan)
     beside = os.path.dirname(shutil.which("ray", path=path) or "")
     for place in (beside, path):
@@ -79,8 +79,8 @@ def _check_free(port: int, key: str) -> None:
             probe.bind(("", port))
             probe.listen(1)
         except OSError as error:
-            what = f"port {port} can't be had on node 0 ({socket.gethostname()}): {error.strerror}"
-            fix = "Leave it out, and a free one is found; or name another."
+            what = f"port {port} isn't available on node 0 ({socket.gethostname()}): {error.strerror}"
+            fix = "Omit it, and a free one is chosen; or set another."
             raise RefusedError(what, where=f"distribution.{key}", fix=fix) from error
 
 

@@ -1,7 +1,7 @@
-"""`python wait_for_cluster.py ADDRESS WITHIN_S NAME=PLACE… -- COMMAND…`: waits for nodes of Ray, then is the command.
+"""Waits for Ray nodes, then becomes the command: `python wait_for_cluster.py ADDRESS WITHIN_S NAME=PLACE… -- COMMAND…`.
 
 The job's own Python runs it, because only that one has Ray, from a copy in the node's folder: it can import only the
-standard library and `ray`. A node of Ray's waits for the head's node, which joins some time after the head listens; the
+standard library and `ray`. A Ray node waits for the head's node, which joins some time after the head listens; the
 driver waits for all nodes.
 """
 
@@ -24,7 +24,7 @@ _ALIVE = 0
 
 
 class IncompleteError(Exception):
-    """The cluster isn't complete in time; the message says what is missing."""
+    """Raised when the cluster isn't complete in time; the message says what is missing."""
 
 
 def main() -> int:
@@ -47,7 +47,7 @@ def main() -> int:
 
 
 def _become(command: list[str], environment: dict[str, str]) -> NoReturn:
-    for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python has them ignored, and a command would inherit that.
+    for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores these signals, and a command would inherit that.
         signal.signal(number, signal.SIG_DFL)
     os.execvpe(command[0], command, environment)
 
@@ -75,8 +75,8 @@ def gather(address: str, expected: Mapping[str, str], deadline: float) -> None:
         try:
             client = client or raylet.GcsClient(address=address)
             nodes = client.get_all_node_info(timeout=_ASK_S).values()
-        except Exception as error:  # noqa: BLE001 (its own, of many kinds, while the head comes up)
-            failure, client = f"; Ray said: {error}", None
+        except Exception as error:  # noqa: BLE001 (Ray's own errors, of many kinds, while the head starts)
+            failure, client = f"; Ray's error: {error}", None
         else:
             alive = {node.node_name for node in nodes if node.state == _ALIVE}
             missing, failure = {name: place for name, place in expected.items() if name not in alive}, ""
@@ -84,12 +84,12 @@ def gather(address: str, expected: Mapping[str, str], deadline: float) -> None:
                 return
         time.sleep(CHECK_INTERVAL_S)
     lacks = ", ".join(missing.values())
-    raise IncompleteError(f"the Ray cluster isn't whole: {lacks} hasn't joined, see its log{failure}")
+    raise IncompleteError(f"the Ray cluster isn't complete: {lacks} hasn't joined, see its log{failure}")
 
 
 @contextlib.contextmanager
 def _quiet() -> Generator[None]:
-    """Keeps what Ray's library prints while there is no head yet out of the command's log."""
+    """Keeps the output of Ray's library, while there is no head yet, out of the command's log."""
     kept, null = os.dup(2), os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, 2)
     try:

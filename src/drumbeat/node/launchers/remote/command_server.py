@@ -1,7 +1,7 @@
 """Runs commands for programs on other nodes: `… drumbeat.node.launchers.remote.command_server FOLDER ADDRESS PORT`.
 
-The supervisor holds it, and with it all that it starts. A client must know the round's key. `--once`: it runs one
-command, and ends with it; else it runs until SIGTERM, which it passes on to the commands.
+The supervisor holds it with all its children. A client must know the round's key. With `--once` it runs one command and
+ends with it; otherwise it runs until SIGTERM, which it passes on to the commands.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from drumbeat.node.launchers.remote.node_addresses import NodeAddresses
 _REQUEST_TIMEOUT_S = 10.0
 _GRACE_S = 5.0
 _DRAIN_S, _DRAIN_CHECKS = 1.0, 100
-"""How long the last output of a command that has ended is read."""
+"""How long the remaining output of an ended command is read."""
 _PIPE_BYTES = 1 << 16
 """The capacity of a pipe (pipe(7))."""
 _FAILED = 255
-"""Exit code of a command that can't be run, as ssh gives it."""
+"""The exit code of a command that can't be run, as with ssh."""
 
 
 def main() -> int:
@@ -62,7 +62,7 @@ def _serve_one(listener: socket.socket, nodes: NodeAddresses) -> int:
 
 
 def _admit(line: socket.socket, nodes: NodeAddresses) -> RemoteCommand | None:
-    """Returns the command of a client, None if it doesn't show the key within a few seconds."""
+    """Returns the command of a client, None if it doesn't prove the key within a few seconds."""
     line.settimeout(_REQUEST_TIMEOUT_S)
     with contextlib.suppress(OSError, ValueError, TypeError):
         request = frames.answer(line, nodes.key, secrets.token_hex(16))
@@ -74,7 +74,7 @@ def _admit(line: socket.socket, nodes: NodeAddresses) -> RemoteCommand | None:
 
 
 def localized(request: frames.CommandRequest, nodes: NodeAddresses) -> str:
-    """Returns the command with this node's own folders in place of the asking node's."""
+    """Returns the command with this node's folders in place of the asking node's."""
     command = request.command
     for what, theirs in request.places.items():
         if theirs and (ours := nodes.places.get(what)):
@@ -126,11 +126,11 @@ def _sigterm_pipe() -> int:
 
 
 def _ignore(*_: object) -> None:
-    """Does nothing: Python writes to the pipe by itself, but only for signals that have a handler."""
+    """Does nothing: Python itself writes to the pipe, but only for signals with a handler."""
 
 
 class RemoteCommand:
-    """One command for a shell on another node."""
+    """A command that this node runs for a shell on another node."""
 
     def __init__(self, line: socket.socket, command: str) -> None:
         self._line, self._command = line, command
@@ -140,7 +140,7 @@ class RemoteCommand:
         self.ended = threading.Event()
 
     def run(self) -> int:
-        """Runs it, sends its output, ends it if the shell is gone, and returns its exit code."""
+        """Runs the command, sends its output, ends it if the shell is gone, and returns its exit code."""
         with self._line:
             try:
                 code = self._run()
@@ -152,7 +152,7 @@ class RemoteCommand:
         return code
 
     def pass_on(self, number: int) -> None:
-        """Sends the command a signal, SIGTERM only once: it may come by several ways, also before it has begun."""
+        """Sends the command a signal, SIGTERM only once: it may arrive in several ways, even before the start."""
         with self._signalling:
             is_repeat = number == signal.SIGTERM and self._is_asked
             self._is_asked = self._is_asked or number == signal.SIGTERM
@@ -183,9 +183,9 @@ class RemoteCommand:
         for one in (*pumps, threading.Thread(target=self._follow_shell, daemon=True)):
             one.start()
         code = child.wait()
-        for kind, file in streams:  # Its own output is in the pipes now, or with a suspended pump.
+        for kind, file in streams:  # The command's output is now in the pipes, or with a suspended pump.
             self._pass(kind, file)
-        for _ in range(_DRAIN_CHECKS):  # What the command left behind may hold the pipes open.
+        for _ in range(_DRAIN_CHECKS):  # Processes that the command left behind may hold the pipes open.
             if not any(one.is_alive() for one in pumps):
                 break
             time.sleep(_DRAIN_S / _DRAIN_CHECKS)
@@ -196,7 +196,7 @@ class RemoteCommand:
             select.select([file], [], [])
 
     def _pass(self, kind: bytes, file: IO[bytes]) -> bool:
-        """Sends what can be read, at most a full pipe; False = it has ended."""
+        """Sends the available output, at most a full pipe; returns False at its end."""
         with self._reading:
             try:
                 piece = os.read(file.fileno(), _PIPE_BYTES)

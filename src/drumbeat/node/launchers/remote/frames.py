@@ -1,4 +1,4 @@
-"""The protocol of a command server and a shell over TCP.
+"""The protocol between a command server and a shell over TCP.
 
 The server begins with a nonce in hex and a newline. The shell answers with one line: the HMAC of nonce and request with
 the round's key, a space, the request as JSON. Then both send frames: kind, length, bytes. The server sends `o` and `e`
@@ -28,7 +28,7 @@ class CommandRequest:
     command: str
     """Shell text."""
     places: dict[str, str] = field(default_factory=dict[str, str])
-    """Folders of the asking node, by their purpose; the other node replaces them in the command by its own."""
+    """Folders of the asking node, by purpose; the other node replaces them in the command with its own."""
 
 
 def ask(line: socket.socket, key: str, request: CommandRequest) -> None:
@@ -66,7 +66,7 @@ def read_line(line: socket.socket) -> str:
     while not data.endswith(b"\n"):
         piece = line.recv(4096)
         if not piece or len(data) > _MAX_LINE_BYTES:
-            raise OSError(104, "the other side broke off")
+            raise OSError(104, "the other side closed the connection")
         data += piece
     return data[:-1].decode()
 

@@ -1,4 +1,4 @@
-"""The folder in which the programs of a round find the command servers of the other nodes."""
+"""The folder with the addresses of the other nodes' command servers, for the programs of a round."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ Address = tuple[str, int]
 
 @dataclass(frozen=True)
 class NodeAddresses:
-    """What the programs of one round and node must know to run commands on the others."""
+    """The addresses and key by which programs of one round and node run commands on the others."""
 
     key: str
-    """What a command server of the round asks for."""
+    """The key that the command servers of the round require."""
     own: tuple[str, ...]
     """The names of this node."""
     servers: dict[str, Address]
@@ -36,7 +36,7 @@ class NodeAddresses:
 
 
 def make(plan: Plan, roster: Roster, node: int, secret: str) -> None:
-    """Writes the job's host file and the stand-ins for ssh and pdsh to this node's folder. Raises StorageError."""
+    """Writes the job's host file and the replacements of ssh and pdsh to this node's folder. Raises StorageError."""
     root = roster.members[node].root
     folder = host_file.folder(root)
     try:
@@ -48,18 +48,18 @@ def make(plan: Plan, roster: Roster, node: int, secret: str) -> None:
         for name, module in (("ssh", programs.SHELL), ("pdsh", programs.PDSH)):
             write_whole(f"{host_file.programs(root)}/{name}", script(module, folder))
     except OSError as error:
-        what = f"what the nodes need to reach each other can't be written: {error.strerror}"
+        what = f"the files by which nodes reach each other can't be written: {error.strerror}"
         raise StorageError(what, where=root, fix="Free space on that disk, or grant write permission there.") from error
 
 
 def note(folder: str, addresses: NodeAddresses) -> None:
-    """Writes them to the folder. Raises OSError."""
+    """Writes the addresses to the folder. Raises OSError."""
     form = {"key": addresses.key, "own": addresses.own, "doors": addresses.servers, "places": addresses.places}
     write_whole(f"{folder}/{_FILE}", json.dumps(form))
 
 
 def read(folder: str) -> NodeAddresses:
-    """Reads them from the folder."""
+    """Reads the addresses from the folder."""
     with open(f"{folder}/{_FILE}", encoding="utf-8") as file:
         form = json.load(file)
     servers = {name: (address, port) for name, (address, port) in form["doors"].items()}
@@ -67,7 +67,7 @@ def read(folder: str) -> NodeAddresses:
 
 
 def key(secret: str, *words: object) -> str:
-    """Returns a key for what these words name, made from the secret that the attempt's nodes share."""
+    """Returns a key for the purpose that these words name, derived from the secret of the attempt's nodes."""
     return hmac.new(secret.encode(), " ".join(map(str, words)).encode(), hashlib.sha256).hexdigest()
 
 

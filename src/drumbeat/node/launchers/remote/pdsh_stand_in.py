@@ -1,4 +1,4 @@
-"""`python -I -m drumbeat.node.launchers.remote.pdsh_stand_in FOLDER [options] -w HOSTS COMMAND…`: stands in for pdsh.
+"""Replaces pdsh: `python -I -m drumbeat.node.launchers.remote.pdsh_stand_in FOLDER [options] -w HOSTS COMMAND…`.
 
 It runs one shell for each host, and prefixes each line of output with the host, as pdsh does.
 """
@@ -20,19 +20,19 @@ from drumbeat.model.programs import SHELL
 from drumbeat.node.host.own_programs import program
 
 _WITH_VALUE = frozenset("wxlRftu")
-"""Options of pdsh that have a value (pdsh(1)); of these only -w and -x count here."""
+"""Options of pdsh with a value (pdsh(1)); only -w and -x have an effect here."""
 _FLAGS = frozenset("SNbkqd")
 _PASSED_ON = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _OF_ONE_JOB = "deepspeed.launcher.launch"
-"""The module that DeepSpeed starts on every host: where one fails, the others wait for it until torch gives up."""
+"""The module that DeepSpeed starts on every host: if one fails, the others wait for it until torch gives up."""
 _PIECE = 1 << 16
-"""The most bytes of a line that are passed on at once."""
-_PATIENCE_S = 30.0
-"""How long the other hosts have to notice the failure and report it by themselves."""
+"""The maximum bytes of a line that are passed on at once."""
+_OTHERS_TIMEOUT_S = 30.0
+"""How long the other hosts have to notice the failure and report it themselves."""
 
 
 class UnknownOptionError(Exception):
-    """An option that this stand-in for pdsh doesn't support."""
+    """Raised for an option that this replacement of pdsh doesn't support."""
 
 
 @dataclass
@@ -44,20 +44,20 @@ class PdshCommandLine:
     is_strict: bool = False
     """Whether the exit code is the largest of the commands' (-S)."""
     is_bare: bool = False
-    """Whether output has no host in front (-N)."""
+    """Whether output lines have no host prefix (-N)."""
     is_hasty: bool = False
     """Whether the other commands are ended when one fails (-k)."""
 
     @property
-    def patience(self) -> float | None:
-        """Seconds that the other commands may run on once one has failed; None = no limit."""
+    def others_timeout_s(self) -> float | None:
+        """How long the other commands may continue after one has failed; None = no limit."""
         if self.is_hasty:
             return 0.0
-        return _PATIENCE_S if _OF_ONE_JOB in self.command else None
+        return _OTHERS_TIMEOUT_S if _OF_ONE_JOB in self.command else None
 
 
 def main() -> int:
-    """Gives 0; with -S the largest exit code of the commands, or that of the one that made the others end."""
+    """Returns 0; with -S the largest exit code of the commands; the failing one's if the others were ended for it."""
     folder, *words = sys.argv[1:]
     try:
         line = parse(words)
@@ -86,16 +86,16 @@ def parse(words: list[str]) -> PdshCommandLine:
             elif letter in _FLAGS:
                 options[letter] = ""
             else:
-                raise UnknownOptionError(f"pdsh -{letter}: drumbeat's stand-in for pdsh has no such option")
+                raise UnknownOptionError(f"pdsh -{letter}: drumbeat's replacement of pdsh has no such option")
     left_out = set(options.get("x", "").split(","))
     hosts = [host for host in options.get("w", "").split(",") if host and host not in left_out]
     if not hosts or not rest:
-        raise UnknownOptionError("pdsh: hosts (-w a,b) and a command are needed")
+        raise UnknownOptionError("pdsh: hosts (-w a,b) and a command are required")
     return PdshCommandLine(hosts, " ".join(rest), "S" in options, "N" in options, "k" in options)
 
 
 def filled(command: str, number: int, host: str) -> str:
-    """The command for one host: `%h` is its name, `%n` its place in the list, from 0."""
+    """The command for one host: `%h` is its name, `%n` its index in the list."""
     meant = {"%h": host, "%n": str(number), "%%": "%"}
     parts = [command[at : at + 2] for at in range(len(command))]
     text, at = "", 0
@@ -111,7 +111,7 @@ def _start(folder: str, line: PdshCommandLine, number: int, host: str) -> subpro
 
 
 def _wait(shells: list[subprocess.Popen[bytes]], line: PdshCommandLine) -> int:
-    """Waits for all shells to end, and gives the exit code."""
+    """Waits for all shells to end, and returns the exit code."""
     ended = queue.SimpleQueue[int]()
 
     def follow(number: int) -> None:
@@ -128,13 +128,13 @@ def _wait(shells: list[subprocess.Popen[bytes]], line: PdshCommandLine) -> int:
             return _end_others(shells, line, codes)
         code = shells[number].returncode
         codes[number] = code if code >= 0 else 128 - code
-        if codes[number] and line.patience is not None and deadline is None:
-            deadline = time.monotonic() + line.patience
+        if codes[number] and line.others_timeout_s is not None and deadline is None:
+            deadline = time.monotonic() + line.others_timeout_s
     return max(codes.values())
 
 
 def _end_others(shells: list[subprocess.Popen[bytes]], line: PdshCommandLine, codes: dict[int, int]) -> int:
-    """Ends the remaining shells by SIGTERM; gives the exit code of the one that failed."""
+    """Ends the remaining shells by SIGTERM; returns the exit code of the failed one."""
     number, code = next((number, code) for number, code in codes.items() if code)
     others = [other for other in range(len(shells)) if other not in codes]
     names = ", ".join(line.hosts[other] for other in others)
@@ -159,7 +159,9 @@ def _pumps(shell: subprocess.Popen[bytes], line: PdshCommandLine, host: str) -> 
 
 
 def _pump(file: IO[bytes] | None, number: int, front: bytes) -> None:
-    """Passes lines on, each with its host. Lines that can't be written are dropped: a full pipe would stop the rank."""
+    """Passes lines on, each with its host. Lines that can't be written are dropped: a full pipe
+    would block the rank.
+    """
     is_new = True
     while file is not None and (text := file.readline(_PIECE)):
         _write(number, (front if is_new else b"") + text)

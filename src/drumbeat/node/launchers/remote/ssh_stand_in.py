@@ -1,7 +1,7 @@
-"""The stand-in for ssh: `python -I -m drumbeat.node.launchers.remote.ssh_stand_in FOLDER [options] HOST COMMAND…`.
+"""Replaces ssh: `python -I -m drumbeat.node.launchers.remote.ssh_stand_in FOLDER [options] HOST COMMAND…`.
 
 A command for a node of the job runs there, in the folder and with the variables of that node's own rank; one for this
-node runs in place of this program. For any other host it becomes the real ssh.
+node replaces this program. For any other host it becomes the real ssh.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from drumbeat.node.launchers.remote.node_addresses import Address, NodeAddresses
 
 _CONNECT_TIMEOUT_S = 120.0
 _WITH_VALUE = frozenset("BbcDEeFIiJLlmOopQRSWw")
-"""Options of ssh that have a value, which may be a word of its own (ssh(1))."""
+"""Options of ssh with a value, which may be a separate word (ssh(1))."""
 _FAILED = 255
 _PASSED_ON = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
@@ -34,7 +34,7 @@ def main() -> int:
     if host not in nodes.own and host not in nodes.servers:
         return _become_ssh(folder, words, host, nodes)
     if not command:
-        return _fail(f"ssh {host}: a command is needed; there is no terminal on a node of a job")
+        return _fail(f"ssh {host}: a command is required; a job's node has no terminal")
     if host in nodes.own:
         become(["/bin/bash", "-c", command], os.environ)
     try:
@@ -47,7 +47,7 @@ def main() -> int:
 
 
 def parse(words: list[str]) -> tuple[str, str]:
-    """Returns host and command of a line for ssh without its options, which may stand behind the host, too."""
+    """Returns host and command of an ssh command line without its options, which may follow the host, too."""
     host, rest = "", list(words)
     while rest and (rest[0].startswith("-") or not host):
         word = rest.pop(0)
@@ -62,7 +62,7 @@ def parse(words: list[str]) -> tuple[str, str]:
 
 
 def _become_ssh(folder: str, words: list[str], host: str, nodes: NodeAddresses) -> int:
-    """Becomes the real ssh, for a host that is none of the job's."""
+    """Becomes the real ssh, for a host that isn't one of the job's nodes."""
     path = os.environ.get("PATH", os.defpath).split(":")
     ssh = shutil.which("ssh", path=":".join(one for one in path if one != f"{folder}/bin"))
     if ssh is not None:
@@ -88,7 +88,7 @@ def _connect(address: Address) -> socket.socket:
 
 @contextlib.contextmanager
 def _passing_signals_on(line: socket.socket) -> Generator[None]:
-    """Passes signals on from the block's end; earlier ones wait, for there is no command yet that could get them."""
+    """Passes signals on after the block; earlier ones wait, because no command could receive them yet."""
     signal.pthread_sigmask(signal.SIG_BLOCK, _PASSED_ON)
     try:
         yield
@@ -105,11 +105,11 @@ def _follow(line: socket.socket) -> int:
         if kind == frames.EXIT:
             return int(data)
         _write(files[kind], data)
-    return _fail("the other node broke off")
+    return _fail("the other node closed the connection")
 
 
 def _pass_on(line: socket.socket, number: int) -> None:
-    """Passes a signal on; the command may have ended by then, as mpirun's has when its signal comes."""
+    """Passes a signal on; the command may already have ended, as mpirun's has when its signal comes."""
     with contextlib.suppress(OSError):
         line.sendall(frames.frame(frames.SIGNAL, str(int(number)).encode()))
 
@@ -119,8 +119,8 @@ def _write(file: int, data: bytes) -> None:
         data = data[os.write(file, data) :]
 
 
-def _fail(sentence: str) -> int:
-    print(f"drumbeat: {sentence}", file=sys.stderr)  # noqa: T201
+def _fail(message: str) -> int:
+    print(f"drumbeat: {message}", file=sys.stderr)  # noqa: T201
     return _FAILED
 
 
