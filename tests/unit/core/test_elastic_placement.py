@@ -38,6 +38,7 @@ def holds(name: str, *machines: str) -> Holding:
 
 
 def placed(queue: list[Waiting], *held: Holding, rooms: list[MachineCapacity] | None = None) -> dict[str, Placement]:
+    queue = sorted(queue, key=Waiting.rank)
     return {one.job: one for one in place(queue, rooms or RACK, list(held), START, compute="rack")}
 
 

@@ -74,31 +74,32 @@ def test_numbers_are_told_with_their_half_life() -> None:
 
 
 # --- in the queue -------------------------------------------------------------------------------------------------
-def waits(user: str, second: float, priority: int = 0, **use: float) -> Waiting:
-    return Waiting(user, Need(1, 2), priority, at(second), payer=Payer(user, "e"), use=use.get(user, 0.0))
+def waits(user: str, second: float, priority: int = 0) -> Waiting:
+    return Waiting(user, Need(1, 2), priority, at(second), payer=Payer(user, "e"))
 
 
 def placed(queue: list[Waiting], **use: float) -> dict[str, Placement]:
+    queue = sorted(queue, key=lambda one: one.rank(use.get(one.job, 0.0)))
     said = place(queue, [MachineCapacity("m", 2)], [], START, compute="local", balances=Balances(use=use))
     return {one.job: one for one in said}
 
 
 def test_job_of_the_person_who_has_used_less_comes_first() -> None:
     use = {"ada": 40.0, "bob": 2.0}
-    said = placed([waits("ada", 0, **use), waits("bob", 9, **use)], **use)
+    said = placed([waits("ada", 0), waits("bob", 9)], **use)
     assert said["bob"].slots
     assert said["ada"].reason is Reason.WAITING_FOR_SLOTS
 
 
 def test_numbers_stand_in_the_sentence_of_a_job_that_waits_for_its_turn() -> None:
     use = {"ada": 40.0, "bob": 2.0, "eve": 1.0}
-    said = placed([waits("ada", 0, **use), waits("bob", 9, **use), waits("eve", 9, **use)], **use)
+    said = placed([waits("ada", 0), waits("bob", 9), waits("eve", 9)], **use)
     assert said["ada"].sentence.endswith("slot-hours of recent use: ada 40.0, bob 2.0 (they halve every 7 d)")
 
 
 def test_priority_comes_before_use() -> None:
     use = {"ada": 40.0, "bob": 2.0}
-    said = placed([waits("ada", 9, priority=1, **use), waits("bob", 0, **use)], **use)
+    said = placed([waits("ada", 9, priority=1), waits("bob", 0)], **use)
     assert said["ada"].slots
 
 

@@ -35,6 +35,7 @@ def placed(queue: list[Waiting], balances: Balances, rooms: list[MachineCapacity
         Holding(one.job, (Slot(0, "m", one.slots, tuple("0123456789abcdef"[: one.gpus])),))
         for one in balances.allowances.held
     ]
+    queue = sorted(queue, key=Waiting.rank)
     return {one.job: one for one in place(queue, rooms, holding, START, compute="local", balances=balances)}
 
 

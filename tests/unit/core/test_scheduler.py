@@ -33,7 +33,8 @@ def waits(name: str, nodes: int = 1, cpus: int = 1, second: float = 0, **more: o
 def placed(
     queue: list[Waiting], held: list[Holding] | None = None, rooms: list[MachineCapacity] | None = None
 ) -> dict[str, Placement]:
-    return {p.job: p for p in place(queue, rooms or ROOM, held or [], START, compute="local")}
+    in_order = sorted(queue, key=Waiting.rank)
+    return {p.job: p for p in place(in_order, rooms or ROOM, held or [], START, compute="local")}
 
 
 def holds(name: str, cpus: int, until: float | None = None) -> Holding:

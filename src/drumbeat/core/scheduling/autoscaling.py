@@ -171,7 +171,7 @@ def capped(placements: Sequence[Placement], most: int, held: Mapping[str, int], 
 
 def _within_cap(one: Placement, left: int) -> Placement:
     """The same with no more nodes than the cap leaves, as far as an elastic job can have fewer."""
-    return replace(one, slots=one.slots[: max(one.least, left)]) if one.least else one
+    return one._replace(slots=one.slots[: max(one.least, left)]) if one.least else one
 
 
 def _over_cap(nodes: int, most: int, held: Mapping[str, int], compute: str) -> str:

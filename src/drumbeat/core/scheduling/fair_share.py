@@ -54,11 +54,6 @@ def decayed(amount: float, passed: timedelta, half_life: timedelta) -> float:
     return amount * 0.5 ** (max(0.0, passed.total_seconds()) / half_life.total_seconds())
 
 
-def use_that_counts(use: float, age: timedelta) -> float:
-    """The part of a person's recent use that orders one of their jobs: none once its age is `PATIENCE`."""
-    return round(use, 2) if age < PATIENCE else 0.0
-
-
 def use_of(held: HeldSlots, now: datetime, half_life: timedelta) -> float:
     """The slot-hours of an attempt so far, those of long ago counting less: the integral of its decaying rate."""
     if held.since is None or now <= held.since:

@@ -12,26 +12,28 @@ all jobs of a compute from starting is asked for before, in `server/loop/placer.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Collection, Sequence
+from bisect import insort
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from functools import partial
+from functools import cached_property, partial
+from itertools import groupby
+from typing import NamedTuple
 
 from drumbeat.core.scheduling.quota_balances import NO_BALANCES, Balances
-from drumbeat.core.scheduling.quotas import Allowances, Amount, Payer
+from drumbeat.core.scheduling.quotas import Allowances, Amount, Payer, QuotaWait
+from drumbeat.core.scheduling.reserves import Reserve
 from drumbeat.core.scheduling.resource_needs import Need, Slot
 from drumbeat.core.scheduling.slot_fitting import (
+    FreeSlots,
     Holding,
     MachineCapacity,
-    capacity,
     crowd,
     fit,
     fits_when_empty,
-    free_of,
     is_unseen,
 )
-from drumbeat.model.plurals import counted, list_first
+from drumbeat.model.plurals import counted
 from drumbeat.model.states import Reason
 
 _LACKS = "it was given up for this job"
@@ -60,8 +62,6 @@ class Waiting:
     """Machines that lack a share: none of its nodes goes there."""
     lack: str = ""
     """What the last of them lacked, in a sentence."""
-    use: float = 0.0
-    """Slot-hours that count against its person; 0 once its age is `PATIENCE` in fair_share.py."""
     is_resized: bool = False
     """It is an elastic job between two attempts: it comes first, so that it keeps the nodes that it had."""
 
@@ -80,14 +80,20 @@ class Waiting:
         """The need with which an elastic job waits for the slots of its last attempt."""
         return replace(self.need, nodes=max(self.need.nodes, self.growth))
 
-    @property
-    def rank(self) -> tuple[bool, int, float, datetime, str]:
-        """Its place in the queue: by priority, then by recent use, then by age."""
-        return not self.is_resized, -self.priority, self.use, self.submitted_at, self.job
+    @cached_property
+    def kind(self) -> tuple[object, ...]:
+        """What its slots depend on."""
+        return self.need, self.lacking, self.avoided, self.lack, self.growth, self.kept
+
+    def rank(self, use: float = 0.0) -> tuple[bool, int, float, datetime, str]:
+        """Its place in the queue: by priority, then by recent use, then by age.
+
+        use: slot-hours that count against its person; 0 once its age is `PATIENCE` in fair_share.py.
+        """
+        return not self.is_resized, -self.priority, use, self.submitted_at, self.job
 
 
-@dataclass(frozen=True)
-class Placement:
+class Placement(NamedTuple):  # Ten thousand are made in a pass, and a dataclass takes four times as long.
     """What placement says of a job: slots, or why it waits. never: it will never fit.
 
     is_unsure: nobody knows yet whether it will, for a machine was never seen. lacks_share: it will not, for too few
@@ -115,80 +121,261 @@ def place(  # noqa: PLR0913 - the queue, what there is, and how the persons stan
     balances: Balances = NO_BALANCES,
     has_spare: bool = True,
 ) -> list[Placement]:
-    """A word for every job of the queue, in the order in which they are served.
+    """A word for every job of the queue. queue: in the order in which they are served.
 
     has_spare: an elastic job that has the queue to itself may have more nodes than it asks for.
     """
-    holding, allowances = list(held), balances.allowances
-    blocked: Waiting | None = None
-    kept: tuple[Holding, ...] = ()
-    behind: dict[int, str] = {}
-    said: list[Placement] = []
-    for asked in sorted(queue, key=lambda one: one.rank):
-        job = asked.least
-        never, own, reserve = _never(job, rooms, compute), rooms_of(job, rooms), Holding("", ())
-        fits = [] if never else _fits(asked, own, holding, has_spare=has_spare and len(queue) == 1)
-        if fits and blocked:
-            reserve = _reserve(kept, rooms, holding)
-            fits += _fits(asked, own, [*holding, reserve], has_spare=False)
-        may_start = partial(
-            _may_start, job, blocked=blocked, rooms=rooms, held=holding, reserve=reserve, allowances=allowances, now=now
-        )
-        slots = next(filter(may_start, fits), fits[-1] if fits else None)
-        takes = taken_by(job.need, slots, rooms)
-        if never:
-            said.append(Placement(job.job, never=True, sentence=never))
-        elif wait_for_machine := _lack(job, own, compute) or _missing(job, own, compute):
-            said.append(wait_for_machine)
-        elif wait := allowances.wait(job.payer, takes):
-            said.append(Placement(job.job, reason=Reason.WAITING_FOR_QUOTA, sentence=wait.sentence))
-            allowances = allowances.behind(wait)
-        elif slots and may_start(slots):
-            said.append(Placement(job.job, slots))
-            holding.append(_holding(job, slots, now))
-            allowances = allowances.taken(job.job, job.payer, takes)
+    one = _Pass(rooms, held, now, compute, balances, has_spare=has_spare and len(queue) == 1)
+    return [one.placed(asked) for asked in queue]
+
+
+class _Kind:
+    """Waiting jobs with the same need on the same machines: what is found out for one holds for all in a pass."""
+
+    def __init__(self, asked: Waiting, rooms: Sequence[MachineCapacity], compute: str) -> None:
+        self.job = asked.least
+        self.never, self.own = _never(self.job, rooms, compute), rooms_of(self.job, rooms)
+        self.machine_wait = _lack(self.job, self.own, compute) or _missing(self.job, self.own, compute)
+        self.is_unsure = is_unseen(rooms) and not fits_when_empty(self.job.need, rooms)
+        self.is_usual = not (asked.need.is_elastic or asked.avoided or asked.lacking)
+        """Whether any machine will do, in one number."""
+        self.is_behind = False
+        """Whether it waits for a blocked job, so that nothing more is kept for it."""
+        self.fits: list[tuple[Slot, ...]] | None = None
+        self.fits_at = -1
+        """How many holders there were when `fits` was found out. What doesn't fit won't later in the pass."""
+        self.chances: dict[object, _Chance] = {}
+        self.chances_at: tuple[int, ...] = ()
+
+    @cached_property
+    def expected(self) -> Sequence[MachineCapacity]:
+        """The machines as they will be."""
+        return _expected(self.own)
+
+
+class _Chance(NamedTuple):
+    """Slots for a job, whether it may start with them now, and what it takes of quotas."""
+
+    slots: tuple[Slot, ...] | None
+    may_start: bool
+    takes: Amount
+
+
+class _Pass:
+    """One look at a queue. Each thing is found out once while nothing changes that it depends on."""
+
+    def __init__(  # noqa: PLR0913 - as `place`
+        self,
+        rooms: Sequence[MachineCapacity],
+        held: Sequence[Holding],
+        now: datetime,
+        compute: str,
+        balances: Balances,
+        *,
+        has_spare: bool,
+    ) -> None:
+        self._rooms, self._held, self._now, self._compute = rooms, held, now, compute
+        self._balances, self._has_spare = balances, has_spare
+        self._holding, self._free = list(held), FreeSlots(rooms, held)
+        self._ending = {one.job for one in held if one.slots}
+        self._allowances, self._has_quotas = balances.allowances, bool(balances.allowances.quotas)
+        self._blocked: Waiting | None = None
+        self._reserve = Reserve(rooms, held, self._free)
+        self._unkept: list[_Kind] = []
+        """Of jobs that wait, for which nothing is kept yet: that is seen to when a job could pass them."""
+        self._changes = 0
+        """Of the allowances, and of the blocked job."""
+        self._count = 0
+        self._kinds: dict[object, _Kind] = {}
+        self._quota_waits: dict[object, QuotaWait | None] = {}
+        self._waits_behind: dict[object, str] = {}
+        self._holders = _Holders(held)
+        self._is_start_known = False
+        self._start_known: tuple[datetime, FreeSlots] | None = None
+
+    def placed(self, asked: Waiting) -> Placement:
+        """A word for the next job of the queue."""
+        kind = self._kind(asked)
+        if kind.never:
+            return Placement(asked.job, never=True, sentence=kind.never)
+        if kind.machine_wait:
+            self._count += kind.machine_wait.reason in _QUEUED
+            return kind.machine_wait._replace(job=asked.job)
+        chance = self._chance(asked, kind)
+        if wait := self._quota_wait(asked.payer, chance.takes):
+            self._set_allowances(self._allowances.behind(wait))
+            return Placement(asked.job, reason=Reason.WAITING_FOR_QUOTA, sentence=wait.sentence)
+        if chance.may_start and chance.slots:
+            self._start(asked, chance.slots, chance.takes)
+            return Placement(asked.job, chance.slots)
+        self._count += 1
+        if self._blocked is None:
+            reason, sentence = Reason.WAITING_FOR_SLOTS, self._block(asked, kind, chance.takes)
         else:
-            if blocked is None:
-                blocked, allowances = job, allowances.reserved_for(job.job, job.payer, takes)
-                reason, sentence = (
-                    Reason.WAITING_FOR_SLOTS,
-                    _needs(replace(asked, need=asked.aim) if _is_ending(job, held) else job, own, holding, compute),
-                )
+            reason = Reason.WAITING_FOR_TURN
+            behind = self._wait_behind(asked, self._blocked, has_slots=bool(chance.slots))
+            sentence = f"number {self._count} in the queue of {self._compute}: {behind}"
+        if not kind.is_behind:
+            self._unkept.append(kind)
+        return Placement(asked.job, (), reason, sentence, is_unsure=kind.is_unsure)
+
+    def _kind(self, asked: Waiting) -> _Kind:
+        key = (asked.kind, asked.job) if asked.job in self._ending else asked.kind
+        kind = self._kinds.get(key)
+        if kind is None:
+            kind = self._kinds[key] = _Kind(asked, self._rooms, self._compute)
+        return kind
+
+    # --- whether it may start ---
+    def _chance(self, asked: Waiting, kind: _Kind) -> _Chance:
+        """The slots with the most nodes with which it may start, else the last ones that it could have."""
+        fits, is_behind = self._fits(asked, kind), self._blocked is not None
+        if fits and is_behind:
+            self._keep()
+        at = (len(self._holding), self._changes, self._reserve.changes)
+        if kind.chances_at != at:
+            kind.chances, kind.chances_at = {}, at
+        key = (asked.payer if self._has_quotas else None, asked.lasts)
+        chance = kind.chances.get(key)
+        if chance is None:
+            if fits and is_behind:
+                fits = [*fits, *self._fits_beside(asked, kind)]
+            may_start = partial(self._may_start, asked.least)
+            slots = next(filter(may_start, fits), fits[-1] if fits else None)
+            takes = taken_by(kind.job.need, slots, self._rooms)
+            chance = kind.chances[key] = _Chance(slots, bool(slots) and may_start(slots), takes)
+        return chance
+
+    def _fits(self, asked: Waiting, kind: _Kind) -> list[tuple[Slot, ...]]:
+        if kind.fits is None or (kind.fits and kind.fits_at != len(self._holding)):
+            if kind.is_usual:
+                slots = self._free.fit(asked.need)
+                kind.fits = [slots] if slots else []
             else:
-                reason = Reason.WAITING_FOR_TURN
-                place = 1 + sum(one.reason in _QUEUED for one in said)
-                sentence = (
-                    f"number {place} in the queue of {compute}: {blocked.job} is next, and the slots are held by "
-                    f"{_holders(holding)}{_describe_use(balances, job, blocked)}"
-                )
-                sentence += _describe_wait_behind(blocked, rooms, holding, behind) if slots else ""
-            if not kept or fit(job.need, _expected(own), kept):  # It waits for no blocked job.
-                kept = (_with_slots(kept, _possible_slots(job, rooms, kept)),)
-            is_unsure = is_unseen(rooms) and not fits_when_empty(job.need, rooms)
-            said.append(Placement(job.job, reason=reason, sentence=sentence, is_unsure=is_unsure))
-    return said
+                kind.fits = _fits(asked, kind.own, self._holding, has_spare=self._has_spare)
+            kind.fits_at = len(self._holding)
+        return kind.fits
+
+    def _fits_beside(self, asked: Waiting, kind: _Kind) -> list[tuple[Slot, ...]]:
+        """The same beside what is kept for blocked jobs."""
+        reserve = self._reserve.now
+        if not kind.is_usual:
+            return _fits(asked, kind.own, [*self._holding, reserve], has_spare=False)
+        self._free.take(reserve)
+        slots = self._free.fit(asked.need)
+        self._free.give(reserve)
+        return [slots] if slots else []
+
+    def _may_start(self, job: Waiting, slots: tuple[Slot, ...]) -> bool:
+        """Whether the job may start with these slots now."""
+        if self._quota_wait(job.payer, taken_by(job.need, slots, self._rooms)):
+            return False
+        if self._blocked is None:
+            return True
+        wanted = _holding(job, slots, self._now)
+        return self._reserve.spares(wanted) or self._delays_nobody(wanted, self._blocked)
+
+    def _quota_wait(self, payer: Payer, takes: Amount) -> QuotaWait | None:
+        if not self._has_quotas:
+            return None
+        key = (payer, takes)
+        if key not in self._quota_waits:
+            self._quota_waits[key] = self._allowances.wait(payer, takes)
+        return self._quota_waits[key]
+
+    def _set_allowances(self, allowances: Allowances) -> None:
+        if self._has_quotas and allowances != self._allowances:
+            self._allowances = allowances
+            self._quota_waits.clear()
+            self._changes += 1
+
+    def _delays_nobody(self, wanted: Holding, first: Waiting) -> bool:
+        """Whether the first blocked job starts no later if these slots are taken now."""
+        if self._first_start is None:
+            return False
+        start, free = self._first_start
+        if wanted.until is not None and wanted.until <= start:
+            return True
+        free.take(wanted)
+        fits = free.fits(first.need)
+        free.give(wanted)
+        return fits
+
+    @property
+    def _first_start(self) -> tuple[datetime, FreeSlots] | None:
+        """When the first blocked job starts at the latest, and what is free of its machines then."""
+        if not self._is_start_known:
+            assert self._blocked is not None  # noqa: S101 - it is asked only then
+            self._is_start_known = True
+            self._start_known = _start_of(self._blocked, self._rooms, self._holding)
+        return self._start_known
+
+    def _keep(self) -> None:
+        """Keeps slots for the jobs that wait, where they wait for no blocked job."""
+        for kind in self._unkept:
+            if kind.is_behind:
+                continue
+            need = kind.job.need
+            if not self._reserve.is_empty and not fit(need, kind.expected, [self._reserve.kept]):
+                kind.is_behind = True
+                continue
+            able = self._rooms if need.alone else [room for room in kind.own if room.unusable != _LACKS]
+            self._reserve.keep(need, able, 1 if need.nodes <= len(self._rooms) else need.nodes)
+        self._unkept.clear()
+
+    # --- what becomes of it ---
+    def _start(self, asked: Waiting, slots: tuple[Slot, ...], takes: Amount) -> None:
+        holding = _holding(asked, slots, self._now)
+        self._holding.append(holding)
+        self._free.take(holding)
+        self._reserve.started(holding)
+        self._holders.add(holding)
+        self._note_start(holding)
+        self._set_allowances(self._allowances.taken(asked.job, asked.payer, takes))
+        self._waits_behind.clear()
+
+    def _note_start(self, holding: Holding) -> None:
+        """The first blocked job starts when it would have if it still fits then: more slots are held, and no fewer."""
+        if self._start_known and self._blocked:
+            start, free = self._start_known
+            if holding.until is None or holding.until > start:
+                free.take(holding)
+                self._is_start_known = free.fits(self._blocked.need)
+
+    def _block(self, asked: Waiting, kind: _Kind, takes: Amount) -> str:
+        """Makes it the first job that is blocked; why it waits."""
+        self._blocked = asked.least
+        self._changes += 1
+        self._set_allowances(self._allowances.reserved_for(asked.job, asked.payer, takes))
+        needed = replace(asked, need=asked.aim) if asked.job in self._ending else asked.least
+        return _needs(needed, kind.own, self._holding, self._compute)
+
+    def _wait_behind(self, asked: Waiting, blocked: Waiting, *, has_slots: bool) -> str:
+        """Behind whom it waits, and why."""
+        key = (asked.payer.user, asked.priority, has_slots)
+        sentence = self._waits_behind.get(key)
+        if sentence is None:
+            sentence = (
+                f"{blocked.job} is next, and the slots are held by {self._holders.describe()}"
+                f"{_describe_use(self._balances, asked, blocked)}"
+            )
+            if has_slots:
+                sentence += self._describe_wait_behind(blocked)
+            self._waits_behind[key] = sentence
+        return sentence
+
+    def _describe_wait_behind(self, first: Waiting) -> str:
+        """Why a job that would fit waits behind the next one, and when that one starts as far as it is known."""
+        start = _describe_start(first, rooms_of(first, self._rooms), self._holding)
+        when = [f"starts {start}"] if start else []
+        if latest := self._first_start:
+            when.append(f"at the latest at {latest[0].astimezone(UTC):%H:%M UTC on %d %B}, by their time limits")
+        that_is = f", and {', '.join(when)}" if when else ""
+        return f"; what is free is kept for {first.job}, which needs {_format_need(first)}{that_is}"
 
 
 def _holding(job: Waiting, slots: Sequence[Slot] | None, now: datetime) -> Holding:
     return Holding(job.job, tuple(slots or ()), now + job.lasts if job.lasts else None)
-
-
-def _may_start(  # noqa: PLR0913 - as `place`
-    job: Waiting,
-    slots: tuple[Slot, ...],
-    *,
-    blocked: Waiting | None,
-    rooms: Sequence[MachineCapacity],
-    held: Sequence[Holding],
-    reserve: Holding,
-    allowances: Allowances,
-    now: datetime,
-) -> bool:
-    """Whether the job may start with these slots now."""
-    if allowances.wait(job.payer, taken_by(job.need, slots, rooms)):
-        return False
-    wanted = _holding(job, slots, now)
-    return blocked is None or _spares(wanted, reserve, rooms, held) or _delays_nobody(wanted, blocked, rooms, held)
 
 
 def _fits(
@@ -234,8 +421,10 @@ def _lack(job: Waiting, own: Sequence[MachineCapacity], compute: str) -> Placeme
 
     It never becomes the first one that is blocked: no other job may wait for it.
     """
+    if not job.lacking:
+        return None
     able = [room if room.unusable == _LACKS else replace(room, unusable="") for room in own]
-    if not job.lacking or fit(job.need, able, ()):
+    if fit(job.need, able, ()):
         return None
     sentence = f"{job.lack.removesuffix('.')}; the other machines of {compute} can't hold the job"
     if is_unseen([room for room in own if room.unusable != _LACKS]):
@@ -287,84 +476,30 @@ def _fit_elsewhere(job: Waiting, rooms: Sequence[MachineCapacity], held: Sequenc
     return fit(job.need, others, held)
 
 
-def _delays_nobody(wanted: Holding, first: Waiting, rooms: Sequence[MachineCapacity], held: Sequence[Holding]) -> bool:
-    """Whether the first blocked job starts no later if these slots are taken now."""
-    rooms = rooms_of(first, rooms)
-    start = _earliest(first.need, rooms, held)
-    if start is None:
-        return False
-    if wanted.until is not None and wanted.until <= start:
-        return True
-    still_held = [h for h in held if h.until is None or h.until > start]
-    return fit(first.need, rooms, [*still_held, wanted]) is not None
-
-
-def _possible_slots(job: Waiting, rooms: Sequence[MachineCapacity], kept: Sequence[Holding]) -> tuple[Slot, ...]:
-    """The most that a job could take of each machine when those that run have ended. kept: of the blocked before it."""
-    need, left = job.need, free_of(rooms, kept)
-    if need.alone:
-        return tuple(Slot(0, room.name, room.cpus, room.gpus) for room in rooms)
-    on_one = 1 if need.nodes <= len(rooms) else need.nodes
-    able = [left[room.name] for room in rooms_of(job, rooms) if room.unusable != _LACKS]
-    nodes = [(room, min(on_one, capacity(room, need))) for room in able]
-    return tuple(
-        Slot(0, room.name, count * need.cpus, room.gpus[: count * need.gpus]) for room, count in nodes if count > 0
-    )
-
-
-def _with_slots(kept: Sequence[Holding], more: Sequence[Slot]) -> Holding:
-    """What is kept for blocked jobs, with the slots of another one: one for each machine and number of CPUs a GPU."""
-    sums: dict[tuple[str, float], Slot] = {}
-    for slot in (*(slot for one in kept for slot in one.slots), *more):
-        key = slot.machine, _cpus_per_gpu(slot)
-        before = sums.get(key, Slot(0, slot.machine, 0))
-        sums[key] = Slot(0, slot.machine, before.cpus + slot.cpus, before.gpus + slot.gpus)
-    return Holding("", tuple(sums.values()))
-
-
-def _cpus_per_gpu(slot: Slot) -> float:
-    return slot.cpus / len(slot.gpus) if slot.gpus else math.inf
-
-
-def _reserve(kept: Sequence[Holding], rooms: Sequence[MachineCapacity], held: Sequence[Holding]) -> Holding:
-    """What is kept for blocked jobs of what is free now.
-
-    Whichever GPU a job takes, a blocked one may have any other. A GPU that is held now comes free with the CPU slots
-    of its holder, so only what a blocked job needs beyond these is kept.
+def _start_of(
+    first: Waiting, rooms: Sequence[MachineCapacity], held: Sequence[Holding]
+) -> tuple[datetime, FreeSlots] | None:
+    """When a job fits at the latest, by the time limits of those that hold slots, and what is free of its machines
+    then; None = that can't be told.
     """
-    free = free_of(rooms, held)
-    given_back: dict[str, float] = {}
-    for slot in (slot for one in held for slot in one.slots if slot.gpus):
-        given_back[slot.machine] = min(given_back.get(slot.machine, math.inf), _cpus_per_gpu(slot))
-    mine: dict[str, list[Slot]] = {}
-    for slot in (slot for one in kept for slot in one.slots):
-        mine.setdefault(slot.machine, []).append(slot)
-    slots: list[Slot] = []
-    for machine, wanted in mine.items():
-        gpus = free[machine].gpus
-        each = sorted((_cpus_per_gpu(slot) for slot in wanted for _ in slot.gpus), reverse=True)
-        now, later = each[: len(gpus)], [max(0.0, one - given_back.get(machine, 0.0)) for one in each[len(gpus) :]]
-        beside_gpus = math.ceil(round(sum(now) + sum(later), 6))
-        cpus = beside_gpus + sum(slot.cpus for slot in wanted if not slot.gpus)
-        slots.append(Slot(0, machine, cpus, gpus[: len(each)]))
-    return Holding("", tuple(slots))
-
-
-def _spares(wanted: Holding, reserve: Holding, rooms: Sequence[MachineCapacity], held: Sequence[Holding]) -> bool:
-    """Whether these slots leave all that is kept for blocked jobs: they start no later, whichever job ends first."""
-    spare, left = free_of(rooms, [*held, reserve]), free_of(rooms, [*held, reserve, wanted])
-    return all(
-        (left[slot.machine].cpus >= 0 or not slot.cpus) and {*slot.gpus} <= {*spare[slot.machine].gpus}
-        for slot in wanted.slots
-    )
-
-
-def _earliest(need: Need, rooms: Sequence[MachineCapacity], held: Sequence[Holding]) -> datetime | None:
-    """When the need fits at the latest, by the time limits of those that hold slots; None = nobody can say."""
-    for end in sorted(h.until for h in held if h.until is not None):
-        if fit(need, rooms, [h for h in held if h.until is None or h.until > end]):
-            return end
+    need, own = first.need, rooms_of(first, rooms)
+    free = FreeSlots(own, held)
+    count = free.count(need)
+    limited = sorted((one for one in held if one.until is not None), key=_until)
+    for end, ending in groupby(limited, key=_until):
+        gone = list(ending)
+        machines = {slot.machine for one in gone for slot in one.slots}
+        count -= free.count(need, machines)
+        for one in gone:
+            free.give(one)
+        count += free.count(need, machines)
+        if free.fits(need) if need.alone else count >= need.nodes:
+            return end, free
     return None
+
+
+def _until(one: Holding) -> datetime:
+    return one.until or datetime.max.replace(tzinfo=UTC)
 
 
 def _never(job: Waiting, rooms: Sequence[MachineCapacity], compute: str) -> str:
@@ -384,10 +519,9 @@ def _never(job: Waiting, rooms: Sequence[MachineCapacity], compute: str) -> str:
 
 
 def _needs(job: Waiting, rooms: Sequence[MachineCapacity], held: Sequence[Holding], compute: str) -> str:
-    usable = [room for room in rooms if not room.unusable]
-    free = free_of(usable, held).values()
-    left, whole = sum(room.cpus for room in free), sum(room.cpus for room in usable)
-    free_gpus, gpus = sum(len(room.gpus) for room in free), sum(len(room.gpus) for room in usable)
+    usable, free = [room for room in rooms if not room.unusable], FreeSlots(rooms, held)
+    left, whole = free.cpus, sum(room.cpus for room in usable)
+    free_gpus, gpus = free.gpus, sum(len(room.gpus) for room in usable)
     is_full = not left and not (job.need.gpus and free_gpus)
     of = f"{left} of {counted(whole, 'CPU slot')}"
     if job.need.gpus:
@@ -395,7 +529,9 @@ def _needs(job: Waiting, rooms: Sequence[MachineCapacity], held: Sequence[Holdin
     else:
         of += " is free" if left == 1 else " are free"
     holders = (
-        f"; {'all' if is_full else 'the others'} are held by {_holders(held)}" if any(h.slots for h in held) else ""
+        f"; {'all' if is_full else 'the others'} are held by {_Holders(held).describe()}"
+        if any(h.slots for h in held)
+        else ""
     )
     unusable = "".join(f"; {room.name} can't be used: {room.unusable}" for room in rooms if room.unusable)
     start = _describe_start(job, rooms, held)
@@ -403,25 +539,6 @@ def _needs(job: Waiting, rooms: Sequence[MachineCapacity], held: Sequence[Holdin
         f"needs {_format_need(job)} of {compute}, where {of}{holders}; it is next"
         f"{f' and starts {start}' if start else ''}{unusable}"
     )
-
-
-def _describe_wait_behind(
-    first: Waiting, rooms: Sequence[MachineCapacity], held: Sequence[Holding], said: dict[int, str]
-) -> str:
-    """Why a job that would fit waits behind the next one, and when that one starts as far as it is known.
-
-    said: the sentences so far, by the number of holders; it is one for all that wait while the same jobs hold slots.
-    """
-    if len(held) in said:
-        return said[len(held)]
-    own = rooms_of(first, rooms)
-    start, latest = _describe_start(first, own, held), _earliest(first.need, own, held)
-    when = [f"starts {start}"] if start else []
-    if latest is not None:
-        when.append(f"at the latest at {latest.astimezone(UTC):%H:%M UTC on %d %B}, by their time limits")
-    that_is = f", and {', '.join(when)}" if when else ""
-    said[len(held)] = f"; what is free is kept for {first.job}, which needs {_format_need(first)}{that_is}"
-    return said[len(held)]
 
 
 def _format_need(job: Waiting) -> str:
@@ -435,23 +552,43 @@ def _describe_start(job: Waiting, rooms: Sequence[MachineCapacity], held: Sequen
     if len(names) > _MAX_TRIED:
         return ""
 
-    def fits(remaining: Collection[str]) -> bool:
-        return fit(job.need, rooms, [one for one in held if one.job in {*remaining, job.job}]) is not None
+    free = FreeSlots(rooms, held)
 
-    enough = [name for name in names if fits({*names} - {name})]
+    def fits_without(ending: Collection[str]) -> bool:
+        return free.fits_after(job.need, [one for one in held if one.job in ending])
+
+    enough = [name for name in names if fits_without({name})]
     if len(names) > 1 and enough == names:
         return "when one of them ends"
-    if enough or not 1 < len(names) <= MAX_HOLDERS or not fits(()):
+    if enough or not 1 < len(names) <= MAX_HOLDERS or not fits_without(names):
         return f"when {' or '.join(enough)} ends" if 0 < len(enough) <= MAX_HOLDERS else ""
-    return f"{'at the latest ' if any(fits({name}) for name in names) else ''}when they have ended"
+    is_latest = any(fits_without({*names} - {name}) for name in names)
+    return f"{'at the latest ' if is_latest else ''}when they have ended"
 
 
-def _holders(held: Sequence[Holding], most: int = MAX_HOLDERS) -> str:
-    """The jobs that hold slots, those that cannot go on first, with what they wait for."""
-    waits = {h.job: h.waits_for for h in held if h.slots}
-    names = sorted(waits, key=lambda name: (not waits[name], name))
-    shown = [f"{name} ({waits[name]} waits; see drumbeat show {name})" if waits[name] else name for name in names]
-    return list_first(shown, most) if names else "nobody"
+class _Holders:
+    """The jobs that hold slots, in words: those that can't go on first, with what they wait for."""
+
+    def __init__(self, held: Iterable[Holding]) -> None:
+        self._waits = {one.job: one.waits_for for one in held if one.slots}
+        self._order = sorted((not waits_for, job) for job, waits_for in self._waits.items())
+
+    def add(self, holding: Holding) -> None:
+        """Adds a job that has been given slots, and waits for nothing."""
+        if holding.job in self._waits:
+            self._order.remove((not self._waits[holding.job], holding.job))
+        self._waits[holding.job] = ""
+        insort(self._order, (True, holding.job))
+
+    def describe(self) -> str:
+        """Returns the first of them by name, and how many there are."""
+        first = [name for _, name in self._order[:MAX_HOLDERS]]
+        shown = [
+            f"{name} ({wait} waits; see drumbeat show {name})" if (wait := self._waits[name]) else name
+            for name in first
+        ]
+        more = len(self._order) - len(first)
+        return f"{', '.join(shown)} and {more} more" if more else ", ".join(shown) or "nobody"
 
 
 def format_amount(need: Need) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -52,29 +53,133 @@ def fit(need: Need, rooms: Sequence[MachineCapacity], held: Sequence[Holding]) -
 
     Nodes of one job lie on the same machine only where the job has more nodes than the compute has machines.
     """
-    usable = [room for room in rooms if not room.unusable]
-    is_spread = need.nodes <= len(rooms)
-    if is_spread and need.nodes > len(usable):
-        return None
-    if need.alone:
-        return _alone(need, usable, held)
-    free = free_of(usable, held)
-    slots: list[Slot] = []
-    for node in range(need.nodes):
-        found = next((r for r in free.values() if r.cpus >= need.cpus and len(r.gpus) >= need.gpus), None)
-        if found is None:
+    return FreeSlots(rooms, held).fit(need)
+
+
+class FreeSlots:
+    """What is left of machines, as slots are taken and given back. Nodes go to those that may be used."""
+
+    def __init__(self, rooms: Sequence[MachineCapacity], held: Iterable[Holding] = ()) -> None:
+        self._rooms = {room.name: room for room in rooms}
+        self._usable = [room for room in rooms if not room.unusable]
+        self._cpus = {room.name: room.cpus for room in rooms}
+        self._used: dict[str, dict[str, int]] = {}
+        """How many hold a GPU, by machine."""
+        self._holders = 0
+        for one in held:
+            self.take(one)
+
+    def take(self, holding: Holding) -> None:
+        """Takes slots away."""
+        self._change(holding, 1)
+
+    def give(self, holding: Holding) -> None:
+        """Gives slots back that were taken."""
+        self._change(holding, -1)
+
+    def _change(self, holding: Holding, sign: int) -> None:
+        self._holders += sign if holding.slots else 0
+        cpus = self._cpus
+        for slot in holding.slots:
+            machine = slot.machine
+            if machine in cpus:
+                cpus[machine] -= sign * slot.cpus
+                if slot.gpus:
+                    used = self._used.setdefault(machine, {})
+                    for gpu in slot.gpus:
+                        used[gpu] = used.get(gpu, 0) + sign
+
+    def cpus_of(self, machine: str) -> int:
+        """CPU slots of a machine that are left; less than 0 where more is held than there is."""
+        return self._cpus[machine]
+
+    def gpus_of(self, machine: str) -> tuple[str, ...]:
+        """GPUs of a machine that are left."""
+        used, gpus = self._used.get(machine), self._rooms[machine].gpus
+        return tuple(gpu for gpu in gpus if not used.get(gpu)) if used else gpus
+
+    @property
+    def cpus(self) -> int:
+        """CPU slots that are left of the machines that may be used."""
+        return sum(self._cpus[room.name] for room in self._usable)
+
+    @property
+    def gpus(self) -> int:
+        """GPUs that are left of them."""
+        return sum(len(self.gpus_of(room.name)) for room in self._usable)
+
+    def fit(self, need: Need) -> tuple[Slot, ...] | None:
+        """As `fit`."""
+        is_spread = need.nodes <= len(self._rooms)
+        if is_spread and need.nodes > len(self._usable):
             return None
-        slots.append(Slot(node, found.name, need.cpus, found.gpus[: need.gpus]))
-        free.pop(found.name)
-        if not is_spread:
-            free = {**free, found.name: replace(found, cpus=found.cpus - need.cpus, gpus=found.gpus[need.gpus :])}
-    return tuple(slots)
+        if need.alone:
+            return _alone(need, self._usable) if not self._holders and self._usable else None
+        return self._spread(need) if is_spread else self._dealt(need)
+
+    def fits(self, need: Need) -> bool:
+        """Whether there is room for every node."""
+        return self.fit(need) is not None if need.alone else self.count(need) >= need.nodes
+
+    def count(self, need: Need, names: Iterable[str] | None = None) -> int:
+        """How many nodes have room. names: of the machines that are looked at, None = all."""
+        most = 1 if need.nodes <= len(self._rooms) else need.nodes
+        rooms = self._usable if names is None else [self._rooms[name] for name in names if name in self._rooms]
+        return sum(min(most, self._nodes_on(room, need)) for room in rooms if not room.unusable)
+
+    def _nodes_on(self, room: MachineCapacity, need: Need) -> int:
+        cpus = self._cpus[room.name]
+        if cpus < need.cpus:
+            return 0
+        by_cpus = cpus // need.cpus if need.cpus else need.nodes
+        return min(by_cpus, len(self.gpus_of(room.name)) // need.gpus) if need.gpus else by_cpus
+
+    def capacity(self, room: MachineCapacity, need: Need) -> int:
+        """How many nodes of that size what is left of a machine can hold."""
+        if not room.takes(need):
+            return 0
+        by_cpus = self._cpus[room.name] // max(1, need.cpus)
+        return min(by_cpus, len(self.gpus_of(room.name)) // need.gpus) if need.gpus else by_cpus
+
+    def fits_after(self, need: Need, ending: Sequence[Holding]) -> bool:
+        """Whether there is room for every node once these have given their slots back."""
+        for one in ending:
+            self.give(one)
+        fits = self.fits(need)
+        for one in ending:
+            self.take(one)
+        return fits
+
+    def _spread(self, need: Need) -> tuple[Slot, ...] | None:
+        """Each node on a machine of its own."""
+        slots: list[Slot] = []
+        cpus = self._cpus
+        for room in self._usable if need.nodes else ():
+            if cpus[room.name] < need.cpus:
+                continue
+            gpus = self.gpus_of(room.name) if need.gpus else ()
+            if len(gpus) >= need.gpus:
+                slots.append(Slot(len(slots), room.name, need.cpus, gpus[: need.gpus]))
+                if len(slots) == need.nodes:
+                    break
+        return tuple(slots) if len(slots) == need.nodes else None
+
+    def _dealt(self, need: Need) -> tuple[Slot, ...] | None:
+        """More nodes than machines: one on each in turn, as long as it has room."""
+        turns = deque((room.name, self._cpus[room.name], self.gpus_of(room.name)) for room in self._usable)
+        slots: list[Slot] = []
+        while len(slots) < need.nodes:
+            if not turns:
+                return None
+            name, cpus, gpus = turns.popleft()
+            if cpus >= need.cpus and len(gpus) >= need.gpus:
+                slots.append(Slot(len(slots), name, need.cpus, gpus[: need.gpus]))
+                turns.append((name, cpus - need.cpus, gpus[need.gpus :]))
+        return tuple(slots)
 
 
-def _alone(need: Need, rooms: Sequence[MachineCapacity], held: Sequence[Holding]) -> tuple[Slot, ...] | None:
+def _alone(need: Need, rooms: Sequence[MachineCapacity]) -> tuple[Slot, ...] | None:
     """A job with more ranks than the compute has CPU slots has them all to itself."""
-    if any(h.slots for h in held) or not rooms:
-        return None
     slots: list[Slot] = []
     gpus = {room.name: list(room.gpus) for room in rooms}
     for node in range(need.nodes):
@@ -109,7 +214,7 @@ def _without(room: MachineCapacity, slots: Sequence[Slot]) -> MachineCapacity:
 
 def fits_when_empty(need: Need, rooms: Sequence[MachineCapacity]) -> bool:
     """Whether it would, were nothing held and every machine usable."""
-    return fit(need, [replace(room, unusable="") for room in rooms], ()) is not None
+    return fit(need, [replace(room, unusable="") if room.unusable else room for room in rooms], ()) is not None
 
 
 def is_unseen(rooms: Sequence[MachineCapacity]) -> bool:

@@ -85,12 +85,11 @@ class NodeInputs:
         listings = {one.name: asked[one.name][0] for one in fetched}
         if self._serving is not None:
             self._serving.names = frozenset(name_of(file) for one in listings.values() for file in one.files)
-        self._take_room(listings.values())
-        came = self._fetch(listings)
+        came = self._fetch(listings, self._take_room(listings.values()))
         for one in fetched:
             self._lay_out(one, listings[one.name])
-        used = {name_of(file): None for one in listings.values() for file in one.files}
-        threading.Thread(target=self._settle, args=[list(used), came], name="settling", daemon=True).start()
+        used = {name_of(file) for one in listings.values() for file in one.files}
+        threading.Thread(target=self._settle, args=[used, came], name="settling", daemon=True).start()
 
     # --- steps ----------------------------------------------------------------------------------------------------
     def _listing(self, planned: InputPlan) -> tuple[Listing, str]:
@@ -120,7 +119,8 @@ class NodeInputs:
                 self._progress(f"{named}{WAITS}{error.what.removeprefix(f'{named}: ')}")
                 backoff.wait()
 
-    def _take_room(self, listings: Iterable[Listing]) -> None:
+    def _take_room(self, listings: Iterable[Listing]) -> frozenset[str]:
+        """Returns the names in the cache of the files that are to be fetched."""
         files = [file for listing in listings for file in listing.files]
         room, backoff, since = CacheSpace(self._files), Backoff(), time.monotonic()
         while why := room.take(self._enrolment.job, self._enrolment.root, files):
@@ -130,14 +130,15 @@ class NodeInputs:
                 )
             self._progress(f"staging{WAITS}{why}")
             backoff.wait()
+        return room.missing
 
-    def _fetch(self, listings: dict[str, Listing]) -> list[str]:
+    def _fetch(self, listings: dict[str, Listing], missing: frozenset[str]) -> list[str]:
         """Gives what it brought, by names in the cache."""
         wants: dict[str, Want] = {}
-        for name, listing in listings.items():
+        for name, listing in listings.items() if missing else ():
             for file in listing.files:
-                if name_of(file) not in wants and not self._files.has(name_of(file), file.size):
-                    wants[name_of(file)] = Want(name, file)
+                if (key := name_of(file)) in missing and key not in wants:
+                    wants[key] = Want(name, file)
         if not wants:
             return []
         names = list(dict.fromkeys(want.input for want in wants.values()))
@@ -151,10 +152,10 @@ class NodeInputs:
         self._progress(f"{what}: {in_words(meter.came)} fetched")
         return list(wants)
 
-    def _settle(self, used: list[str], came: list[str]) -> None:
+    def _settle(self, used: set[str], came: list[str]) -> None:
         """The ranks needn't wait for the disk. What it refuses is fetched again after the machine's next start."""
         with suppress(OSError):
-            for name in used:
+            for name in used.difference(came):
                 self._files.touch(name)
             if came:
                 self._files.settle(came)

@@ -47,7 +47,7 @@ class Pins:
             file.write(os.fsencode(path) + b"\0")
         pin = {**content, "root": root, "way": _way(root), "host": socket.gethostname(), "boot": boot()}
         with open(path + _PART, "w", encoding="utf-8") as file:
-            json.dump(pin, file)
+            file.write(json.dumps(pin))  # In one piece: piecewise writing takes five times as long.
         # No sync: the pin needn't outlive a restart of the machine, as its attempt doesn't.
         os.replace(path + _PART, path)
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -73,6 +74,16 @@ class SqlStore:
         self._database = database
         self._lease = Lease(rules or LeaseRules(), is_sqlite=database.is_sqlite)
         self._remembered = jobs.Remembered()
+        self._slots_versions = itertools.count(1)
+        self.slots_version = 0
+        """Changes whenever slots may have been taken or given back: what was read of them before may be old."""
+
+    @contextmanager
+    def _slots_changed(self) -> Generator[None]:
+        try:
+            yield
+        finally:  # Also when it isn't known whether it was written.
+            self.slots_version = next(self._slots_versions)
 
     @contextmanager
     def _write(self) -> Generator[Connection]:
@@ -97,6 +108,7 @@ class SqlStore:
             token = self._lease.register(connection, address, url)
             epoch = self._lease.take(connection, token)
         self._lease.token = token
+        self.slots_version = next(self._slots_versions)
         if epoch is not None:
             self._lease.epoch = epoch
         return epoch is not None
@@ -161,7 +173,8 @@ class SqlStore:
         """Writes all of the changes in one transaction. Raises StaleError, and writes nothing, when any job's version
         has moved on; NotFoundError when there is no such job.
         """
-        with self._write() as connection:
+        has_slots = any(change.reserve or change.release for change in changes)
+        with self._slots_changed() if has_slots else nullcontext(), self._write() as connection:
             for change in changes:
                 jobs.rewrite(connection, change)
             jobs.add_events(connection, [(change.job.name, entry) for change in changes for entry in change.events])
@@ -191,7 +204,7 @@ class SqlStore:
         that removes the files has to know, whichever it is. Idempotent. Raises NotFoundError for a name that no job
         has had; ConflictError while the job is unfinished, or its nodes or outputs are still being finalized.
         """
-        with self._write() as connection:
+        with self._slots_changed(), self._write() as connection:
             removals.delete_job(connection, name, note)
 
     def removals(self, *, finished: bool = False) -> dict[str, str]:
@@ -276,7 +289,7 @@ class SqlStore:
 
         at: when; what the attempt has used is added to the past use of its person then.
         """
-        with self._write() as connection:
+        with self._slots_changed() if release else nullcontext(), self._write() as connection:
             outbox.remove(connection, [effect])
             if release and at:
                 usage.charge(connection, *release, at)

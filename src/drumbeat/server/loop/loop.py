@@ -226,6 +226,7 @@ class Loop:
                 except Exception as trouble:  # noqa: BLE001 (the others are due all the same)
                     troubles.append(trouble)
         self.grower.look()
+        self.must_place = self.must_place or self.placer.has_untold
         if self.refused_writes.clear_old(self.clock.monotonic()):
             self._ring_for_all()
         if troubles:

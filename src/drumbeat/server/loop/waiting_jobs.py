@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from drumbeat.core.lifecycle.job import Job
-from drumbeat.core.scheduling.fair_share import HALF_LIFE, recent_use, use_that_counts
+from drumbeat.core.scheduling.fair_share import HALF_LIFE, PATIENCE, recent_use
 from drumbeat.core.scheduling.quota_balances import NO_BALANCES, Balances
 from drumbeat.core.scheduling.quotas import Allowances, Payer
 from drumbeat.core.scheduling.scheduler import Waiting
@@ -23,11 +23,24 @@ class Queue:
     balances: Balances = NO_BALANCES
 
 
-def queue_of(jobs: Sequence[Job], store: SqlStore, now: datetime) -> Queue:
-    """The queue of these jobs. Without quotas, and with the jobs of one person, nothing is read."""
-    balances = _balances(jobs, store, now)
-    waiting = [_waiting(job, balances, now) for job in jobs]
-    return Queue(sorted(waiting, key=lambda one: one.rank), balances)
+WaitingByJob = dict[str, tuple[Job, Waiting]]
+"""What was made of jobs before, by name."""
+
+
+def queue_of(jobs: Sequence[Job], store: SqlStore, now: datetime, memory: WaitingByJob | None = None) -> Queue:
+    """The queue of these jobs. Without quotas, and with the jobs of one person, nothing is read.
+
+    memory: is filled with what is made of each job, for the next time.
+    """
+    balances, jobs_before = _balances(jobs, store, now), WaitingByJob() if memory is None else memory
+    use = {user: round(amount, 2) for user, amount in balances.use.items()}
+    patient_since = now - PATIENCE
+
+    def rank(waiting: Waiting) -> tuple[object, ...]:
+        counts = waiting.submitted_at > patient_since
+        return waiting.rank(use.get(waiting.payer.user, 0.0) if counts else 0.0)
+
+    return Queue(sorted((_waiting(job, jobs_before) for job in jobs), key=rank), balances)
 
 
 def half_life_of(store: SqlStore) -> timedelta:
@@ -46,13 +59,20 @@ def _balances(jobs: Sequence[Job], store: SqlStore, now: datetime) -> Balances:
     return Balances(Allowances(tuple(quotas), tuple(held)), use, half_life)
 
 
-def _waiting(job: Job, balances: Balances, now: datetime) -> Waiting:
+def _waiting(job: Job, memory: WaitingByJob) -> Waiting:
+    before = memory.get(job.name)
+    if before and before[0] is job:
+        return before[1]
+    memory[job.name] = job, _made(job)
+    return memory[job.name][1]
+
+
+def _made(job: Job) -> Waiting:
     limit = job.policy.timeout_s
     lasts = timedelta(seconds=limit + job.plan.grace_s) if limit is not None else None
-    use = use_that_counts(balances.use.get(job.user, 0.0), now - job.submitted_at)
     payer = Payer(job.user, job.plan.experiment)
     lacks = [one.sentence for one in job.machine_faults]
     waiting = Waiting(job.name, job.need, job.policy.priority, job.submitted_at, lasts, job.avoided, payer)
     is_resized = job.need.is_elastic and job.attempt > 0
     waiting = replace(waiting, is_resized=is_resized, growth=job.growth, kept=job.kept)
-    return replace(waiting, lacking=job.lacking, lack=lacks[-1] if lacks else "", use=use)
+    return replace(waiting, lacking=job.lacking, lack=lacks[-1] if lacks else "")

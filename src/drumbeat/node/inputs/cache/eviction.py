@@ -127,6 +127,8 @@ class CacheSpace:
 
     def __init__(self, files: Files) -> None:
         self._files = files
+        self.missing: frozenset[str] = frozenset()
+        """Names of the files that the cache lacked when `take` pinned them."""
         self._pins = Pins(os.path.join(files.folder, "pins"), ELSEWHERE_S)
 
     def take(self, job: str, root: str, wanted: Iterable[ListedFile]) -> str:
@@ -152,6 +154,7 @@ class CacheSpace:
                     return verdict.waits_for
                 self._clear(verdict)
             self._pins.put(root, {"job": job, "files": sizes})
+            self.missing = frozenset(missing)
             failpoint("cache.pinned")
         return ""
 

@@ -24,6 +24,8 @@ MARKS = ".done"
 """After the name of a part: which of its pieces are there."""
 _SETTLED_NS = 1_000_000_000 * 10**9
 """The time of change of a file that is on the disk."""
+_USE_NS = 10 * 10**9
+"""How exactly it is noted when a file was used last."""
 
 
 @dataclass(frozen=True)
@@ -88,9 +90,10 @@ class Files:
     def touch(self, name: str) -> None:
         """It is used now; and read-only, also if its maker was killed just as it had put it here."""
         with contextlib.suppress(FileNotFoundError):
-            place = self.place(name)
+            place, now = self.place(name), time.time_ns()
             found = os.stat(place)
-            os.utime(place, ns=(time.time_ns(), found.st_mtime_ns))
+            if now - found.st_atime_ns > _USE_NS:
+                os.utime(place, ns=(now, found.st_mtime_ns))
             if found.st_mode & 0o222:
                 os.chmod(place, 0o444)
 
@@ -114,6 +117,8 @@ class Files:
                 found = os.stat(self.place(name))
                 if found.st_mtime_ns == _fresh_ns():
                     os.utime(self.place(name), ns=(found.st_atime_ns, _SETTLED_NS))
+                if found.st_mode & 0o222:  # As in `touch`.
+                    os.chmod(self.place(name), 0o444)
 
     def remove(self, name: str) -> None:
         """Takes it away; who has a link to it keeps it."""

@@ -34,8 +34,9 @@ class Small:
     def __init__(self, files: Files, file: ListedFile, name: str, descriptor: int) -> None:
         self.file, self.name = file, name
         self._files, self._descriptor = files, descriptor
+        self._is_begun = os.fstat(descriptor).st_size > 0
 
-    def finish(self, data: bytes) -> bool:
+    def finish(self, data: bytes | bytearray) -> bool:
         """Makes a whole file of these bytes; False when they aren't the right ones. Raises OSError."""
         if len(data) != self.file.size:
             return False
@@ -54,8 +55,9 @@ class Small:
         with contextlib.suppress(OSError):
             os.close(self._descriptor)
 
-    def _write(self, data: bytes) -> None:
+    def _write(self, data: bytes | bytearray) -> None:
         rest = memoryview(data)
         while rest:
             rest = rest[os.pwrite(self._descriptor, rest, len(data) - len(rest)) :]
-        os.ftruncate(self._descriptor, len(data))  # What a killed process had left may have been longer.
+        if self._is_begun:
+            os.ftruncate(self._descriptor, len(data))  # What a killed process had left may have been longer.

@@ -13,6 +13,7 @@ from urllib.parse import quote, urljoin, urlsplit
 
 from drumbeat.model.connection_errors import reason_for_no_connection
 from drumbeat.model.errors import DrumbeatError, NoConnectionError, StorageError, UnreachableError
+from drumbeat.model.plain_http import PlainRequests
 
 if TYPE_CHECKING:
     import ssl
@@ -82,6 +83,13 @@ class Lines:
     def __init__(self, timeouts: FetchTimeouts) -> None:
         self._timeouts = timeouts
         self._open: dict[tuple[str, str], http.client.HTTPConnection] = {}
+        self._plain: dict[str, PlainRequests] = {}
+
+    def plain(self, address: str) -> PlainRequests:
+        """Returns the way to ask the server of an address (`https://host:port`) for many small files."""
+        if address not in self._plain:
+            self._plain[address] = PlainRequests(address, _tls)
+        return self._plain[address]
 
     def get(self, url: str, headers: dict[str, str], asked: bytes | None = None) -> http.client.HTTPResponse:
         """The answer, wherever it has moved; to a POST, where there is something to say (which must do no harm twice).
@@ -133,9 +141,10 @@ class Lines:
 
     def close(self) -> None:
         """Ends all."""
-        for line in self._open.values():
+        for line in (*self._open.values(), *self._plain.values()):
             line.close()
         self._open.clear()
+        self._plain.clear()
 
     def _line(self, scheme: str, netloc: str) -> tuple[http.client.HTTPConnection, bool]:
         known = self._open.get((scheme, netloc))
@@ -198,19 +207,24 @@ def check(answer: http.client.HTTPResponse, offset: int, size: int) -> bool:
 
 
 def require_same(answer: http.client.HTTPResponse, tag: str) -> None:
-    """Raises Refusal where the answer tells that it is other content than what was listed with this tag.
+    """Raises Refusal where the answer tells that it is other content than what was listed with this tag."""
+    if not is_same(lambda name: answer.headers.get(name, ""), tag):
+        raise Refusal(0)
+
+
+def is_same(header: Callable[[str], str], tag: str) -> bool:
+    """Whether nothing in an answer's headers, by name, contradicts the tag with which its content was listed.
 
     It is looked at since a link can't ask for just this content by a weak ETag (RFC 9110, 13.1.1), and not every web
     server heeds such conditions.
     """
     if tag.startswith(_ETAG):
-        said = answer.headers.get("ETag", "")
+        value = header("ETag")
     elif tag.endswith(" GMT"):
-        said = answer.headers.get("Last-Modified", "")
+        value = header("Last-Modified")
     else:
-        return
-    if said and said.removeprefix("W/") != tag.removeprefix("W/"):
-        raise Refusal(0)
+        return True
+    return not value or value.removeprefix("W/") == tag.removeprefix("W/")
 
 
 def require_length(answer: http.client.HTTPResponse, file: ListedFile) -> None:

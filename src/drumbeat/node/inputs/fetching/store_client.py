@@ -11,12 +11,15 @@ from urllib.parse import urlsplit
 from drumbeat.model import wire
 from drumbeat.model.errors import UnreachableError
 from drumbeat.model.input_listing import Link
+from drumbeat.model.plain_http import PlainAnswer
+from drumbeat.node.inputs.cache.small_file import SMALL
 from drumbeat.node.inputs.fetching.http_client import (
     FetchTimeouts,
     Lines,
     Refusal,
     check,
     closing,
+    is_same,
     require_length,
     require_same,
     stream,
@@ -70,9 +73,9 @@ class Links:
                 want.refused += 1
                 want.is_relayed = want.refused >= _MAX_REFUSED
 
-    def met(self, link: Link) -> None:
-        """Its host has answered."""
-        self._met.add(urlsplit(link.url).netloc)
+    def met(self, url: str) -> None:
+        """The host of a link has answered."""
+        self._met.add(urlsplit(url).netloc)
 
     def missed(self, link: Link) -> bool:
         """Whether its host, which hasn't answered, never has so far: the server may have a way to it that we lack."""
@@ -115,13 +118,44 @@ class StoreClient:
             named = error.what if host in error.what else f"{error.what} ({host})"
             raise type(error)(f"input {want.input}: {named}", where=f"inputs.{want.input}") from error
 
+    def plain(self, wants: Sequence[Want]) -> Generator[tuple[Want, PlainAnswer]]:
+        """Small files that their store gives at once, as they were listed; the others are to be `read`.
+
+        Raises what the server says.
+        """
+        by_address: defaultdict[str, list[tuple[Want, bytes]]] = defaultdict(list)
+        for want in wants:
+            link = None if want.is_relayed else self._links.of(want, self._server)
+            if link is not None and (asked := self._plain_request(link)):
+                by_address[asked[0]].append((want, asked[1]))
+        for address, asked in by_address.items():
+            with closed(self.lines.plain(address).each(asked, SMALL)) as answers:
+                for want, answer in answers:
+                    if answer:
+                        self._links.met(address)
+                    if answer and answer.length == want.file.size and is_same(answer.header, want.file.tag):
+                        yield want, answer
+
+    def _plain_request(self, link: Link) -> tuple[str, bytes] | None:
+        """The address of a link's server, and what is sent there; None = it can't be asked this way."""
+        scheme, _, rest = link.url.partition("://")
+        host, slash, target = rest.partition("/")
+        if scheme not in ("http", "https") or not slash:
+            return None
+        address = f"{scheme}://{host}"
+        try:
+            headers = {"Accept-Encoding": "identity", **link.headers}
+            return address, self.lines.plain(address).request("GET", f"/{target.partition('#')[0]}", headers)
+        except ValueError:
+            return None
+
     def _linked(
         self, link: Link, want: Want, span: tuple[int, int], on_answer: Callable[[bool], None]
     ) -> Generator[bytes]:
         offset, length = span
         wanted = {} if length == want.file.size else {"Range": f"bytes={offset}-{offset + length - 1}"}
         answer = self.lines.get(link.url, {**link.headers, **wanted})
-        self._links.met(link)
+        self._links.met(link.url)
         with closing(self.lines, link.url, answer):
             is_range = check(answer, offset, want.file.size)
             require_same(answer, want.file.tag)

@@ -24,6 +24,7 @@ from drumbeat.model.errors import (
     UnreachableError,
 )
 from drumbeat.model.input_listing import Link
+from drumbeat.model.plain_http import PlainAnswer
 from drumbeat.server.data.stores.address_guard import AddressGuard, goes_by_proxy
 from drumbeat.server.data.stores.addresses import Target
 from drumbeat.server.data.stores.autoindex import is_index, names_in
@@ -99,15 +100,9 @@ class HttpBackend:
     def files(self, place: str) -> Iterator[StoreEntry]:
         with (
             self._asked("list", place),
-            closing(HeadClient(self._base, self._sent, self._timeouts.answer_s, is_quick=self._is_named)) as heads,
+            closing(HeadClient(self._base, self._sent, is_quick=self._is_named)) as heads,
         ):
-            yield from heads.each(self._walk(place), lambda one: self._file(one, heads))
-
-    def _file(self, place: str, heads: HeadClient) -> StoreEntry:
-        """As a HEAD tells it, or as `file` finds out. The quick way is for plain answers alone."""
-        told = heads.ask(self._url(place))
-        found = _found(place, told) if told else None
-        return found or self.file(place)
+            yield from heads.each(self._walk(place), self._url, _told, self.file)
 
     def entries(self, place: str) -> Iterator[StoreEntry]:
         with self._asked("list", place), ThreadPoolExecutor(AT_ONCE, "http-listing") as pool:
@@ -273,6 +268,12 @@ def _found(place: str, headers: Mapping[str, str]) -> StoreEntry | None:
     if not length.isdecimal() or not _tag(headers) or "content-encoding" in headers:
         return None
     return StoreEntry(place, int(length), _tag(headers))
+
+
+def _told(place: str, answer: PlainAnswer) -> StoreEntry | None:
+    """The same of a plain answer to a HEAD."""
+    tag = answer.header("ETag") or answer.header("Last-Modified")
+    return StoreEntry(place, answer.length, tag) if tag and not answer.header("Content-Encoding") else None
 
 
 def _may_be_folder(answer: httpx.Response) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, closing, suppress
 from functools import cached_property
@@ -34,6 +35,7 @@ from drumbeat.server.data.stores.backend_contract import (
 )
 from drumbeat.server.data.stores.certificates import BOTOCORE_VARIABLES, authority_file
 from drumbeat.server.data.stores.libraries import library
+from drumbeat.server.data.stores.s3_links import LinkSigner
 
 # An object on its way to S3 in parts: an upload that broke off is resumed.
 #
@@ -91,6 +93,8 @@ def _begun(client: Any, at: dict[str, str], errors: Any) -> tuple[dict[str, str]
 
 
 LONGEST_LINK_S = 7 * 24 * 3600
+SIGNER_SHARE = 60
+"""Links end by at most this part of their time too early: they are signed for the same moment meanwhile."""
 
 _EXPIRED = Trouble(ForbiddenError, "the credentials have expired", "Store new ones with `drumbeat datastore create`.")
 _NO_KEY = Trouble(ForbiddenError, "there is no such access key", "Check `access_key_id`.")
@@ -143,6 +147,7 @@ class S3Backend:
         self._errors = library("botocore.exceptions", "s3")
         self._client = _client(spec, timeouts.connect_s, timeouts.answer_s, attempts=2)
         self._prefix = spec.prefix.strip("/")
+        self._last_signer: tuple[float, int, LinkSigner | None] = (0.0, 0, None)
         self.address = "/".join(filter(None, (spec.endpoint or "s3:/", spec.bucket, self._prefix)))
 
     def close(self) -> None:
@@ -197,10 +202,28 @@ class S3Backend:
                 yield from body.iter_chunks(PIECE)
 
     def link(self, wanted: Wanted, lifetime_s: float) -> Link | None:
-        what = {"Bucket": self._spec.bucket, "Key": self._key(wanted.place)}
-        with self._asked("read", wanted.place):
-            url = self._client.generate_presigned_url("get_object", what, int(min(lifetime_s, LONGEST_LINK_S)) or 1)
-        return Link(str(url), {"If-Match": f'"{wanted.tag}"'} if wanted.tag else {})
+        key, seconds = self._key(wanted.place), int(min(lifetime_s, LONGEST_LINK_S)) or 1
+        signer = self._signer(seconds)
+        url = signer.link(key) if signer else self._signed(key, seconds)
+        return Link(url, {"If-Match": f'"{wanted.tag}"'} if wanted.tag else {})
+
+    def _signed(self, key: str, seconds: int) -> str:
+        with self._asked("read", key):
+            what = {"Bucket": self._spec.bucket, "Key": key}
+            return str(self._client.generate_presigned_url("get_object", what, seconds))
+
+    def _signer(self, seconds: int) -> LinkSigner | None:
+        """What signs links that end in that many seconds, or a little before; None = botocore signs each."""
+        made_at, lifetime, signer = self._last_signer
+        if lifetime == seconds and time.monotonic() - made_at < seconds / SIGNER_SHARE:
+            return signer
+        made_at, signer = time.monotonic(), None
+        if isinstance(self._spec.credentials, S3Credentials):
+            with suppress(ValueError):
+                secret = self._spec.credentials.secret_access_key.get_secret_value()
+                signer = LinkSigner(self._signed("a", seconds), "a", secret)
+        self._last_signer = made_at, seconds, signer
+        return signer
 
     def write_link(self, place: str, lifetime_s: float) -> Link:
         if self._spec.credentials == "none":
