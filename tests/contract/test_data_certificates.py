@@ -101,7 +101,7 @@ def test_certificate_that_is_not_trusted_is_told_with_what_to_set(store: Datasto
     with pytest.raises(ForbiddenError) as refused:
         names_in(store)
     assert "the store's certificate isn't trusted here: self-signed certificate" in str(refused.value)
-    assert "SSL_CERT_FILE where the server starts" in refused.value.fix
+    assert "Start the server with a CA file in SSL_CERT_FILE" in refused.value.fix
 
 
 def test_authority_in_ssl_cert_file_is_trusted(
@@ -131,7 +131,7 @@ def test_ssl_cert_file_without_a_file_is_told(
 ):
     store = request.getfixturevalue(kind)
     monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "absent.pem"))
-    with pytest.raises(RefusedError, match=r"absent\.pem, and there is no such file") as refused:
+    with pytest.raises(RefusedError, match=r"absent\.pem, which doesn't exist") as refused:
         names_in(store)
     assert "Correct SSL_CERT_FILE" in refused.value.fix
 
@@ -142,7 +142,7 @@ def test_certificate_for_another_name_is_not_told_as_one_of_an_unknown_authority
     monkeypatch.setenv("SSL_CERT_FILE", str(certificate.file))
     with pytest.raises(ForbiddenError, match="Hostname mismatch") as refused:
         names_in(http.model_copy(update={"url": http.url.replace("127.0.0.1", "localhost")}))
-    assert refused.value.fix == "Use a name that the certificate is made out to."
+    assert refused.value.fix == "Use a name that the certificate is issued for."
 
 
 @pytest.mark.parametrize(
@@ -163,7 +163,7 @@ def test_variable_that_goes_before_ssl_cert_file_is_the_one_that_is_told(
     monkeypatch.setenv(variable, str(a_certificate(tmp_path).file))
     with pytest.raises(CertificateError) as refused:
         names_in(store)
-    advice = f"Name a file with its authority in {variable} where the server starts: it goes before SSL_CERT_FILE."
+    advice = f"Start the server with a CA file in {variable}, which takes precedence over SSL_CERT_FILE."
     assert refused.value.fix == advice
 
 
@@ -179,7 +179,7 @@ def test_certificate_that_is_not_valid_yet_is_told_as_a_matter_of_clocks(
             names_in(store)
     finally:
         made_out_anew(certificate, *VALID)
-    assert refused.value.fix == "See that the clocks are right."
+    assert refused.value.fix == "Check the clocks."
 
 
 MODEL = OutputPlan("model", "uri_folder", "upload", f"{HERE}model")

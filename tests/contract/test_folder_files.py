@@ -139,7 +139,7 @@ def test_a_server_that_was_stopped_in_the_middle_of_a_log_holds_up_no_other_job(
     files.append_log("a", LOG, 0, b"one")
     with (job / ".journal").open() as held:
         fcntl.flock(held, fcntl.LOCK_EX)
-        with pytest.raises(StorageError, match="another server has held a file"):
+        with pytest.raises(StorageError, match="another server has locked a file"):
             files.append_log("a", LOG, 3, b"two")
         assert files.append_log("b", LOG, 0, b"its own") == 7
         assert text(files.log_chunks("a")) == {(1, 1, 0, 0): b"one"}

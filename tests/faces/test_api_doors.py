@@ -487,8 +487,8 @@ def test_a_door_is_open_before_anybody_stands_in_it(tmp_path: Path) -> None:
     [
         ("8.8.8.8", "this address is public"), ("2001:4860:4860::8888", "this address is public"),
         ("::ffff:8.8.8.8", "this address is public"), ("0.0.0.0", "means another one"), ("::", "means another one"),
-        ("fe80::1%lo", "means another one"), ("not an address", "stands for no address"),
-        ("", "stands for no address"),
+        ("fe80::1%lo", "means another one"), ("not an address", "the name has no address"),
+        ("", "the name has no address"),
     ],
 )  # fmt: skip
 def test_an_address_that_cannot_be_listened_at_is_refused_in_a_sentence(tmp_path: Path, address: str, why: str) -> None:
@@ -500,7 +500,7 @@ def test_an_address_that_cannot_be_listened_at_is_refused_in_a_sentence(tmp_path
 @pytest.mark.feature("X6")
 @pytest.mark.parametrize("address", ["10.254.253.252", "100.64.0.1", "169.254.1.2"])
 def test_an_address_that_is_not_here_yet_is_no_refusal(tmp_path: Path, address: str) -> None:
-    said = f"{address}: agents can't be listened for: Cannot assign requested address"
+    said = f"{address}: the server can't listen for agents: Cannot assign requested address"
     with pytest.raises(UnreachableError, match=said) as waits:
         _closed(TlsDoors(rules(tmp_path), SystemClock()), lambda doors: doors.urls([address]))
     assert (waits.value.where, bool(waits.value.fix)) == ("", True), "no machine of the compute is at fault"
@@ -515,7 +515,7 @@ def test_a_job_waits_for_the_address_that_its_agents_call_and_says_so(
         there.engine.addresses = ["10.254.253.252"]  # Its interface comes up later than the server.
         answer = there.house.http.post("/api/v1/jobs", json={"document": {"command": "true", "name": "early"}})
         assert answer.status_code == 201, answer.text
-        said = "local could not be asked for nodes yet: 10.254.253.252: agents can't be listened for"
+        said = "local could not be asked for nodes yet: 10.254.253.252: the server can't listen for agents"
         store = there.house.control.store
         eventually(lambda: store.load("early").job.sentence.startswith(said))
         there.engine.addresses = [FIRST]
@@ -531,7 +531,7 @@ def test_a_name_that_nobody_can_look_up_now_is_no_refusal(tmp_path: Path, monkey
         monkeypatch.setattr(socket, "getaddrinfo", look_up)
         _closed(TlsDoors(rules(tmp_path), SystemClock()), lambda doors: doors.urls(["server.example"]))
 
-    with pytest.raises(UnreachableError, match=r"^server\.example: agents can't be listened for: nobody knows"):
+    with pytest.raises(UnreachableError, match=r"^server\.example: the server can't listen for agents: nobody knows"):
         fails(socket.EAI_AGAIN)
     with pytest.raises(EngineError, match="nobody knows"):
         fails(socket.EAI_NONAME)
@@ -608,6 +608,6 @@ def test_an_address_that_came_back_is_listened_at_again_and_a_name_at_all_that_i
     said = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     assert said.returncode == 0, said.stderr
     lost, closed, both, has_moved = said.stdout.splitlines()
-    assert lost.startswith("10.77.0.1: agents can't be listened for: Cannot assign requested address.")
+    assert lost.startswith("10.77.0.1: the server can't listen for agents: Cannot assign requested address.")
     assert (closed, both, has_moved) == ("frozenset()", "True True", "True True")
-    assert "head.example (10.77.0.1, 10.77.0.2): agents can't be listened for" in said.stderr
+    assert "head.example (10.77.0.1, 10.77.0.2): the server can't listen for agents" in said.stderr

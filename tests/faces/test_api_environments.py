@@ -101,7 +101,7 @@ def test_a_version_is_forgotten(house: House):
             "is a local path, and the nodes don't have it",
         ),
         ({"document": {"name": "a", "conda_file": "r.txt"}, "texts": {"main": "r.txt"}}, "didn't come"),
-        ({"document": {"name": "a", "conda_file": {}}, "texts": {"files": {"x": "y" * (1 << 21)}}}, "together 1 MiB"),
+        ({"document": {"name": "a", "conda_file": {}}, "texts": {"files": {"x": "y" * (1 << 21)}}}, "1 MiB together"),
     ],
 )
 def test_what_cant_be_an_environment_is_refused(house: House, body: dict[str, Any], says: str):

@@ -169,7 +169,7 @@ def test_named_mlflow_server_and_its_credentials_are_kept_across_restarts(
         assert client.status().mlflow == "http://127.0.0.1:9/"
         assert http.post("/mlflow/api/2.0/mlflow/runs/create", json={"experiment_id": "0"}).is_success
         assert json.loads(kept.read_text())["credentials"] == {"MLFLOW_TRACKING_TOKEN": "of the MLflow server"}
-        eventually(lambda: "runs wait to be copied" in (tmp_path / "server.log").read_text(), within_s=60)
+        eventually(lambda: "copying runs is delayed" in (tmp_path / "server.log").read_text(), within_s=60)
         monkeypatch.setenv("MLFLOW_TRACKING_TOKEN", (tmp_path / "token").read_text())
         client.set_mlflow_server("http://127.0.0.1:9")
         assert json.loads(kept.read_text()) == {"url": "http://127.0.0.1:9", "credentials": {}}
@@ -211,7 +211,7 @@ def test_server_stays_while_a_run_outside_of_jobs_is_under_way(tmp_path: Path) -
     with serving(tmp_path, "--idle-stop", "0") as server, server.client() as http:
         run = http.post(f"{runs}/create", json={"experiment_id": "0"}).json()["run"]["info"]["run_id"]
         http.put("/api/v1/idle-stop", json={"idle_stop_s": 0.2})
-        stays = "the server stays: a run outside of jobs is under way"
+        stays = "the server doesn't stop: a run outside of jobs is active"
         eventually(lambda: log.read_text().count(stays) >= 2 or server.process.poll() is not None, within_s=60)
         assert http.post(f"{runs}/update", json={"run_id": run, "status": "FINISHED"}).is_success
         assert server.end()[0] == 0
@@ -244,7 +244,7 @@ def test_agents_elsewhere_find_it_where_it_was_before_they_ask(tmp_path: Path) -
     with serving(tmp_path) as server, server.client() as http:
         # The address is closed again as soon as it is known that no compute has it: the log tells what came first.
         told = (tmp_path / "server.log").read_text()
-        assert f"agents are listened for at https://127.0.0.2:{port}" in told.partition("listening on")[0]
+        assert f"listening for agents on https://127.0.0.2:{port}" in told.partition("listening on")[0]
         assert "8.8.8.8: this address is public" in (tmp_path / "server.log").read_text()
         assert stat.S_IMODE((tmp_path / "ca.pem").stat().st_mode) == 0o600
         assert http.post("/api/v1/stop").is_success

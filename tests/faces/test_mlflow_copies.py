@@ -251,7 +251,7 @@ def test_mlflow_server_of_the_environment_holds_for_its_process(store, files, fi
             fixed.set(other)
     fixed.stop()
     assert not file.exists()
-    with pytest.raises(RefusedError, match="begins with http"):
+    with pytest.raises(RefusedError, match="must begin with http"):
         MlflowFile(file, {"DRUMBEAT_MLFLOW": "mlflow.example.org"})
 
 
@@ -260,7 +260,7 @@ def test_damaged_address_of_an_mlflow_server_does_not_keep_a_server_from_startin
     copies = copying(MlflowFile(file, {}), store, files)
     copies.start()
     assert copies.url == ""
-    assert "Name it again: drumbeat server start --mlflow URL" in caplog.text
+    assert "Set it again: drumbeat server start --mlflow URL" in caplog.text
 
 
 class LoginPage(BaseHTTPRequestHandler):
@@ -310,7 +310,7 @@ def test_login_page_of_a_proxy_is_no_success_and_no_point_is_lost(named, store, 
     copies.copy()
     store.write([PointsLogged(RUN, 0, (Point("loss", 1.0, 1, 1),))])
     server.url = proxy + path
-    with pytest.raises(UnreachableError, match="what answers is no MLflow server"):
+    with pytest.raises(UnreachableError, match="the server isn't an MLflow server"):
         copies.copy()
     server.url = f"{named.url}/mlflow"
     copies.copy()
@@ -323,7 +323,7 @@ def test_an_upload_is_done_that_mlflow_3_answers_with_nothing(proxy, tmp_path):
     server = HttpMlflowServer(f"{proxy}/mlflow3", {})
     server.put_artifact("1/a.txt", tmp_path / "a.txt")
     server.url = proxy
-    with pytest.raises(UnreachableError, match="what answers is no MLflow server"):
+    with pytest.raises(UnreachableError, match="the server isn't an MLflow server"):
         server.put_artifact("1/a.txt", tmp_path / "a.txt")
     server.close()
 
@@ -350,7 +350,7 @@ def test_answer_that_lacks_what_mlflow_sends_does_not_end_the_copying(store, fil
     for _ in range(3):
         assert server.rounds.acquire(timeout=20)
     copies.stop()
-    assert f"run {RUN} isn't copied whole" in caplog.text
+    assert f"run {RUN} was copied only in part" in caplog.text
 
 
 def test_unforeseen_failure_does_not_end_the_thread_that_copies(store, files, monkeypatch, caplog):

@@ -210,7 +210,7 @@ def test_a_store_that_is_down_holds_nobody_up_and_has_the_output_when_it_is_back
     stopped = house.run("server", "stop")
     assert stopped.returncode == 1
     refused = stopped.stderr
-    assert "outputs are still being put in their places: those of waits" in refused
+    assert "outputs are still being published: those of waits" in refused
     assert "drumbeat cancel JOB --discard" in refused
     assert "isn't in its place yet" in house.run("show", "waits").stdout
     kept = house.run("datastore", "delete", "away")
@@ -299,7 +299,7 @@ def test_the_servers_log_tells_no_address_that_was_asked(own_house: House, azuri
 def test_a_datastore_that_doesnt_let_us_in_is_said_so_and_not_kept(house: House, azurite: Azurite):
     container = azurite.container()
     wrong = azurite.datastore("wrong", container, account_key="x" * 86 + "==")
-    with pytest.raises(ForbiddenError, match="datastore wrong doesn't answer as it should") as refused:
+    with pytest.raises(ForbiddenError, match="datastore wrong can't be reached") as refused:
         house.client.create_datastore(wrong)
     assert "--no-check" in refused.value.fix
     with pytest.raises(NotFoundError):
@@ -337,7 +337,7 @@ def test_an_upload_that_broke_off_is_told_as_partial_and_gone_on_with(house: Hou
     manifest = house.client.connection.call("GET", "/storage/manifest", params={"uri": uri})
     half = {**manifest, "complete": False, "files": {"big.bin": manifest["files"]["big.bin"]}}
     house.client.connection.call("POST", "/storage/manifest", json=half)
-    with pytest.raises(ConflictError, match="isn't whole"):
+    with pytest.raises(ConflictError, match="is incomplete"):
         house.client.list_files(uri)
     assert house.client.upload_data(place, uri).moved == 2
     got = house.client.download_data(uri, tmp_path / "got")

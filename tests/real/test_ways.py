@@ -297,7 +297,7 @@ def test_a_table_that_chooses_among_files_is_refused(own: House, tmp_path: Path)
     own.client.submit(own.job_file("takes", command="echo done", inputs=inputs), name="takes")
     ended = own.client.wait("takes", 60)
     assert ended is not None
-    assert "its transformation `take` chooses among files" in ended.sentence
+    assert "its transformation `take` selects files" in ended.sentence
 
 
 # --- outputs that the ranks write -------------------------------------------------------------------------------
@@ -344,7 +344,7 @@ def test_ranks_write_a_file_by_a_link_for_it_alone(own: House, azurite: Azurite,
         ("{mode: direct, path: 'azureml://datastores/default/paths/x'}", "stores sign links for one file at a time"),
         pytest.param(
             "{mode: direct, type: uri_file, path: 'azureml://datastores/default/paths/x'}",
-            "a store of type `folder` signs no link that a rank could write at",
+            "a store of type `folder` can't create links for writing",
             marks=pytest.mark.thorough,
         ),
     ],

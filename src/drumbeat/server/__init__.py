@@ -1,1 +1,1 @@
-"""HTTP: the API for people's programs, the agents' protocol, live streams. Knows the control room's door, no store."""
+"""The server: a folder for each subject with its routes, service and tables, and `control` and `app` above them."""

@@ -1,4 +1,4 @@
-"""`python -m drumbeat.server`."""
+"""Runs a server: `python -m drumbeat.server`."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
 
 def control_of(home: Path, endpoints: Endpoints) -> Control:
-    """The control room of that home, with the adapters it is wired to."""
-    # By its name: the wiring stands above every room, and only an entry point reaches up to it.
+    """Returns the `Control` of a home with its engines and adapters."""
+    # Imported by name, because `wiring` is above all packages, and only entry points may use it.
     return import_module("drumbeat.wiring").make_control(home, endpoints)
 
 
 def leave(code: int) -> None:
-    """Ends the process at once: a thread that is still at an effect isn't waited for; the next start runs it again."""
+    """Ends the process without waiting for threads with effects, which the next start repeats."""
     logging.shutdown()
     sys.stdout.flush()
     sys.stderr.flush()
@@ -32,5 +32,5 @@ def leave(code: int) -> None:
 
 
 if __name__ == "__main__":
-    gc.disable()  # Until the server is ready: hardly anything of what it imports is garbage.
+    gc.disable()  # Until the server is ready, because imports create hardly any garbage.
     leave(main(control_of))

@@ -1,4 +1,4 @@
-"""The application: routes, guards and handlers around a control room."""
+"""The ASGI application: the routes and middleware over a `Control`."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ from drumbeat.server.users import routes as tokens
 
 
 def make_app(context: ServerContext, *, token: str, hosts: frozenset[str]) -> FastAPI:
-    """The app. token: of the server's home. hosts: what `Host` may say (`request_guard.allowed_hosts`)."""
+    """Creates the app. token: of the server's home. hosts: accepted `Host` headers (`request_guard.allowed_hosts`)."""
     app = FastAPI(
         title="drumbeat", version=__version__, docs_url=None, redoc_url=None, openapi_url="/api/v1/openapi.json",
         lifespan=_lifespan, redirect_slashes=False,
@@ -63,7 +63,7 @@ def make_app(context: ServerContext, *, token: str, hosts: frozenset[str]) -> Fa
     operations = context.operations = Operations(context.control, context.folder)
 
     def find(digest: str) -> Principal | None:
-        # Late: the API's description is made without a control room.
+        # Read late, because the description of the API is generated without a `Control`.
         return context.control.tokens.principal(digest)
 
     def check(job: str, attempt: int, node: int, secret: str) -> None:
@@ -83,7 +83,7 @@ def make_app(context: ServerContext, *, token: str, hosts: frozenset[str]) -> Fa
     for router in resources.ROUTERS.values():
         add_routes(app, router)
     errors.install(app)
-    # The last one added stands outermost: nobody unknown reaches anything.
+    # The middleware that is added last is outermost, so that unknown callers reach nothing else.
     app.add_middleware(Compression)
     app.add_middleware(TrafficMeter, traffic=context.traffic)
     app.add_middleware(RequestTimes, times=operations.requests)

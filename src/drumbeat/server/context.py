@@ -1,4 +1,4 @@
-"""The context of every request: the control room, the fan-out, the server's identity."""
+"""The context of every request: `Control`, the fan-out, the server's identity."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from drumbeat.server.operations.process_metrics import Operations
 from drumbeat.server.services.ports import ServicePorts
 
 PROTOCOL = 1
-"""Grows when a client of before can't talk to this server any more."""
+"""The protocol version, which increases when older clients can't talk to this server any more."""
 
 MAX_AT_STORES = 16
 MAX_COMMITS = 8
@@ -40,7 +40,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Identity:
-    """Who answers: the process, the machine, the boot."""
+    """The server's identity: process, machine, boot."""
 
     host: str = ""
     boot_id: str = ""
@@ -52,7 +52,7 @@ class Identity:
 
 @dataclass(frozen=True)
 class Lacking:
-    """Outputs as their node described them, and the paths of those that weren't whole."""
+    """Outputs as their node described them, and the paths that were incomplete."""
 
     files: dict[str, tuple[int, str]]
     missing: list[str]
@@ -60,7 +60,7 @@ class Lacking:
 
 @dataclass
 class ServerContext:
-    """Everything that a running server shares between its requests. stop: makes the server end itself."""
+    """The state that a running server shares between its requests. stop: stops the server."""
 
     control: Control
     identity: Identity = field(default_factory=Identity)
@@ -71,57 +71,57 @@ class ServerContext:
     notices: LogStorageErrors = field(default_factory=LogStorageErrors)
     tunnels: Tunnels = field(default_factory=Tunnels)
     services: ServicePorts | None = None
-    """Where services of jobs are opened; set by the app."""
+    """The ports of services of jobs; set by the app."""
     service_host: str = "127.0.0.1"
-    """The address at which their ports listen."""
+    """The address on which these ports listen."""
     stop: Callable[[], None] = lambda: None
     doors: TlsDoors | None = None
-    """For agents on other machines."""
+    """Listeners for agents on other machines."""
     stores: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(MAX_AT_STORES))
-    """Calls that wait for a store: a slow one must not take the threads of everything else."""
+    """Limits calls that wait for a store, so that a slow one doesn't occupy all threads."""
     commits: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(MAX_COMMITS))
-    """Outputs that are checked and shown: of many gigabytes that takes minutes, in which agents must be heard."""
+    """Limits checks of outputs, which take minutes for many gigabytes, so that agents are still served."""
     committing: set[tuple[str, int, int]] = field(default_factory=set[tuple[str, int, int]])
-    """The nodes whose outputs they are, by job and attempt: one that asks again meanwhile needn't be checked twice."""
+    """Nodes whose outputs are being checked, by job and attempt, so that repeated requests don't repeat the check."""
     lacking: dict[tuple[str, int, int], Lacking] = field(default_factory=dict[tuple[str, int, int], "Lacking"])
-    """What was found missing of a node's outputs: true until it sends more, and told to whoever asks again."""
+    """The missing outputs of nodes, for repeated requests; valid until the node sends more."""
     silent_s: float = 20.0
-    """How long a store may send nothing while a node waits, which gives the server 30 s."""
+    """How long a store may be silent while a node waits, whose own timeout is 30 s."""
     folder: str = ""
     """The folder that the server writes to."""
     operations: Operations | None = None
-    """What is measured of this server; set by the app."""
+    """The measurements of this server; set by the app."""
     sessions: PageSessions | None = None
-    """Of the web page; set by the app, which knows the token."""
+    """Sessions of the web page; set by the app, which knows the token."""
     callers: Callers | None = None
-    """Set by the app, too."""
+    """The known callers; set by the app."""
 
     def is_active(self) -> bool:
         """Whether this server is the active one."""
         return self.control.is_active
 
     def active_url(self) -> str:
-        """Where clients call the active server, while this one stands by; "" = it isn't known."""
+        """The URL of the active server while this one stands by; "" = unknown."""
         return self.control.addresses.active_url
 
     def notice_of(self, job: Job) -> str:
-        """What keeps a job's state or its logs from being stored; "" = nothing. Its job runs on meanwhile."""
+        """Returns why a job's state or logs can't be stored; "" = they can. The job continues meanwhile."""
         problem = "" if job.state.is_terminal else self.control.loop.refused_writes.problem
         return "; ".join(filter(None, (problem and f"its state can't be stored: {problem}", self.notices.for_job(job))))
 
 
 def current(control: Control, name: str) -> Record:
-    """A job as it is now. Raises NotFoundError."""
+    """Returns the current state of a job. Raises NotFoundError."""
     return control.loop.record(name)
 
 
 async def away(call: Callable[[], T], limiter: CapacityLimiter | None = None) -> T:
-    """Runs what may block where it blocks nobody. limiter: of its kind; None = there is but one for most."""
+    """Runs a blocking call in a thread. limiter: None = the default one."""
     return await to_thread.run_sync(call, limiter=limiter)
 
 
 async def while_connected(request: Request, call: Callable[[Callable[[], None]], T]) -> T:
-    """Runs a long call in a thread. Once its client is gone, what the call is given raises ClientDisconnect."""
+    """Runs a long call in a thread. When its client disconnects, the call's argument raises ClientDisconnect."""
     is_gone = threading.Event()
 
     def go_on() -> None:
@@ -141,7 +141,7 @@ async def while_connected(request: Request, call: Callable[[Callable[[], None]],
 
 
 def digest_of_caller(context: ServerContext, request: Request) -> str:
-    """The digest of the token that a request, or its session of the page, belongs to; "" = the home's."""
+    """Returns the digest of the token of a request or of its session of the page; "" = the home's."""
     given = bearer(request.scope["headers"])
     if given and context.callers:
         return context.callers.digest_of(given)
@@ -164,4 +164,4 @@ def _principal(request: Request) -> Principal:
 ContextOf = Annotated[ServerContext, Depends(_context)]
 ControlOf = Annotated[Control, Depends(_control)]
 PrincipalOf = Annotated[Principal, Depends(_principal)]
-"""Who asks; of every request with a token or a session."""
+"""The principal of a request with a token or a session."""

@@ -1,4 +1,4 @@
-"""The control room: puts the use cases of a server together, and starts and stops what runs beside them."""
+"""Creates the services of a server, and starts and stops its threads."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Setting:
-    """What a control room works with."""
+    """The configuration of a `Control`."""
 
     store: SqlStore
     artifacts: FolderArtifacts
@@ -93,43 +93,43 @@ class Setting:
     """Engines of the server's own computes."""
     clock: Clock
     key: bytes
-    """Secret of this server, which the secrets of attempts are derived from. All servers over a store have the same."""
+    """The server's secret, from which those of attempts are derived. Servers that share a database share it."""
     programs: str = ""
-    """The folder that goes first on the ranks' PATH in the environment `current`."""
+    """The folder that comes first on the ranks' PATH in the environment `current`."""
     make_engine: EngineMaker = no_engines
-    """Makes the engines of computes that people create."""
+    """Creates the engines of computes that users create."""
     data: DataAccess | None = None
-    """The stores that inputs lie in; None = none."""
+    """Access to stores with inputs; None = none."""
     datastores: Datastores | None = None
-    """The datastores that `data` knows; None = those of the store."""
+    """The datastores for `data`; None = those in the database."""
     endpoints: Endpoints = field(default_factory=Endpoints)
-    """Where agents call this server."""
+    """The addresses of this server for agents."""
     metrics: MetricPlace | None = None
-    """Where metrics are kept; None = they are refused."""
+    """The place of the metrics; None = metrics are refused."""
     event_reader: TensorBoardReader | None = None
     """Reads TensorBoard's event files among the outputs of jobs; None = they aren't read."""
     mlflow: MlflowFile | None = None
-    """The real MLflow server that runs are copied to; None = there can be none."""
+    """The setting of the external MLflow server; None = it can't be set."""
     samplers: Samplers = no_samplers
     """The samplers of sweeps that search by results."""
     caches: MachineCaches | None = None
-    """Those of the server's machine; None = `prune` and `usage` leave them out."""
+    """Caches of the server's machine; None = `prune` and `usage` leave them out."""
 
 
 class Startable(Protocol):
-    """What runs on threads of its own."""
+    """A service with threads of its own."""
 
     def start(self) -> None:
         """Starts the threads."""
         ...
 
     def stop(self) -> None:
-        """Ends them."""
+        """Ends the threads."""
         ...
 
 
 class Control:
-    """A server's control room: jobs, agents, computes, catalogs, and the bus that tells of changes."""
+    """The services of a server: jobs, agents, computes, catalogs, and the bus for changes."""
 
     def __init__(self, setting: Setting) -> None:
         store, clock = setting.store, setting.clock
@@ -227,24 +227,24 @@ class Control:
 
     @property
     def is_active(self) -> bool:
-        """Whether this server is the active one, and takes requests."""
+        """Whether this server is the active one and accepts requests."""
         return self.standby.is_active
 
     def open(self) -> bool:
-        """Takes the lease and reads the unfinished jobs; returns False while another server is the active one."""
+        """Acquires the lease and reads the unfinished jobs. Returns False while another server is active."""
         self.engines.open()
         return self.standby.open()
 
     def start(self) -> None:
-        """Opens the control room and resumes the unfinished jobs, now or once this server can take the lease."""
+        """Opens the server and resumes the unfinished jobs, now or when this server acquires the lease."""
         self.engines.open()
         self.standby.start()
         self.compute_watch.start()
 
     def _activate(self) -> None:
-        """Starts the threads of the active server, but for the loop's."""
+        """Starts the threads of the active server, except the loop's."""
         self.engines.sweep()
-        self.engines.look()  # Sweeping may have taken long, and machines that were slow at first have answered since.
+        self.engines.look()  # Sweeping may have taken long, and slow machines may have answered since.
         for one in self._of_active_server:
             one.start()
 
@@ -259,7 +259,7 @@ class Control:
         self.loop.stop()
         if was_active:
             with contextlib.suppress(StorageError):
-                if not self.store.other_servers():  # This was the last server over the store.
+                if not self.store.other_servers():  # This was the last server over the database.
                     self.engines.close_idle()
         self.metrics.close()
         self.store.close()
@@ -267,18 +267,18 @@ class Control:
     def has_unfinished_work(self, *, with_notices: bool = True) -> bool:
         """Whether any job or effect is unfinished.
 
-        with_notices: also notices that wait for their targets; a server that a person stops doesn't wait for these.
+        with_notices: also pending notices, for which a server that a user stops doesn't wait.
         """
         effects = [one.effect for one in self.store.outbox()]
         return bool(self.loop.jobs) or any(with_notices or not isinstance(one, SendNotice) for one in effects)
 
     def must_stay(self) -> bool:
-        """Whether the server must not stop by itself: it stands by, something is unfinished, or a run outside of jobs
-        is under way, whose client can't start a server.
+        """Whether the server must not stop when idle: it stands by, something is unfinished, or a run outside of jobs
+        is active, whose client can't start a server.
         """
         if not self.is_active or self.has_unfinished_work():
             return True
         is_logged_to = self.metrics.has_outside_run()
         if is_logged_to:
-            log.info("the server stays: a run outside of jobs is under way")
+            log.info("the server doesn't stop: a run outside of jobs is active")
         return is_logged_to

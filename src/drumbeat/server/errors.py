@@ -1,4 +1,4 @@
-"""Every refusal as HTTP: one table from the tree of errors to statuses, one shape of body."""
+"""Errors as HTTP responses: a table from error classes to statuses, and one form of body."""
 
 from __future__ import annotations
 
@@ -47,18 +47,18 @@ STATUSES: dict[type[DrumbeatError], int] = {
     StorageError: 507,
     DrumbeatError: 500,
 }
-"""The status of each branch of the tree; a class that isn't here has that of the nearest above it."""
+"""The status of error classes; other classes have that of their nearest base."""
 
 log = logging.getLogger("drumbeat.server")
 
 
 def status_of(error: DrumbeatError) -> int:
-    """The HTTP status of an error."""
+    """Returns the HTTP status of an error."""
     return next(STATUSES[cls] for cls in type(error).__mro__ if cls in STATUSES)
 
 
 def response(error: DrumbeatError, status: int | None = None, headers: Mapping[str, str] | None = None) -> JSONResponse:
-    """The error in its wire form. Its code is in a header too: the answer to a HEAD has no body."""
+    """Returns the response for an error. Its code is in a header, too, because responses to HEAD have no body."""
     given = {**(headers or {}), "Drumbeat-Error": error.code}
     if isinstance(error, UnauthorizedError):
         given["WWW-Authenticate"] = "Bearer"
@@ -66,7 +66,7 @@ def response(error: DrumbeatError, status: int | None = None, headers: Mapping[s
 
 
 def install(app: FastAPI) -> None:
-    """Makes the app answer every failure in the one shape."""
+    """Installs handlers that answer every failure in this form."""
     app.add_exception_handler(DrumbeatError, _drumbeat)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _http)
@@ -95,14 +95,14 @@ async def _http(request: Request, error: Exception) -> JSONResponse:
 
 
 def _named(error: HTTPException, request: Request) -> DrumbeatError:
-    """The framework's own refusals, as ours."""
+    """Translates the framework's own errors."""
     where = f"{request.method} {request.url.path[:200]}"
     match error.status_code:
         case 404:
             return NotFoundError("there is nothing at this address", where=where, fix="See /api/v1/openapi.json.")
         case 405:
             allowed = (error.headers or {}).get("Allow", "")
-            return RefusedError("this address doesn't take that method", where=where, fix=f"It takes {allowed}.")
+            return RefusedError("this address doesn't support that method", where=where, fix=f"It supports {allowed}.")
         case 408 | 503:
             return UnreachableError(str(error.detail), where=where, fix="Send it again.")
         case _:
@@ -110,12 +110,12 @@ def _named(error: HTTPException, request: Request) -> DrumbeatError:
 
 
 async def _gone(request: Request, _error: Exception) -> JSONResponse:
-    """Nobody reads this: the sender went away in the middle of its body, which is no defect of ours."""
-    return response(RefusedError("the body broke off", where=f"{request.method} {request.url.path[:200]}"), 400)
+    """Answers a client that disconnected during its body, which isn't an internal error."""
+    return response(RefusedError("the body ended early", where=f"{request.method} {request.url.path[:200]}"), 400)
 
 
 async def _bug(request: Request, error: Exception) -> JSONResponse:
-    log.error("%s %s broke", request.method, request.url.path, exc_info=error)
+    log.error("%s %s failed", request.method, request.url.path, exc_info=error)
     where = f"{request.method} {request.url.path[:200]}"
-    what = f"the server has a defect here ({type(error).__name__})"
-    return response(DrumbeatError(what, where=where, fix="Its trace is in server.log in the server's home folder."))
+    what = f"internal error of the server ({type(error).__name__})"
+    return response(DrumbeatError(what, where=where, fix="The traceback is in server.log in the server's home folder."))

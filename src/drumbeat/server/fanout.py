@@ -1,4 +1,4 @@
-"""The fan-out: passes changes from the control room's threads to the requests that wait in the event loop."""
+"""The fan-out, which passes changes from threads of `control` to requests that wait in the event loop."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ class TopicSignal:
         self._event = asyncio.Event()
 
     def notify(self) -> None:
-        """Wakes the task that waits, or the next one to wait."""
+        """Wakes the waiting task, or the next one to wait."""
         self._event.set()
 
     async def wait(self, timeout_s: float) -> bool:
-        """Whether the topic changed within that time."""
+        """Waits for a change, and returns whether there was one within the timeout."""
         try:
             async with asyncio.timeout(timeout_s):
                 await self._event.wait()
@@ -35,7 +35,7 @@ class TopicSignal:
 
 
 class TopicWatch:
-    """Gathers the topics of one kind that have changed since the last look; of any number, each once."""
+    """Collects the changed topics of one kind, each once."""
 
     def __init__(self, kind: str) -> None:
         self.kind = kind
@@ -43,19 +43,19 @@ class TopicWatch:
         self._names: set[str] = set()
 
     def add(self, topics: set[Topic]) -> None:
-        """Called in the event loop."""
+        """Adds changed topics. Called in the event loop."""
         if names := {topic.name for topic in topics if topic.kind == self.kind}:
             self._names |= names
             self.signal.notify()
 
     def take(self) -> set[str]:
-        """The names of what has changed since the last call."""
+        """Returns the names of topics that have changed since the last call."""
         names, self._names = self._names, set()
         return names
 
 
 class Fanout:
-    """One subscription to the bus, and any number of signals. Changes of a topic that come together notify once."""
+    """One subscription to the bus with any number of signals. Simultaneous changes of a topic notify once."""
 
     def __init__(self) -> None:
         self.is_closing = False
@@ -67,7 +67,7 @@ class Fanout:
         self._unsubscribe: Callable[[], None] = _nothing
 
     def open(self, bus: Bus) -> None:
-        """Subscribes to the bus; called in the event loop."""
+        """Subscribes to the bus. Called in the event loop."""
         self._loop = asyncio.get_running_loop()
         self._unsubscribe = bus.subscribe(self.hear)
 
@@ -101,7 +101,7 @@ class Fanout:
 
     @contextmanager
     def watch(self, kind: str) -> Generator[TopicWatch]:
-        """Everything of that kind that changes within the `with`."""
+        """Watches all topics of a kind during the `with` block."""
         watch = TopicWatch(kind)
         self._watches.add(watch)
         try:
@@ -111,7 +111,7 @@ class Fanout:
 
     @contextmanager
     def signal(self, topic: Topic) -> Generator[TopicSignal]:
-        """A signal of that topic, for the duration of the `with`."""
+        """Yields a signal of a topic for the `with` block."""
         signal = TopicSignal()
         self._signals[topic].add(signal)
         try:
@@ -123,4 +123,4 @@ class Fanout:
 
 
 def _nothing() -> None:
-    """Ends a subscription that was never begun."""
+    """Ends a subscription that never began."""

@@ -1,4 +1,4 @@
-"""Bodies of requests and responses that are files: received in pieces, sent whole or as one range."""
+"""Files as bodies of requests and responses: received in pieces, sent completely or as one range."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ BINARY = {"content": {"application/octet-stream": {"schema": {"type": "string", 
 RANGE_RESPONSES: dict[int | str, dict[str, Any]] = {
     200: BINARY,
     206: BINARY,
-    416: {"description": "The range begins behind the end."},
+    416: {"description": "The range begins after the end."},
 }
 UPLOADS = CapacityLimiter(8)
-"""Uploads hold a thread each for as long as the sender takes; they get their own few."""
+"""Threads for uploads, which are separate because each is held as long as the sender takes."""
 
 
 class Arriving:
-    """A request's body for a thread that reads it: as much as it asks for, when it asks."""
+    """Reads a request's body from a thread, piece by piece on demand."""
 
     def __init__(self, stream: AsyncIterator[bytes]) -> None:
         self.stream = stream
@@ -55,13 +55,13 @@ class Cut:
     end: int
 
     def is_beyond(self, size: int) -> bool:
-        """Nothing of the file lies in it; of an empty file everything does."""
+        """Whether the range begins after the end. Never for an empty file."""
         return self.start >= size and not (self.start == 0 and size == 0)
 
 
 @dataclass(frozen=True)
 class ServedFile:
-    """A file at the moment it was looked at."""
+    """A file with its size at the time of the request."""
 
     path: Path
     size: int
@@ -69,7 +69,7 @@ class ServedFile:
     is_sparse: bool = False
 
     def response(self, cut: Cut, *, is_part: bool, has_body: bool) -> Response:
-        """The file, or that part of it."""
+        """Returns a response with the file or a part of it."""
         headers = {
             "Content-Length": str(cut.end - cut.start), "ETag": self.etag, "Accept-Ranges": "bytes",
             "X-Content-Type-Options": "nosniff", "Cache-Control": "no-store",
@@ -90,7 +90,7 @@ class ServedFile:
             return large_holes(file.fileno(), self.size)
 
     def pieces(self, cut: Cut) -> Iterator[bytes]:
-        """The bytes of that part."""
+        """Yields the bytes of a part."""
         with self.path.open("rb") as file:
             file.seek(cut.start)
             left = cut.end - cut.start
@@ -103,9 +103,9 @@ RANGE = re.compile(r"bytes=(\d{0,18})-(\d{0,18})", re.ASCII)
 
 
 def cut_of(wanted: str, size: int) -> Cut | None:
-    """The one range asked for.
+    """Parses a `Range` header.
 
-    None where there are several, or none that can be read: then the whole file is sent, as RFC 9110 allows.
+    Returns None for several or invalid ranges; then the whole file is sent, as RFC 9110 allows.
     """
     match = RANGE.fullmatch(wanted.strip())
     if match is None or match.group(0) == "bytes=-":
@@ -118,6 +118,6 @@ def cut_of(wanted: str, size: int) -> Cut | None:
 
 
 def range_refusal(wanted: str, size: int) -> Response:
-    """The answer to a range that is beyond the end of a file of that size."""
-    error = RefusedError("the range begins behind the file's end", where=wanted)
+    """Returns the response to a range beyond the end of a file of that size."""
+    error = RefusedError("the range begins after the file's end", where=wanted)
     return errors.response(error, 416, {"Content-Range": f"bytes */{size}"})

@@ -1,8 +1,7 @@
-"""Tells a home folder from a copy of it, whose unfinished jobs are those of the server of the original.
+"""Distinguishes a home folder from a copy of it, whose unfinished jobs belong to the server of the original.
 
-The home notes its place: path, inode and machine. A folder that was renamed keeps its inode, and one that several
-machines see by a network file system does, too; a copy has another one. A copy without unfinished jobs is a home like
-any other.
+The home records its place: path, inode and machine. A renamed folder keeps its inode, and so does one on a network file
+system for all machines; a copy has another one. A copy without unfinished jobs can be used like any home.
 """
 
 from __future__ import annotations
@@ -19,32 +18,32 @@ from drumbeat.model.plurals import name_some
 from drumbeat.server.home import write_whole
 
 PLACE = "place.json"
-"""The file in a home that notes where it is."""
+"""The file in a home with its place."""
 
 
 @dataclass(frozen=True)
 class HomePlace:
-    """Where a home is."""
+    """The place of a home."""
 
     path: str
     inode: int
     machine: str
-    """The machine's id, or its name where it has none."""
+    """The machine's id, or its name if it has none."""
 
     def is_original(self, noted: HomePlace, inode_at: Callable[[str], int]) -> bool:
-        """Whether the home that noted another place is this one, and no copy of it.
+        """Whether this home is the one that recorded a place, and not a copy.
 
-        inode_at: of a path on this machine, 0 = nothing is there.
+        inode_at: returns the inode of a path on this machine, 0 = it doesn't exist.
         """
         if self.inode == noted.inode:
             return True
         if self.machine != noted.machine:
             return False
-        return self.path == noted.path or inode_at(noted.path) != noted.inode  # Put back, or moved to another disk.
+        return self.path == noted.path or inode_at(noted.path) != noted.inode  # Restored, or moved to another disk.
 
 
 def require_original(home: Path, unfinished: Callable[[], Sequence[str]]) -> None:
-    """Notes the home's place. Raises RefusedError if it is a copy with unfinished jobs. unfinished: their names."""
+    """Records the home's place. Raises RefusedError for a copy with unfinished jobs. unfinished: returns these."""
     here = HomePlace(str(home.resolve()), _inode_at(str(home)), _machine())
     noted = _read(home / PLACE)
     if noted is not None and not here.is_original(noted, _inode_at) and (jobs := unfinished()):
@@ -52,10 +51,10 @@ def require_original(home: Path, unfinished: Callable[[], Sequence[str]]) -> Non
         what = (
             f"this home is a copy of {original}, and unfinished jobs are those of the server there: {name_some(jobs)}"
         )
-        fix = f"Use that one. If its server is gone for good and this restores it, say so: rm {here.path}/{PLACE}"
+        fix = f"Use that home. If this one replaces it, because its server is gone: rm {here.path}/{PLACE}"
         raise RefusedError(what, where=here.path, fix=fix)
     if here != noted:
-        with suppress(OSError):  # The disk may be full: it is noted at the next start.
+        with suppress(OSError):  # On a full disk, the place is recorded at the next start.
             write_whole(home / PLACE, json.dumps(asdict(here)) + "\n")
 
 

@@ -1,7 +1,7 @@
-"""JSON that jobs send, read so that neither its size nor its shape holds up the event loop.
+"""Parses JSON from jobs without blocking the event loop, whatever its size and shape.
 
-Python's own reader keeps the interpreter to itself until it is done, which takes ten seconds for 13 MiB of `[]`; in a
-thread, too. A long text is therefore read by the standard library's reader in Python, piece by piece.
+Python's C parser holds the interpreter lock until it is done, which takes ten seconds for 13 MiB of `[]`, also in a
+thread. Long texts are therefore parsed by the standard library's Python parser, piece by piece.
 """
 
 from __future__ import annotations
@@ -20,34 +20,34 @@ from drumbeat.model.errors import RefusedError
 T = TypeVar("T")
 
 SHORT = 64 << 10
-"""Bytes that are read at once, where they come."""
+"""Maximum size of a body that is parsed at once in the event loop, in bytes."""
 MAX_CONTAINERS = 1 << 21
-"""Objects and lists of one text; a million files, each with an object, are half of it."""
+"""Maximum number of objects and lists in one text. A million files with an object each are half of it."""
 READERS = CapacityLimiter(2)
-"""Threads that read long texts: more would only take the interpreter from each other and from the event loop."""
+"""Threads for long texts. More would only compete with each other and with the event loop."""
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 _HALF = re.compile("[\ud800-\udfff]")
 _RUN = 64 << 10
-"""Characters that Python's own reader is given at once."""
+"""Maximum number of characters for one call of the C parser."""
 _MAX_FAILED_RUNS = 16
 _CLOSED = re.compile(r"\s*}")
 _decoder: Any = decoder
 _scanner: Any = scanner
-"""Whose parts in Python have no types."""
+"""The Python parser, which has no type annotations."""
 _scan_run: Any = cast("Any", json.JSONDecoder()).scan_once
 
 
 async def read_json(body: bytes, then: Callable[[dict[str, Any]], T], repaired: str = "?") -> T:
-    """What `then` makes of the object that a body holds; in a thread where the body is long. Raises RefusedError."""
+    """Parses a body to an object, and returns the result of `then`; a long body in a thread. Raises RefusedError."""
     if _is_plain(body):
         return then(json_object(body))
     return await to_thread.run_sync(lambda: then(json_object(body, repaired)), limiter=READERS)
 
 
 def json_object(body: bytes, repaired: str = "?") -> dict[str, Any]:
-    """The object that a body holds. Raises RefusedError.
+    """Parses a body to an object. Raises RefusedError.
 
-    Names of files that aren't UTF-8 are halves of surrogate pairs in JSON, which no answer can carry. Each becomes
+    File names that aren't UTF-8 contain lone surrogates in JSON, which responses can't contain. Each is replaced by
     `repaired`.
     """
     try:
@@ -61,12 +61,12 @@ def json_object(body: bytes, repaired: str = "?") -> dict[str, Any]:
 
 
 def _is_plain(body: bytes) -> bool:
-    """Whether Python's own reader may have it: it is short, and has no halves of surrogate pairs."""
+    """Whether the C parser can be used: the text is short and has no lone surrogates."""
     return len(body) <= SHORT and not _SURROGATE.search(body)
 
 
 class PieceReader(json.JSONDecoder):
-    """Reads JSON in Python, but for strings, numbers and runs of members that are objects. Repairs surrogates.
+    """Parses JSON in Python, except strings, numbers and runs of members that are objects. Replaces lone surrogates.
 
     Raises ValueError also for more than `MAX_CONTAINERS` objects and lists.
     """
@@ -92,7 +92,7 @@ class PieceReader(json.JSONDecoder):
         return members | others if members else others, end
 
     def _run(self, text: str, start: int) -> tuple[dict[str, Any], int] | None:
-        """Many members of an object at once, up to one that is an object, and where the next begins; None = none."""
+        """Parses many members of an object at once, and returns them with the next position; None = not possible."""
         end = text.rfind("},", start, start + _RUN) + 1
         if not end or self._failed_runs == _MAX_FAILED_RUNS:
             return None

@@ -1,7 +1,7 @@
-"""The API's description (OpenAPI): what FastAPI knows of the routes, and what all of them have in common.
+"""The API's description (OpenAPI): FastAPI's, completed with what all routes have in common.
 
-FastAPI would build a model of an error for each status of each route, and all routes again for an app that includes
-their routers. Both together take longer than everything else that a server does at its start.
+FastAPI would build an error model for each status of each route, and build all routes again for an app that includes
+their routers. Together this would take longer than the rest of a server's start.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _ERROR = "#/components/schemas/ErrorView"
 
 
 def add_routes(app: FastAPI, router: APIRouter) -> None:
-    """Adds a router's own routes to the app; each is called by its name in the description."""
+    """Adds a router's routes to the app. In the description each has its own name."""
     for route in router.routes:
         if isinstance(route, APIRoute):
             route.operation_id = route.operation_id or route.name
@@ -27,7 +27,7 @@ def add_routes(app: FastAPI, router: APIRouter) -> None:
 
 
 def describe(app: FastAPI) -> None:
-    """Has the app's description name the token that each route wants, and the error that each may answer."""
+    """Adds the token and the error of every route to the app's description."""
     of_routes: Callable[[], dict[str, Any]] = app.openapi
 
     def openapi() -> dict[str, Any]:
@@ -35,7 +35,7 @@ def describe(app: FastAPI) -> None:
             _complete(of_routes())
         return app.openapi_schema or {}
 
-    app.openapi = openapi  # type: ignore[method-assign] # FastAPI's own way of changing it
+    app.openapi = openapi  # type: ignore[method-assign] # This is FastAPI's way to change it.
 
 
 def _complete(description: dict[str, Any]) -> None:
@@ -51,14 +51,14 @@ def _complete(description: dict[str, Any]) -> None:
     components = description["components"]
     components["securitySchemes"] = {"HTTPBearer": {"type": "http", "scheme": "bearer"}}
     schemas = components["schemas"]
-    for name in ("HTTPValidationError", "ValidationError"):  # The server answers those as its own error.
+    for name in ("HTTPValidationError", "ValidationError"):  # The server answers these with its own error.
         schemas.pop(name, None)
     error = TypeAdapter(ErrorView).json_schema(mode="serialization", ref_template="#/components/schemas/{model}")
     schemas |= error.pop("$defs", {}) | {"ErrorView": error}
 
 
 def _name(content: dict[str, Any], title: str) -> None:
-    """Names a response that has no model of its own after its operation, not after its path."""
+    """Names a response without a model after its operation, not after its path."""
     for one in content.values():
         if one.get("schema", {}).get("title", "").startswith("Response "):
             one["schema"]["title"] = title

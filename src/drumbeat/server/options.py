@@ -1,4 +1,4 @@
-"""Where to listen: the command line's options, and the socket that comes of them."""
+"""The options of the command line, and the sockets to listen on."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _LOWEST_PORT = 10_000
 
 @dataclass(frozen=True)
 class Options:
-    """What the command line said. idle_stop_s: 0 = never. allow_public: agents may be listened for on the internet."""
+    """The options. idle_stop_s: 0 = never. allow_public: listen for agents on public addresses, too."""
 
     home: Path
     host: str = "127.0.0.1"
@@ -34,66 +34,66 @@ class Options:
     allow_remote: bool = False
     allow_public: bool = False
     mlflow: str = ""
-    """The address of a real MLflow server that runs are copied to; "" = none."""
+    """The URL of an external MLflow server to which runs are copied; "" = none."""
     otlp: str = ""
-    """The address of the OpenTelemetry collector that traces and logs are sent to; "" = none."""
+    """The URL of the OpenTelemetry collector for traces and logs; "" = none."""
     log_format: str = LOG_FORMATS[0]
 
     @property
     def url_host(self) -> str:
-        """The address as it stands in a URL and in a `Host` header."""
+        """The host as in a URL or a `Host` header."""
         return f"[{self.host}]" if ":" in self.host else self.host
 
     @property
     def ip(self) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
-        """The address as a number. Raises ValueError."""
+        """The IP address. Raises ValueError."""
         return ipaddress.ip_address("127.0.0.1" if self.host == "localhost" else self.host)
 
     @property
     def own_host(self) -> str:
-        """Loopback, where browsers of this machine call, and agents that the version before has started."""
+        """The loopback address, for browsers of this machine and agents of the previous version."""
         return self.url_host if self.ip.is_loopback else "127.0.0.1"
 
     @property
     def name_warning(self) -> str:
-        """What a server at every address still lacks for calls of other machines; "" = nothing."""
+        """Returns a warning if a server on all addresses refuses calls from other machines; "" = none."""
         if not self.ip.is_unspecified or self.allow_hosts:
             return ""
         return (
-            f"this server listens at every address ({self.host}), and refuses calls of other machines until it knows "
-            "the name or the address that they use: add --allow-host NAME, once for each"
+            f"this server listens on all addresses ({self.host}), but refuses calls from other machines until it knows "
+            "the names or addresses that they use: add --allow-host NAME for each"
         )
 
     def url(self, port: int) -> str:
-        """Where clients find the server."""
+        """Returns the URL for clients."""
         return f"http://{self.url_host}:{port}"
 
     def url_elsewhere(self, port: int) -> str:
-        """Where clients find the server that are sent here by another server over its database."""
+        """Returns the URL for clients that a standby server refers to this one."""
         return f"http://{socket.gethostname()}:{port}" if self.ip.is_unspecified else self.url(port)
 
 
 def parse(arguments: Sequence[str]) -> Options:
-    """The options in a command line; ends the process with a message where they can't be read."""
+    """Parses a command line. Ends the process with a message if it is invalid."""
     parser = argparse.ArgumentParser("python -m drumbeat.server", description="Serves one home folder.")
     add = parser.add_argument
     add("--home", type=Path, default=default_home(os.environ), metavar="DIR")
     add("--host", default="127.0.0.1", help="address to listen on (default: loopback)")
-    add("--port", type=int, default=0, help="0 = the port of last time, else a free one")
+    add("--port", type=int, default=0, help="0 = the last port, else a free one")
     add("--idle-stop", type=float, default=900.0, metavar="SECONDS", help="stop after that long idle; 0 = never")
     add("--allow-host", action="append", default=[], metavar="NAME", help="a further name that clients call us by")
-    add("--allow-remote", action="store_true", help="listen on an address that other machines reach")
+    add("--allow-remote", action="store_true", help="listen on an address that other machines can reach")
     add(
         "--allow-public", action="store_true", default=os.environ.get("DRUMBEAT_ALLOW_PUBLIC") == "1",
-        help="listen for agents at public addresses, too (or DRUMBEAT_ALLOW_PUBLIC=1)",
+        help="listen for agents on public addresses, too (or DRUMBEAT_ALLOW_PUBLIC=1)",
     )  # fmt: skip
     add(
         "--mlflow", default=os.environ.get(MLFLOW, ""), metavar="URL",
-        help=f"a real MLflow server that runs are copied to (or {MLFLOW}=URL)",
+        help=f"external MLflow server to which runs are copied (or {MLFLOW}=URL)",
     )  # fmt: skip
     add(
         "--otlp", default=os.environ.get(OTLP, ""), metavar="URL",
-        help=f"an OpenTelemetry collector that gets traces of jobs and logs by OTLP over HTTP (or {OTLP}=URL)",
+        help=f"OpenTelemetry collector for traces of jobs and logs, by OTLP over HTTP (or {OTLP}=URL)",
     )  # fmt: skip
     add(
         "--log-format", choices=LOG_FORMATS, default=os.environ.get(LOG_FORMAT) or LOG_FORMATS[0],
@@ -107,7 +107,7 @@ def parse(arguments: Sequence[str]) -> Options:
 
 
 def bind(options: Options, last_port: int) -> list[socket.socket]:
-    """Bound sockets of one port: the one asked for, else that of last time, else a free one."""
+    """Returns bound sockets of one port: the given one, else the last one, else a free one."""
     check_address(options)
     wanted = [options.port] if options.port else [*filter(None, [last_port]), *quiet_ports(), 0]
     reason = ""
@@ -116,11 +116,11 @@ def bind(options: Options, last_port: int) -> list[socket.socket]:
             return _bound(options, port)
         except OSError as error:
             reason = error.strerror or str(error)
-    raise StorageError(f"can't listen: {reason}", where=f"{options.host}:{wanted[-1]}", fix="Name another --port.")
+    raise StorageError(f"can't listen: {reason}", where=f"{options.host}:{wanted[-1]}", fix="Use another --port.")
 
 
 def quiet_ports() -> list[int]:
-    """A few by chance that the kernel gives to nobody: one of its own may be another's while no server is there."""
+    """Returns a few random ports outside of the kernel's range, which other programs rarely take during a restart."""
     with contextlib.suppress(OSError, ValueError):
         first_of_the_kernel = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
         return random.sample(range(_LOWEST_PORT, first_of_the_kernel), 8)
@@ -150,11 +150,11 @@ def _socket(host: str, port: int) -> socket.socket:
 
 
 def check_address(options: Options) -> None:
-    """Raises RefusedError for an address that other machines reach, unless that is meant."""
+    """Raises RefusedError for an address that other machines can reach, unless it is allowed."""
     try:
         address = options.ip
     except ValueError:
-        raise RefusedError("--host takes an IP address", where=options.host, fix="Find it with `ip addr`.") from None
+        raise RefusedError("--host needs an IP address", where=options.host, fix="Find it with `ip addr`.") from None
     if not address.is_loopback and not options.allow_remote:
-        what = "other machines reach this address; jobs would run for whoever gets hold of the token"
-        raise RefusedError(what, where=options.host, fix="Add --allow-remote if that is meant.")
+        what = "other machines can reach this address, so anyone with the token could run jobs"
+        raise RefusedError(what, where=options.host, fix="To allow this, add --allow-remote.")

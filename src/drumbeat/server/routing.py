@@ -1,7 +1,7 @@
-"""The routers of the API: a route is read from its path at once, its models are made when it is first asked.
+"""Routers with lazy routes, whose models are built at the first request.
 
-FastAPI makes validators and serializers of each parameter and answer as soon as a route is defined. For all routes
-together that is more than half of what a server does before it answers anything, and a job needs ten of them.
+FastAPI builds validators and serializers when a route is defined. For all routes together that is more than half of a
+server's start-up time, and a job needs only ten of them.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ _lock = threading.RLock()
 
 
 def new_router(prefix: str = "", *, tags: list[str | Enum] | None = None, include_in_schema: bool = True) -> APIRouter:
-    """Returns a router of routes that are completed late."""
+    """Returns a router with lazy routes."""
     return APIRouter(prefix=prefix, tags=tags, include_in_schema=include_in_schema, route_class=LateRoute)
 
 
 class LateRoute(APIRoute):
-    """A route of which path, methods and name are known; whatever else is asked of it completes it."""
+    """A route with path, methods and name; access to any other attribute completes it."""
 
     def __init__(self, path: str, endpoint: Callable[..., Any], **settings: Any) -> None:
         self.path, self.endpoint, self.operation_id = path, endpoint, settings["operation_id"]
@@ -35,11 +35,11 @@ class LateRoute(APIRoute):
 
     @property
     def is_complete(self) -> bool:
-        """Whether its models are made."""
+        """Whether its models have been built."""
         return self._settings is None
 
     def __getattr__(self, name: str) -> Any:
-        # Python calls this for attributes that aren't there: those that only the complete route has.
+        # Python calls this for missing attributes, which only the complete route has.
         with _lock:
             if not name.startswith("__") and name != "_settings" and self._settings is not None:
                 operation_id = self.operation_id

@@ -1,4 +1,4 @@
-"""Paths in addresses: any text, as files may be named; Starlette's own `path` ends at a line break."""
+"""Path parameters for file names with any characters; Starlette's own `path` ends at a line break."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from starlette.convertors import StringConvertor, register_url_convertor
 
 
 class AnyPath(StringConvertor):
-    """Matches what Starlette's own `path` doesn't: line breaks."""
+    """Matches any text, unlike Starlette's `path` also line breaks."""
 
     regex = r"[\s\S]*"
 
@@ -15,5 +15,5 @@ register_url_convertor("anypath", AnyPath())
 
 
 def rest(name: str) -> str:
-    """A route's last parameter: the whole rest of the address, slashes, line breaks and all."""
+    """Returns a route's last parameter for the rest of the path, including slashes and line breaks."""
     return f"{{{name}:anypath}}"

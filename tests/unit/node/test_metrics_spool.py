@@ -196,7 +196,7 @@ class Defective(Server):
 
     def metrics(self, offset: int, lines: bytes) -> int:
         if self.is_broken or self.bad & set(lines.splitlines(keepends=True)):
-            raise DrumbeatError("the server has a defect here (AttributeError)")
+            raise DrumbeatError("internal error of the server (AttributeError)")
         return super().metrics(offset, lines)
 
 
@@ -222,7 +222,7 @@ def test_line_at_which_the_server_fails_is_skipped_and_all_others_arrive(tmp_pat
         assert forwarder._changed.wait_for(lambda: forwarder.sent == spool.end, 30)
     assert kept_steps(server) == [step for step in range(100) if step not in bad]
     which = "a record" if len(bad) == 1 else "4 records"
-    expected = f"the server can't keep {which} of metrics of this node: the server has a defect here (AttributeError)"
+    expected = f"the server can't keep {which} of metrics of this node: internal error of the server (AttributeError)"
     assert loss_reason(str(sent)) == expected
     assert len([note for note in notes if "skipped a line" in note]) == len(bad)
 
@@ -249,7 +249,7 @@ def test_server_that_fails_at_every_line_is_said_to_be_stuck_and_no_line_is_skip
     while not is_stuck(str(sent)):
         assert time.monotonic() < deadline
         time.sleep(0.005)
-    assert "the server has a defect here" in loss_reason(str(sent))
+    assert "internal error of the server" in loss_reason(str(sent))
     server.is_broken = False
     with forwarder._changed:
         assert forwarder._changed.wait_for(lambda: forwarder.sent == spool.end, 30)

@@ -157,7 +157,9 @@ def test_a_door_that_cant_be_opened_is_tried_again_and_told_once(servers: Server
     servers.far.trouble = "no route"
     for _ in range(3):
         two.addresses.look()
-    assert [record.getMessage() for record in caplog.records] == ["agents of compute far can't call here: no route"]
+    assert [record.getMessage() for record in caplog.records] == [
+        "agents of compute far can't call this server: no route"
+    ]
     assert two.addresses.known("far") == ()
     servers.far.trouble, servers.far.address = "", "10.0.0.9"
     two.addresses.look()
@@ -329,8 +331,8 @@ def test_a_server_without_doors_lets_in_its_own_machine_only(servers: Servers):
 
 def test_a_compute_is_refused_when_it_is_made_with_an_address_that_isn_t_here(servers: Servers):
     one, rack = servers.open(1), {"name": "rack", "type": "ssh", "hosts": ["h"], "server_address": "10.0.0.9"}
-    one.addresses.doors = away = Doors(1, trouble="10.0.0.9: agents can't be listened for: it isn't here")
-    with pytest.raises(EngineError, match=r"10\.0\.0\.9: agents can't be listened for: it isn't here"):
+    one.addresses.doors = away = Doors(1, trouble="10.0.0.9: the server can't listen for agents: it isn't here")
+    with pytest.raises(EngineError, match=r"10\.0\.0\.9: the server can't listen for agents: it isn't here"):
         one.computes.create(rack)
     assert "rack" not in one.engines
     one.addresses.doors = Doors(1)

@@ -106,12 +106,12 @@ def run_first(
 def test_child_that_may_not_write_is_refused_and_its_parent_ends(
     house: House, data: SigningStore, document: dict[str, object], first: str, second: str, kind: type[DrumbeatError]
 ):
-    run_first(house, document, first, data, kind("the environment of the server holds no credentials"))
+    run_first(house, document, first, data, kind("the server's environment has no credentials"))
     until(lambda: house.state("p").is_terminal)
     parent = house.store.load("p").job
     children = parent.sweep.trials if parent.sweep else parent.pipeline.steps  # pyright: ignore[reportOptionalMemberAccess]
     assert children[1].state is State.FAILED
-    assert "output model can't be direct: the environment of the server holds no credentials" in children[1].sentence
+    assert "output model can't be direct: the server's environment has no credentials" in children[1].sentence
 
 
 @pytest.mark.feature("F10")

@@ -175,7 +175,7 @@ def test_a_compute_is_deleted_with_what_was_made_for_it(town: Town):
     assert town.made[0].is_closed
     assert [one.name for one in control.computes.list()] == ["local"]
     for gone in (lambda: control.computes.show("lab"), lambda: control.computes.delete("lab")):
-        with pytest.raises(NotFoundError, match="there is no compute lab; there is local"):
+        with pytest.raises(NotFoundError, match="there is no compute lab; known computes: local"):
             gone()
     with pytest.raises(UnknownNameError):
         submit(control, "late", compute="lab")
@@ -202,7 +202,7 @@ def test_what_is_always_there_can_be_neither_made_nor_deleted(town: Town):
 def test_a_name_that_means_another_compute_is_refused(town: Town):
     control = town.open()
     set_alias(control.store, "compute", "lab", "local")
-    with pytest.raises(ConflictError, match="lab is an alias here: jobs that name it go to local") as caught:
+    with pytest.raises(ConflictError, match="lab is an alias of compute local") as caught:
         control.computes.create(LAB)
     assert "drumbeat alias remove compute lab" in caught.value.fix
 

@@ -74,9 +74,9 @@ def test_job_that_waits_for_its_store_is_named_to_the_jobs_behind_it(house: Hous
 
 def test_the_same_key_twice_is_one_job(house: House):
     assert house.submit("a", key="k") == house.submit("a", key="k") == "a"
-    with pytest.raises(ConflictError, match="job a was submitted with this key, and from another document"):
+    with pytest.raises(ConflictError, match="job a was submitted with this key from another document"):
         house.submit("b", key="k")
-    with pytest.raises(ConflictError, match="there is a job a already"):
+    with pytest.raises(ConflictError, match="job a exists already"):
         house.submit("a", key="other")
 
 

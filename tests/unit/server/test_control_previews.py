@@ -117,7 +117,7 @@ def test_preview_with_the_name_of_another_job_says_so_and_speaks_of_its_own_plac
     other = house.control.jobs.preview(JobRequest({**document, "name": "third"}))
     assert "would wait" in other.queue
     assert seen.queue == other.queue
-    assert seen.notes[0] == "submitting it will be refused: there is a job second already (queued)"
+    assert seen.notes[0] == "submitting it will be refused: job second exists already (queued)"
     assert not any("refused" in note for note in other.notes)
     sweep = {
         "type": "sweep", "name": "first", "sampling_algorithm": "random",
@@ -125,9 +125,9 @@ def test_preview_with_the_name_of_another_job_says_so_and_speaks_of_its_own_plac
         "objective": {"goal": "minimize", "primary_metric": "loss"}, "limits": {"max_total_trials": 2},
         "trial": {"command": "python t.py --lr ${{search_space.lr}}"},
     }  # fmt: skip
-    assert "there is a job first already" in house.control.jobs.preview(JobRequest(sweep)).notes[0]
+    assert "job first exists already" in house.control.jobs.preview(JobRequest(sweep)).notes[0]
     pipeline = {"type": "pipeline", "name": "first", "jobs": {"a": {"type": "command", "command": "true"}}}
-    assert "there is a job first already" in house.control.jobs.preview(JobRequest(pipeline)).notes[0]
+    assert "job first exists already" in house.control.jobs.preview(JobRequest(pipeline)).notes[0]
 
 
 @pytest.mark.feature("J4", "L5")
@@ -215,12 +215,12 @@ def test_output_of_a_pipeline_that_no_step_gives_is_told_when_it_is_planned_and_
         "type": "pipeline", "name": "p", "settings": {"default_compute": "local"}, "jobs": {"a": step},
         "outputs": outputs,
     })  # fmt: skip
-    bind = "bind it at a step: `outputs: {OUTPUT: ${{parent.outputs."
+    bind = "bind it in a step: `outputs: {OUTPUT: ${{parent.outputs."
     told = [
-        f"no step gives output z of the pipeline, and nothing becomes azureml:zz; {bind}z}}}}}}`",
-        f"no step gives output plain of the pipeline; {bind}plain}}}}}}`",
+        f"no step produces output z of the pipeline, so azureml:zz won't be registered; {bind}z}}}}}}`",
+        f"no step produces output plain of the pipeline; {bind}plain}}}}}}`",
     ]
-    assert [note for note in house.control.jobs.preview(request).notes if "no step gives" in note] == told
+    assert [note for note in house.control.jobs.preview(request).notes if "no step produces" in note] == told
     sentence = house.control.jobs.submit(request)[0].job.sentence
     assert "; ".join(told) in sentence
 
@@ -231,7 +231,7 @@ def test_services_of_a_pipeline_itself_are_noted_in_plan_and_story(house: House)
         "type": "pipeline", "name": "p", "settings": {"default_compute": "local"},
         "jobs": {"a": {"type": "command", "command": "true"}}, "services": {"board": {"type": "tensor_board"}},
     })  # fmt: skip
-    told = "services of the pipeline itself start nothing; write them at its steps"
+    told = "services of the pipeline itself are ignored; give them to its steps"
     assert told in house.control.jobs.preview(request).notes
     assert told in house.control.jobs.submit(request)[0].job.sentence
 

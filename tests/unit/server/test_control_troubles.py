@@ -378,7 +378,7 @@ def test_child_whose_name_another_job_has_is_refused(house: House):
     house.submit("p_a")
     house.control.jobs.submit(JobRequest({**PIPELINE, "name": "p"}))
     until(lambda: house.state("p") is State.FAILED)
-    assert "step a failed: there is a job p_a already" in house.store.load("p").job.sentence
+    assert "step a failed: job p_a exists already" in house.store.load("p").job.sentence
 
 
 def test_stops_on_a_slow_compute_hold_up_none_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -51,7 +51,9 @@ def test_a_version_whose_files_are_others_now_is_refused_to_a_job(room: Room):
     assert refused.value.what == (
         "input m: data model:1 has changed since it was registered: then 2 files with 6 bytes, now 2 files with 7 bytes"
     )
-    assert refused.value.fix == "Register what is there now as a version, and put each version at a `path` of its own."
+    assert (
+        refused.value.fix == "Register the current files as a new version, and give each version a `path` of its own."
+    )
 
 
 def test_a_version_with_the_files_that_were_registered_is_read_by_a_job(room: Room):

@@ -98,7 +98,7 @@ def test_values_that_the_database_refuses_hold_up_neither_story_nor_end(
     metrics = Troubled(*[StorageError("the database refuses the value")] * 100)
     assert metrics_of_a_job_with_files(tmp_path, metrics, TwoValues()) == []
     assert metrics.tries == 1
-    assert "its TensorBoard files aren't read as metrics: the database refuses the value" in caplog.text
+    assert "its TensorBoard files can't be imported: the database refuses the value" in caplog.text
 
 
 def test_tag_has_what_a_database_cannot_keep_replaced(tmp_path: Path):

@@ -100,7 +100,7 @@ def test_link_to_what_nodes_do_not_have_is_an_error(digits: Path, tmp_path: Path
     elsewhere.mkdir()
     (elsewhere / "one").write_text("1")
     (digits / "more").symlink_to(elsewhere / name)
-    with pytest.raises(FileNotFoundError, match="nodes don't have what the server has there"):
+    with pytest.raises(FileNotFoundError, match="nodes don't see the server's files there"):
         earlier_results.content_key(str(digits), lambda place: not place.startswith(str(elsewhere)))
 
 

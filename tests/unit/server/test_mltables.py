@@ -70,7 +70,7 @@ def test_several_paths_together_know_where_each_file_lies(found: Evaluate):
 
 @pytest.mark.parametrize("step", ["take: 5", "skip: 1", "filter: 'col > 1'", "take_random_sample: {probability: 0.5}"])
 def test_what_chooses_among_files_is_refused_and_what_chooses_among_rows_is_the_reader_s(found: Evaluate, step: str):
-    with pytest.raises(RefusedError, match="chooses among files"):
+    with pytest.raises(RefusedError, match="selects files"):
         found(f"paths: [{{file: ./a.csv}}]\ntransformations:\n- {step}\n- read_delimited: {{}}\n")
     assert found(f"paths: [{{file: ./a.csv}}]\ntransformations:\n- read_delimited: {{}}\n- {step}\n").files
 
@@ -78,8 +78,8 @@ def test_what_chooses_among_files_is_refused_and_what_chooses_among_rows_is_the_
 @pytest.mark.parametrize(
     ("table", "said"),
     [
-        ("paths: [{file: ./nope}]", "file ./nope isn't there"),
-        ("paths: [{file: ./MLTable}]", "isn't there"),
+        ("paths: [{file: ./nope}]", "file ./nope doesn't exist"),
+        ("paths: [{file: ./MLTable}]", "doesn't exist"),
         ("paths: [{folder: azureml://datastores/nope/paths/x}]", "can't be read"),
         ("paths: []", "no list `paths`"),
         ("[]", "no list `paths`"),

@@ -189,7 +189,7 @@ def test_new_kind_is_created_listed_shown_and_deleted_by_the_client(client: InPr
     assert client.resources(BADGE) == [client.resource(BADGE, "hello")] == [BadgeView("hello", "blue", is_secret=True)]
     with pytest.raises(SpecError, match=r"badge\.color"):
         client.create_resource(BADGE, {"name": "hello", "color": "green"})
-    with pytest.raises(NotFoundError, match="there is no badge of honour hallo; there is hello"):
+    with pytest.raises(NotFoundError, match="there is no badge of honour hallo; known: hello"):
         client.resource(BADGE, "hallo")
     client.delete_resource(BADGE, "hello")
     assert client.resources(BADGE) == []
@@ -233,5 +233,5 @@ def test_secret_of_a_new_kind_is_kept_sealed_and_opened_only_for_what_it_was_giv
     assert badge.credentials is not None
     assert badge.credentials.password.get_secret_value() == SECRET
     store.put_resource(replace(kept, document={**kept.document, "color": "blue"}))
-    with pytest.raises(StorageError, match="badge of honour hello in blue can't be opened"):
+    with pytest.raises(StorageError, match="badge of honour hello in blue can't be decrypted"):
         badges.opened("hello")

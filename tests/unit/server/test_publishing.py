@@ -116,7 +116,7 @@ def test_what_broke_off_is_told_as_partial_and_gone_on_with(room: Room):
     with pytest.raises(UnreachableError):
         room.publish()
     assert json.loads(room.data.files[f"out/{MANIFEST}"])["complete"] is False
-    with pytest.raises(ConflictError, match="isn't whole: job j is writing it"):
+    with pytest.raises(ConflictError, match="is incomplete: job j has not finished writing it"):
         room.publishing.data.listing(f"{ROOT}/out", is_file=False)
     room.data.left = 1000
     assert room.publish().asset == "best:1"
@@ -178,11 +178,10 @@ def test_the_last_try_tells_instead_of_trying_again(room: Room):
 
 def test_an_error_that_nobody_has_thought_of_is_tried_again_and_told_at_the_last_try(room: Room):
     room.data.left, room.data.error = 0, TypeError("'NoneType' object is not iterable")  # type: ignore[assignment]
-    with pytest.raises(StorageError, match="an error that wasn't foreseen, TypeError: 'NoneType' object"):
+    with pytest.raises(StorageError, match="unexpected error, TypeError: 'NoneType' object"):
         room.publish()
     assert room.publish(is_last=True).problem == (
-        "an error that wasn't foreseen, TypeError: 'NoneType' object is not iterable. "
-        "More about it is in the server's log."
+        "unexpected error, TypeError: 'NoneType' object is not iterable. See the server's log."
     )
 
 
@@ -219,7 +218,7 @@ def test_a_version_that_another_has_taken_says_where_the_files_are(room: Room):
     taken = replace(MODEL, version="1", uri=f"{ROOT}/mine")
     told = room.publishing.publish(room.job(taken), taken, is_last=False)
     assert told is not None
-    assert told.problem.startswith(f"its files are in {ROOT}/mine, and data best:1 is there already")
+    assert told.problem.startswith(f"its files are in {ROOT}/mine, and data best:1 exists already")
     assert told.problem.endswith(f"drumbeat data create best --path {ROOT}/mine")
 
 
@@ -337,7 +336,7 @@ def test_output_of_a_sweep_is_where_its_best_trial_has_put_it(room: Room):
 
 def test_output_of_a_sweep_waits_until_its_best_trial_has_put_it_in_its_place(room: Room):
     sweep = sweep_whose_best_trial_is(room, replace(SWEPT, mode="rw_mount", uri=f"{ROOT}/out", asset="", version=""))
-    with pytest.raises(StorageError, match="trial s_1 hasn't put it in its place yet"):
+    with pytest.raises(StorageError, match="trial s_1 hasn't published it yet"):
         room.publishing.publish(sweep, SWEPT, is_last=False)
 
 
@@ -362,14 +361,14 @@ def test_a_folder_that_somebody_else_wrote_is_read_as_it_is(room: Room):
 def test_a_half_written_folder_below_is_noticed_too(room: Room):
     room.data.files["theirs/a"] = b"1"
     put(room.data, f"{ROOT}/theirs/below", Manifest("ann", is_complete=False))
-    with pytest.raises(ConflictError, match="ann is writing it"):
+    with pytest.raises(ConflictError, match="ann has not finished writing it"):
         room.publishing.data.listing(f"{ROOT}/theirs", is_file=False)
 
 
 @pytest.mark.parametrize("path", ["", "/paths/f0.bin", "/paths/nothing/"])
 def test_reading_of_a_job_what_isnt_there(room: Room, path: str):
     uri = f"azureml://jobs/j/outputs/none{path}"
-    with pytest.raises(NotFoundError, match="job j has kept no such folder"):
+    with pytest.raises(NotFoundError, match="job j has no such folder"):
         room.publishing.data.listing(uri, is_file=False)
 
 
@@ -403,7 +402,7 @@ def test_a_list_that_was_made_before_the_folder_was_finished_isnt_taken_for_all_
 def test_a_folder_that_lost_a_file_isnt_whole(room: Room):
     room.publish()
     room.data.remove(MODEL.uri, "f3.bin")
-    with pytest.raises(ConflictError, match=r"f3\.bin is in its manifest, and isn't there") as refused:
+    with pytest.raises(ConflictError, match=r"f3\.bin is in its manifest but doesn't exist") as refused:
         ManifestDataAccess(room.data).listing(MODEL.uri, is_file=False)
     assert MANIFEST in refused.value.fix
     room.data.remove(MODEL.uri, MANIFEST)

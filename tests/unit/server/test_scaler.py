@@ -184,7 +184,7 @@ def test_the_numbers_change_while_a_job_runs_and_the_engine_stays(town: Town):
 
 
 def test_only_what_comes_and_goes_can_be_scaled(town: Town):
-    with pytest.raises(RefusedError, match=r"the machines of compute local \(fake\) don't come and go"):
+    with pytest.raises(RefusedError, match=r"compute local \(fake\) has a fixed number of machines"):
         town.control.computes.scale("local", {"max_instances": 2})
 
 

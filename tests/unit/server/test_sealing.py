@@ -32,7 +32,7 @@ def test_nothing_is_sealed_as_nothing():
 @pytest.mark.parametrize(("key", "name"), [(b"j" * 32, "blobs"), (b"k" * 32, "other")])
 def test_another_key_and_another_datastore_dont_open_it(key: bytes, name: str):
     sealed = Seal(b"k" * 32).close("blobs", SECRET)
-    with pytest.raises(StorageError, match="sealed with another key") as refused:
+    with pytest.raises(StorageError, match="encrypted with another key") as refused:
         Seal(key).open(name, sealed)
     assert "s3cr3t" not in str(refused.value)
 

@@ -27,7 +27,7 @@ def test_what_the_internet_reaches_is_public(address: str, public: bool) -> None
 
 @pytest.mark.feature("X6")
 def test_a_public_address_is_taken_only_when_that_is_meant() -> None:
-    with pytest.raises(EngineError, match=r"^8\.8\.8\.8: this address is public: .* --allow-public if that is meant"):
+    with pytest.raises(EngineError, match=r"^8\.8\.8\.8: this address is public, .* --allow-public"):
         address_of("8.8.8.8", allow_public=False)
     assert address_of("8.8.8.8", allow_public=True).host == "8.8.8.8"
 
@@ -57,9 +57,9 @@ def test_a_name_stands_for_each_of_its_addresses_at_which_agents_may_call(
 @pytest.mark.parametrize(
     ("ips", "why"),
     [
-        (["127.0.1.1", "::1"], r"^head \(127\.0\.1\.1, ::1\): here, this name stands for a loopback address only"),
+        (["127.0.1.1", "::1"], r"^head \(127\.0\.1\.1, ::1\): on this machine, the name resolves only to a loopback"),
         (["8.8.8.8"], r"^head \(8\.8\.8\.8\): this address is public"),
-        (["0.0.0.0"], r"^head \(0\.0\.0\.0\): agents can't be listened for at this address"),
+        (["0.0.0.0"], r"^head \(0\.0\.0\.0\): the server can't listen for agents on this address"),
     ],
 )  # fmt: skip
 def test_a_name_at_which_no_agent_would_find_the_server_is_refused_with_what_it_stands_for(
@@ -73,7 +73,7 @@ def test_a_name_at_which_no_agent_would_find_the_server_is_refused_with_what_it_
 
 def test_a_name_of_another_machine_is_told_with_its_address(monkeypatch: pytest.MonkeyPatch) -> None:
     _resolve_to(["10.254.253.252"], monkeypatch)
-    said = r"^far\.example \(10\.254\.253\.252\): agents can't be listened for: Cannot assign requested address"
+    said = r"^far\.example \(10\.254\.253\.252\): the server can't listen for agents: Cannot assign requested address"
     with pytest.raises(UnreachableError, match=said):
         address_of("far.example", allow_public=False).here()
 

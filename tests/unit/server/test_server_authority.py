@@ -145,7 +145,7 @@ def test_no_certificate_outlives_its_authority(tmp_path: Path) -> None:
     authority = Authority.of(tmp_path / "ca.pem", NOW)
     issued = authority.issue(["10.0.0.7"], NOW + LIFE - DAY, SERVERS_LIFE)
     assert issued.end == authority.certificate.not_valid_after_utc
-    with pytest.raises(EngineError, match="has ended"):
+    with pytest.raises(EngineError, match="has expired"):
         authority.issue(["10.0.0.7"], NOW + LIFE, SERVERS_LIFE)
 
 
@@ -175,7 +175,7 @@ def test_a_file_that_is_not_an_authority_is_refused_and_left_alone(tmp_path: Pat
     Authority.of(path, NOW)
     path.write_bytes(content(path))
     before = path.read_bytes()
-    with pytest.raises(EngineError, match=r"ca.pem: the certificate authority .*\. Put its backup back\."):
+    with pytest.raises(EngineError, match=r"ca.pem: the certificate authority .*\. Restore its backup\."):
         Authority.of(path, NOW)
     assert path.read_bytes() == before
 

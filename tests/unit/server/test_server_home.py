@@ -15,5 +15,5 @@ def test_a_home_may_begin_with_a_tilde():
 
 def test_a_home_whose_database_could_not_be_opened_is_refused_in_words():
     check_length(Path("/" + "x" * (LONGEST - 1)))
-    with pytest.raises(RefusedError, match="path of the home folder is too long: 481 bytes; at most 480"):
+    with pytest.raises(RefusedError, match="path of the home folder is too long: 481 bytes; the maximum is 480"):
         check_length(Path("/" + "x" * LONGEST))

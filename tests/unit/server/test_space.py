@@ -414,9 +414,9 @@ def test_deleted_job_names_its_environment_that_stays_and_how_it_goes(house):
     (kept,) = made.delete("a", "ann").kept
     assert (kept.what, kept.why) == (
         "environment mine in this machine's cache (823 MiB)",
-        "the next job that names it finds it there",
+        "the next job with this environment can use it",
     )
-    assert "`drumbeat prune` deletes what nothing has used for 30 days" in kept.fix
+    assert "`drumbeat prune` deletes it after 30 days without use" in kept.fix
     assert made.delete("b", "ann").kept == ()
 
 

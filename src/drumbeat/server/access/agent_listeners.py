@@ -1,7 +1,7 @@
-"""Doors for agents on other machines: which addresses are listened at, on which port, and what the server shows there.
+"""Listeners for agents on other machines: their addresses and ports, and the certificate that the server presents.
 
-Control's threads open doors; the event loop, once it runs, lets agents in (`doorway`). Until then they wait in the
-listeners' queues.
+Threads of `control` open listeners; connections are accepted by the event loop (`tls_server.py`) once it runs. Until
+then they wait in the listeners' backlogs.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ log = logging.getLogger("drumbeat.server")
 
 @dataclass(frozen=True)
 class Door:
-    """An address that is listened at: as many listeners as it has IP addresses."""
+    """An address on which the server listens, with a socket for each of its IP addresses."""
 
     address: HostAddress
     port: int
@@ -43,21 +43,21 @@ class Door:
 
     @property
     def host(self) -> str:
-        """As agents call it: what `Host` says."""
+        """Host and port as agents send them in the `Host` header."""
         return f"{self.address.host}:{self.port}"
 
 
 class Tending(Protocol):
-    """Whatever lets in those who come to a listener, until it is shut down, and then closes it."""
+    """Accepts the connections of a listener until it is shut down, and closes it then."""
 
     def tend(self, listener: socket.socket) -> None:
-        """From any thread."""
+        """Begins to accept connections. May be called from any thread."""
         ...
 
 
 @dataclass(frozen=True)
 class HandshakePatience:
-    """How long strangers may take, and how many connections the server has at once, as `Connections` says."""
+    """Limits for unauthenticated clients. most: connections of the server at once, see `Connections`."""
 
     handshake_s: float = 10.0
     head_s: float = 10.0
@@ -66,7 +66,7 @@ class HandshakePatience:
 
 @dataclass(frozen=True)
 class DoorRules:
-    """Where the doors' things lie, and what is allowed. ports: the file of the addresses that were open."""
+    """Settings of the listeners. authority: the CA's file. ports: the file that keeps the open addresses and ports."""
 
     authority: Path
     ports: Path
@@ -75,35 +75,35 @@ class DoorRules:
 
 
 class TlsDoors:
-    """Passes as `ports.Doors`. Safe from any thread."""
+    """Listens for agents by TLS. Implements `ports.Doors`. Thread-safe."""
 
     def __init__(self, rules: DoorRules, clock: Clock) -> None:
         self.rules, self._clock = rules, clock
         self._lock = threading.Lock()
         self._ports = _read(rules.ports)
-        # Replaced, never changed: the event loop reads it without the lock.
+        # Replaced as a whole, because the event loop reads it without the lock.
         self._doors: dict[str, Door] = {}
         self._own: tuple[Authority, Certificate] | None = None
         self._tending: Tending | None = None
         self._lost: set[str] = set()
-        """Addresses at which the server is to listen and can't yet, or can't any more."""
+        """Addresses on which the server should listen but can't at present."""
         self._lookups = NameLookups(lambda name: address_of(name, allow_public=rules.allow_public))
         self._troubles: dict[str, str] = {}
-        """Why the server can't follow a name, as it was logged last."""
+        """The last logged reason why a name can't be resolved, by name."""
 
     @property
     def ca(self) -> str:
-        """The authority's certificate. Raises EngineError."""
+        """The CA's certificate (PEM). Raises EngineError."""
         with self._lock:
             return self._kept()[0].pem
 
     def require(self, address: str) -> None:
-        """Raises EngineError, UnreachableError unless it could be listened there now."""
+        """Raises EngineError or UnreachableError unless the server can listen on this address now."""
         address_of(address, allow_public=self.rules.allow_public).here()
 
     def urls(self, addresses: Sequence[str]) -> tuple[str, ...]:
-        """Where agents find the server, for each address."""
-        # Outside of the lock, because names may take their time.
+        """Listens on these addresses, and returns the URL of each."""
+        # Outside of the lock, because resolving a name may take long.
         wanted = [self._known(plain(one)) for one in addresses]
         with self._lock:
             return tuple(f"https://{self._door(address).host}" for address in wanted)
@@ -119,13 +119,13 @@ class TlsDoors:
             raise
 
     def awaits(self, address: str) -> bool:
-        """Whether it is a name that a look will listen at, once its addresses are known."""
+        """Whether this is a name that `refresh` will listen on as soon as it has been resolved."""
         return not literal(address) and plain(address) in self._lost
 
     def look(self, names: Collection[str]) -> None:
-        """Listens again where an address was lost and came back, and where a name stands for other addresses now.
+        """Listens again on addresses that have come back, and on new addresses of names.
 
-        names: those that computes have. What they stand for is looked up meanwhile, and followed by a later look.
+        names: those that computes use. They are resolved in the background; a later call uses the answers.
         """
         named = {name for one in names if not literal(name := plain(one))}
         with self._lock:
@@ -133,72 +133,72 @@ class TlsDoors:
             wanted = {*self._doors, *self._lost}
         for name in wanted:
             if name in self._doors or literal(name):
-                with contextlib.suppress(DrumbeatError):  # It was logged when the address was lost.
+                with contextlib.suppress(DrumbeatError):  # This was logged when the address was lost.
                     self.urls([name])
         for name, answer in self._lookups.answers(wanted & named).items():
             try:
                 self._follow(name, answer)
             except DrumbeatError as error:
                 if self._troubles.get(name) != str(error):
-                    log.warning("the server can't follow a name: %s", error)
+                    log.warning("the address of a listener can't be resolved: %s", error)
                 self._troubles[name] = str(error)
             else:
                 self._troubles.pop(name, None)
 
     def addresses(self) -> frozenset[str]:
-        """Returns where it listens, is to listen, or would listen after a restart."""
+        """Returns the addresses on which the server listens, should listen, or would listen after a restart."""
         with self._lock:
             return frozenset({*self._doors, *self._lost, *self._ports})
 
     def close_unused(self, candidates: Collection[str], used: Collection[str]) -> None:
-        """Stops listening at those candidates of `addresses` that aren't used, and forgets them."""
+        """Closes and forgets the listeners on candidates that aren't used. candidates: some of `addresses`."""
         with self._lock:
             for name in frozenset(candidates) - {plain(one) for one in used}:
                 if name in self._doors:
-                    log.info("agents are no longer listened for at %s: no compute has this address", name)
+                    log.info("closed the listener for agents on %s: no compute uses this address", name)
                 self._shut(name)
                 self._lost.discard(name)
                 if name in self._ports:
                     self._remember({one: port for one, port in self._ports.items() if one != name})
 
     def open_again(self) -> None:
-        """Opens what was open when the server ended; agents of its jobs look for it there."""
+        """Opens the listeners of the server's previous run, where agents of its jobs call."""
         for name in list(self._ports):
             try:
                 self.urls([name])
             except DrumbeatError as error:
-                log.warning("a door that was open stays shut: %s", error)
+                log.warning("a listener for agents can't be opened again: %s", error)
                 with self._lock:
                     self._lost.add(name)
 
     def hosts(self) -> frozenset[str]:
-        """What `Host` may say."""
+        """The values of the `Host` header that are accepted."""
         return frozenset(door.host for door in self._doors.values())
 
     def context(self) -> ssl.SSLContext:
-        """What the next connection is to be made with. Raises EngineError."""
+        """The TLS context for the next connection. Raises EngineError."""
         assert self._own is not None  # noqa: S101 - no door is open without
         return self._own[1].context()
 
     def shown(self) -> list[DoorView]:
-        """The doors that are open."""
+        """The open listeners as the API shows them."""
         own = self._own
         return [DoorView(door.address.name, door.port, own[1].end) for door in self._doors.values()] if own else []
 
     def begin(self, tending: Tending) -> None:
-        """From now on that one lets agents in."""
+        """Has an acceptor accept the connections of all listeners, the later ones included."""
         with self._lock:
             self._tending = tending
             for listener in [each for door in self._doors.values() for each in door.listeners]:
                 tending.tend(listener)
 
     def end(self) -> None:
-        """From now on nobody does; agents that come wait in the queue."""
+        """Lets new connections wait in the backlogs."""
         with self._lock:
             self._tending = None
 
     def close(self) -> None:
-        """Stops listening. The addresses and ports are known to the next start."""
+        """Closes all listeners. Their addresses and ports are kept for the next start."""
         with self._lock:
             self._tending = None
             self._lost.clear()
@@ -211,18 +211,18 @@ class TlsDoors:
             here = (door.address if door else address).here()
         except DrumbeatError as error:
             if door:
-                # It may come back, as another interface's; a name may stand for another address then.
-                log.warning("agents don't find this server any more: %s", error)
+                # The address may come back on another interface, or the name may get another address.
+                log.warning("agents can no longer reach this server: %s", error)
                 self._shut(address.name)
                 self._lost.add(address.name)
             raise
         return door or self._opened(here)
 
     def _follow(self, name: str, answer: HostAddress | DrumbeatError) -> None:
-        """Listens at the addresses of this machine that a name has come to stand for.
+        """Listens on this machine's addresses to which a name now resolves as well.
 
-        Those that it doesn't stand for any more stay open while the machine has them: an answer may lack some, and
-        agents may remember an old one. Raises EngineError, UnreachableError.
+        Listeners on its earlier addresses stay open while the machine has them: an answer may be incomplete, and
+        agents may have cached an old one. Raises EngineError, UnreachableError.
         """
         if isinstance(answer, DrumbeatError):
             raise answer
@@ -259,10 +259,10 @@ class TlsDoors:
         if self._tending is not None:
             for listener in new:
                 self._tending.tend(listener)
-        log.info("agents are listened for at https://%s (%s)", door.host, ", ".join(door.address.ips))
+        log.info("listening for agents on https://%s (%s)", door.host, ", ".join(door.address.ips))
 
     def _listening(self, address: HostAddress) -> tuple[socket.socket, ...]:
-        """On the address's port of last time, else on that of the other doors, else on a free one."""
+        """Listens on the address's last port, else on that of the other listeners, else on a free one."""
         known = [self._ports.get(address.name, 0), *(door.port for door in self._doors.values()), *self._ports.values()]
         for port in dict.fromkeys([*filter(None, known), *quiet_ports()]):
             with contextlib.suppress(OSError):
@@ -278,7 +278,7 @@ class TlsDoors:
             return
         self._doors = {key: one for key, one in self._doors.items() if key != name}
         for listener in door.listeners:
-            # The task that accepts connections wakes up by this and closes it; closing it here would race with that.
+            # This wakes the task that accepts connections, which closes the socket. Closing it here would be a race.
             with contextlib.suppress(OSError):
                 listener.shutdown(socket.SHUT_RDWR)
             if self._tending is None:
@@ -286,7 +286,7 @@ class TlsDoors:
 
     def _kept(self) -> tuple[Authority, Certificate]:
         if self._own is None:
-            # Not before it is needed: it is a tenth of the server's start.
+            # Imported late: this takes a tenth of the server's start-up time.
             from drumbeat.server.access.certificate import Certificate
             from drumbeat.server.access.certificate_authority import Authority
 
@@ -305,7 +305,7 @@ class TlsDoors:
         try:
             write_whole(self.rules.ports, json.dumps(ports, indent=1) + "\n")
         except OSError as error:
-            log.warning("the next start won't know the addresses at which agents are listened for now: %s", error)
+            log.warning("the addresses of the listeners for agents can't be saved for the next start: %s", error)
 
 
 def _read(path: Path) -> dict[str, int]:

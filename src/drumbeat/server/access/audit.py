@@ -26,14 +26,14 @@ _SENDING = ("PUT", "POST", "PATCH")
 
 
 def is_noted(scope: Scope) -> bool:
-    """Whether the request stands in the audit log."""
+    """Whether the request is written to the audit log."""
     method, path = scope.get("method", "CONNECT"), scope["path"]
     is_upload = method in _SENDING and _CONTENT.fullmatch(path)
     return not is_upload and not permissions.is_reading(method, path)
 
 
 def noted(send: Send, scope: Scope, principal: Principal) -> Send:
-    """The same, which also writes the line when the answer's status is sent."""
+    """Wraps `send`, so that it also writes the line when the response's status is sent."""
 
     async def send_noted(message: Message) -> None:
         if message["type"] == "http.response.start":
@@ -44,15 +44,15 @@ def noted(send: Send, scope: Scope, principal: Principal) -> Send:
 
 
 def note(scope: Scope, principal: Principal, status: int) -> None:
-    """Writes a line."""
+    """Writes the line of a request."""
     _write(f"{principal.user} {principal.role}", scope, status)
 
 
 def note_node(job: str, node: int, scope: Scope, status: int) -> None:
-    """Writes a line for what a job did by the secret of one of its nodes."""
+    """Writes the line of a request that a job made with the secret of one of its nodes."""
     _write(f"job:{job}:{node} node", scope, status)
 
 
 def _write(who: str, scope: Scope, status: int) -> None:
-    """The path is quoted, so that no name in it can begin another line."""
+    """Writes a line. The path is quoted, so that a name in it can't begin another line."""
     log.info("%s %s %s %d", who, scope.get("method", "CONNECT"), quote(scope["path"][:MAX_PATH]), status)

@@ -20,7 +20,7 @@ KEPT_S = 2.0
 MAX_KEPT = 1000
 
 Find = Callable[[str], Principal | None]
-"""Returns whose token has a digest; it may block."""
+"""Returns the principal whose token has a digest; may block."""
 
 
 class Callers:
@@ -54,7 +54,7 @@ class Callers:
         return principal
 
     def forget(self) -> None:
-        """Asks the store again for every token: one was removed."""
+        """Drops all cached answers, because a token was removed."""
         with self._lock:
             self._kept.clear()
 

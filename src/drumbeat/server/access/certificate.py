@@ -1,4 +1,4 @@
-"""The certificate that the server shows now, renewed in time."""
+"""The server's TLS certificate, renewed before it expires."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from datetime import datetime, timedelta
 from drumbeat.server.access.certificate_authority import Authority, Issued
 
 LIFE = timedelta(days=30)
-"""How long each certificate of the server is valid."""
+"""Validity of each certificate of the server."""
 
 
 class Certificate:
-    """For the addresses that it covers. Safe from any thread; never takes longer than to sign."""
+    """Issues certificates for the addresses that it covers. Thread-safe; blocks only while signing."""
 
     def __init__(self, authority: Authority, now: Callable[[], datetime]) -> None:
         self._authority, self._now = authority, now
@@ -24,20 +24,20 @@ class Certificate:
         self._shown: tuple[Issued, ssl.SSLContext] | None = None
 
     def cover(self, addresses: Iterable[str]) -> None:
-        """Is for these too, from the next connection on."""
+        """Adds addresses to the certificates of later connections."""
         with self._lock:
             if not self._addresses.issuperset(addresses):
                 self._addresses = self._addresses.union(addresses)
                 self._shown = None
 
     def context(self) -> ssl.SSLContext:
-        """What the next connection is to be made with. Those that are open keep theirs: nothing is cut."""
+        """The TLS context for the next connection. Open connections keep theirs."""
         with self._lock:
             return self._fresh()[1]
 
     @property
     def end(self) -> datetime:
-        """When the present one ends."""
+        """When the current certificate expires."""
         with self._lock:
             return self._fresh()[0].end
 
@@ -50,11 +50,11 @@ class Certificate:
 
 
 def context_of(issued: Issued) -> ssl.SSLContext:
-    """TLS as a server speaks it with that certificate: 1.2 and up."""
+    """Returns a server's TLS context (1.2 and later) with that certificate."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION
-    # OpenSSL reads keys from files only; this one lies in memory, and is gone with the descriptor.
+    # OpenSSL reads keys only from files; this one is in memory and vanishes with its descriptor.
     with os.fdopen(os.memfd_create("certificate"), "wb") as file:
         file.write(issued.pem)
         file.flush()

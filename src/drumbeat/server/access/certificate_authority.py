@@ -1,7 +1,7 @@
 """The certificate authority of a server's home, and the server's own certificates, which it signs.
 
-Its file is made at the first need and never written over: agents of running jobs hold the certificate that lies in it.
-Time is an argument.
+The CA's file is created when it is first needed and never overwritten, because agents of running jobs trust the
+certificate in it. The time is an argument of every function.
 """
 
 from __future__ import annotations
@@ -26,32 +26,32 @@ from drumbeat.server.home import first_written
 
 LIFE = timedelta(days=3652)
 SKEW = timedelta(days=1)
-"""How far a node's clock may be behind the server's."""
+"""How much a node's clock may lag behind the server's."""
 
 
 @dataclass(frozen=True)
 class Issued:
-    """A certificate of the server. pem: its key, and itself."""
+    """A certificate of the server. pem: its key and the certificate."""
 
     pem: bytes
     begin: datetime
     end: datetime
 
     def is_due(self, now: datetime) -> bool:
-        """Whether another should take its place: a third of its life is left, or the clock was put back before it."""
+        """Whether to renew it: a third of its validity is left, or the clock was set back to before its start."""
         return not self.begin <= now < self.end - (self.end - self.begin) / 3
 
 
 @dataclass(frozen=True)
 class Authority:
-    """Signs."""
+    """The certificate authority, which signs the server's certificates."""
 
     certificate: x509.Certificate
     key: ec.EllipticCurvePrivateKey
 
     @classmethod
     def of(cls, path: Path, now: datetime) -> Authority:
-        """The one that lies at `path`, made if there is none; servers that come at the same moment agree.
+        """Loads the authority from `path`, or creates it there. Servers that start at the same moment get the same one.
 
         Raises EngineError where the file can't be used.
         """
@@ -61,7 +61,7 @@ class Authority:
             if status.st_uid == os.geteuid() and status.st_mode & 0o077:
                 path.chmod(0o600)
         except OSError as error:
-            raise _unusable(path, f"can't be read or made: {error.strerror}") from None
+            raise _unusable(path, f"can't be read or created: {error.strerror}") from None
         if status.st_uid != os.geteuid():
             raise _unusable(path, "belongs to another user")
         return cls._read(path, content, now)
@@ -73,28 +73,28 @@ class Authority:
             limits = certificate.extensions.get_extension_for_class(x509.BasicConstraints).value
             certificate.verify_directly_issued_by(certificate)
         except (ValueError, TypeError, UnsupportedAlgorithm, InvalidSignature, x509.ExtensionNotFound):
-            raise _unusable(path, "is damaged, or none that a server made") from None
+            raise _unusable(path, "is damaged, or wasn't created by a server") from None
         if not limits.ca or not isinstance(key, ec.EllipticCurvePrivateKey):
-            raise _unusable(path, "is none that a server made")
+            raise _unusable(path, "wasn't created by a server")
         if key.public_key() != certificate.public_key():
-            raise _unusable(path, "holds a key that isn't its certificate's")
+            raise _unusable(path, "holds a key that doesn't match its certificate")
         begin, end = certificate.not_valid_before_utc, certificate.not_valid_after_utc
         if not begin <= now < end:
-            raise _unusable(path, f"is good from {begin:%Y-%m-%d} to {end:%Y-%m-%d}, and the clock says {now:%Y-%m-%d}")
+            raise _unusable(path, f"is valid from {begin:%Y-%m-%d} to {end:%Y-%m-%d}; the clock says {now:%Y-%m-%d}")
         return cls(certificate, key)
 
     @property
     def pem(self) -> str:
-        """The certificate, for those who check the server's."""
+        """The authority's certificate (PEM), with which agents verify the server's."""
         return self.certificate.public_bytes(Encoding.PEM).decode()
 
     def issue(self, addresses: Iterable[str], now: datetime, life: timedelta) -> Issued:
-        """A certificate for a server at these addresses (IP or DNS), with a key of its own. Raises EngineError."""
+        """Issues a certificate with a new key for these addresses (IP or DNS). Raises EngineError."""
         key = ec.generate_private_key(ec.SECP256R1())
         begin = max(_whole(now - SKEW), self.certificate.not_valid_before_utc)
         end = min(_whole(now + life), self.certificate.not_valid_after_utc)
         if not now < end:
-            raise EngineError("the certificate authority has ended, or the clock is wrong", where=f"{now:%Y-%m-%d}")
+            raise EngineError("the certificate authority has expired, or the clock is wrong", where=f"{now:%Y-%m-%d}")
         signer = (self.certificate.subject, self.key.public_key())
         names = x509.SubjectAlternativeName([_alternative(one) for one in addresses])
         certificate = (
@@ -109,7 +109,7 @@ class Authority:
 
 
 def _new(now: datetime) -> bytes:
-    """A new authority: its key, and its certificate. The number in the name tells two of them apart."""
+    """Returns the key and certificate of a new authority. The number in the name distinguishes authorities."""
     key, name = ec.generate_private_key(ec.SECP256R1()), _name(f"drumbeat CA {secrets.token_hex(4)}")
     life = (_whole(now - SKEW), _whole(now + LIFE))
     certificate = (
@@ -127,7 +127,7 @@ def _builder(
     life: tuple[datetime, datetime],
     issuer: tuple[x509.Name, ec.EllipticCurvePublicKey],
 ) -> x509.CertificateBuilder:
-    """What RFC 5280 asks of every certificate."""
+    """Returns a builder with the fields that RFC 5280 requires of every certificate."""
     return (
         x509.CertificateBuilder(serial_number=x509.random_serial_number())
         .subject_name(name)
@@ -164,10 +164,10 @@ def _pem(key: ec.EllipticCurvePrivateKey, certificate: x509.Certificate) -> byte
 
 
 def _whole(at: datetime) -> datetime:
-    """Certificates know no fractions of a second."""
+    """Drops fractions of a second, which certificates can't express."""
     return at.replace(microsecond=0)
 
 
 def _unusable(path: Path, why: str) -> EngineError:
-    fix = "Put its backup back. If there is none, remove it: agents of jobs that run on other hosts won't know us then."
+    fix = "Restore its backup. If there is none, remove it: running jobs on other hosts then lose the server."
     return EngineError(f"the certificate authority {why}", where=str(path), fix=fix)

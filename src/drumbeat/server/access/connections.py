@@ -1,8 +1,7 @@
-"""The connections of a server: how long and how large a request's head may be, and whose connection makes room.
+"""The server's connections: limits of a request's head, and which connection is closed to make room for another.
 
-The server's own port and the doors for agents share one `Connections`, so that together they leave descriptors for the
-server's files. A connection on which no request is being answered may be closed at any time, as HTTP allows; its client
-opens another one.
+The server's own port and the listeners for agents share one `Connections`, so that together they leave descriptors for
+the server's files. HTTP allows closing an idle connection at any time; its client opens another one.
 """
 
 from __future__ import annotations
@@ -21,9 +20,9 @@ if TYPE_CHECKING:
 
 MAX_HEAD = 64 << 10
 HEAD_TIMEOUT_S = 10.0
-"""For a request's head, from its first byte; for the first one of a connection, from its beginning."""
+"""Time for a request's head, from its first byte; for the first one, from the connection's beginning."""
 STALL_TIMEOUT_S = 60.0
-"""After which a client that doesn't read its answer makes room for others."""
+"""After this time a client that doesn't read its response makes room for others."""
 
 
 class Connections:
@@ -35,14 +34,14 @@ class Connections:
         self.head_timeout_s = head_timeout_s
         self.open: dict[HttpConnection, None] = {}
         self._silent = IdleConnections()
-        """Those that haven't sent a request's head yet."""
+        """Connections that haven't sent a request's head yet."""
         self._idle = IdleConnections()
-        """Those whose requests are answered."""
+        """Connections whose requests have all been answered."""
 
     def has_room(self, more: int = 0) -> bool:
-        """Whether there is room for a connection beside `more` that aren't open yet; closes one where that makes room.
+        """Whether there is room for another connection beside `more` pending ones; closes one if that makes room.
 
-        One that has asked for nothing yet goes first.
+        A connection without a request goes first.
         """
         if len(self.open) + more < self.most:
             return True
@@ -59,17 +58,17 @@ class Connections:
         self._silent.add(connection)
 
     def remove(self, connection: HttpConnection) -> None:
-        """Counts it no more."""
+        """Stops counting a connection."""
         self.open.pop(connection, None)
         self.set_busy(connection)
 
     def set_idle(self, connection: HttpConnection) -> None:
-        """Notes that its requests are answered."""
+        """Records that all its requests have been answered."""
         if connection in self.open:
             self._idle.add(connection)
 
     def set_busy(self, connection: HttpConnection) -> None:
-        """Notes that a request is being answered on it."""
+        """Records that a request is being answered on it."""
         self._silent.discard(connection)
         self._idle.discard(connection)
 
@@ -84,23 +83,23 @@ class IdleConnections:
         self._of: dict[str, dict[HttpConnection, None]] = {}
 
     def add(self, connection: HttpConnection) -> None:
-        """Adds one as the newest of its peer."""
+        """Adds a connection as the newest of its peer."""
         self._of.setdefault(connection.peer, {})[connection] = None
 
     def discard(self, connection: HttpConnection) -> None:
-        """Removes one."""
+        """Removes a connection."""
         of_peer = self._of.get(connection.peer, {})
         of_peer.pop(connection, None)
         if not of_peer:
             self._of.pop(connection.peer, None)
 
     def oldest(self) -> HttpConnection | None:
-        """Returns the oldest one of the peer with most: a peer that fills the server displaces its own."""
+        """Returns the oldest connection of the peer with most, so that a flooding peer displaces only its own."""
         return next(iter(max(self._of.values(), key=len))) if self._of else None
 
 
 class HttpConnection(HttpToolsProtocol):
-    """uvicorn's, with limits: a request whose head doesn't come soon, or grows too long, is its connection's last."""
+    """uvicorn's protocol with limits: a connection is closed after a request whose head is late or too long."""
 
     def __init__(
         self, config: uvicorn.Config, server_state: ServerState, app_state: dict[str, Any], connections: Connections
@@ -111,11 +110,11 @@ class HttpConnection(HttpToolsProtocol):
         self._head_bytes = 0
         self._is_in_body = False
         self._paused_at: float | None = None
-        """When its client last stopped reading, by the event loop's clock."""
+        """When the client stopped reading, by the event loop's clock; None = it reads."""
 
     @property
     def peer(self) -> str:
-        """The peer's address; "" = a program of this machine, by a Unix socket."""
+        """The peer's address; "" = a program on this machine, over a Unix socket."""
         return self.client[0] if self.client else ""
 
     @property
@@ -126,7 +125,7 @@ class HttpConnection(HttpToolsProtocol):
 
     @property
     def is_stalled(self) -> bool:
-        """Whether its client has read nothing of an answer for too long."""
+        """Whether the client has read nothing of a response for too long."""
         return self._paused_at is not None and self.loop.time() - self._paused_at > STALL_TIMEOUT_S
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -143,11 +142,11 @@ class HttpConnection(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        # What came last may hold a body, too; what came before that was a head without an end.
+        # The last piece may contain a body, too; everything before it was an unfinished head.
         if self._head_bytes > MAX_HEAD:
             self.transport.abort()
             return
-        if self.is_idle:  # Also what follows a body that was answered before its end.
+        if self.is_idle:  # This includes the rest of a body that was answered before its end.
             self._expect_head()
         if self._deadline is not None and not self._is_in_body:
             self._head_bytes += len(data)
@@ -191,7 +190,7 @@ class HttpConnection(HttpToolsProtocol):
 
 
 def protocol_of(connections: Connections) -> Callable[..., HttpConnection]:
-    """What uvicorn makes for each connection of a listener."""
+    """Returns the factory that uvicorn calls for each connection of a listener."""
 
     def made(
         config: uvicorn.Config, server_state: ServerState, app_state: dict[str, Any], _loop: object = None

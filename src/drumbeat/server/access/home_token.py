@@ -14,7 +14,7 @@ TOKEN_BYTES = 32
 
 
 def token_of(home: Path) -> str:
-    """Returns the token of this home, which is made at the first start and never expires; its file has mode 0600."""
+    """Returns the home's token, which is created at the first start and never expires. Its file has mode 0600."""
     path = home / "token"
     if not path.exists():
         first_written(path, secrets.token_urlsafe(TOKEN_BYTES).encode())
@@ -28,6 +28,6 @@ def user_of_server() -> str:
     uid = os.geteuid()
     try:
         name = pwd.getpwuid(uid).pw_name
-    except KeyError:  # In a container, a user may have a number only.
+    except KeyError:  # In a container, a user may have no name.
         name = ""
     return name if USER_NAME.fullmatch(name) else f"uid-{uid}"

@@ -1,4 +1,4 @@
-"""Lookups of the names by which agents call the server, away from the threads that mustn't wait for a name server."""
+"""Background lookups of the names that agents call, for threads that mustn't wait for a name server."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from drumbeat.model.errors import DrumbeatError
 from drumbeat.server.access.listen_addresses import HostAddress
 
 _INTERVAL_S, _MAX_INTERVAL_S = 4.0, 32.0
-"""Between two lookups, and while none of the names can be looked up."""
+"""Time between two lookups, and its maximum while none of the names can be resolved."""
 
 
 class NameLookups:
-    """Looks names up on a thread of its own, one after the other. For one caller.
+    """Resolves names on a thread of its own, one after the other. For one caller.
 
-    look_up: raises EngineError, UnreachableError.
+    look_up: resolves a name; raises EngineError, UnreachableError.
     """
 
     def __init__(self, look_up: Callable[[str], HostAddress]) -> None:
@@ -26,7 +26,7 @@ class NameLookups:
         self._interval_s, self._due_at = _INTERVAL_S, 0.0
 
     def answers(self, names: Collection[str]) -> Mapping[str, HostAddress | DrumbeatError]:
-        """What came of the lookups since the last call; begins to look up these names when it is time. Quick."""
+        """Returns the answers since the last call, and starts the next lookups when they are due. Doesn't block."""
         if self._thread is not None and self._thread.is_alive():
             return {}
         answers, self._answers = self._answers, {}

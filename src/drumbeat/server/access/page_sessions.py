@@ -12,7 +12,7 @@ from collections.abc import Callable
 LINK_LIFETIME_S = 600.0
 SESSION_LIFETIME_S = 7 * 86_400
 MAX_LINKS = 100
-"""Unused links that are kept; the oldest go first."""
+"""Maximum number of unused links; the oldest are dropped first."""
 SIGNED_FIELDS = 3
 """Of the session of a person with a token of their own: its end, a random part, the token's digest."""
 
@@ -20,8 +20,8 @@ SIGNED_FIELDS = 3
 class PageSessions:
     """Links and sessions of one server. Thread-safe.
 
-    A session is not stored: its cookie carries the time of its end, signed with the server's token. A restarted server
-    knows it again, and another token ends all of them.
+    A session is not stored: its cookie carries its expiry time, signed with the server's token. It outlives a restart
+    of the server, and a new token ends all sessions.
     """
 
     def __init__(self, token: str, clock: Callable[[], float] = time.time) -> None:
@@ -29,7 +29,7 @@ class PageSessions:
         self._links: dict[str, tuple[float, str]] = {}
         self._lock = threading.Lock()
         self.cookie = f"drumbeat-{self._sign('cookie name')[:8]}"
-        """The cookie's name. Browsers don't tell ports apart: each server of a machine needs its own."""
+        """The cookie's name. Browsers share cookies between ports, so each server of a machine has its own name."""
 
     def new_link(self, digest: str = "") -> str:
         """Returns the code of a link, which opens the page once, within `LINK_LIFETIME_S`.
@@ -44,13 +44,13 @@ class PageSessions:
         return code
 
     def open(self, code: str) -> str | None:
-        """Returns the cookie's value for a link's code; None if the link was used, or is too old."""
+        """Returns the cookie's value for a link's code; None if the link was used or has expired."""
         with self._lock:
             ends, digest = self._links.pop(code, (0.0, ""))
         return self._new_session(digest) if self._clock() < ends else None
 
     def is_valid(self, session: str) -> bool:
-        """Whether a cookie's value is a session of this server that has not ended."""
+        """Whether a cookie's value is a session of this server that has not expired."""
         body, _, signature = session.rpartition(".")
         ends = body.partition(".")[0]
         is_signed = hmac.compare_digest(signature.encode(), self._sign(f"session {body}").encode())

@@ -1,4 +1,4 @@
-"""What each role may ask of the API: pure."""
+"""What each role may do in the API. Pure functions."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ _READS = re.compile(
     r"/api/v1/(plan|storage/file|page/links)"
     r"|/mlflow/(ajax-)?api/2\.0/mlflow/((experiments|runs|logged-models)/search|registered-models/get-latest-versions)"
 )
-"""Addresses that change nothing although they are asked by POST, for what they are sent is long."""
+"""Paths that change nothing; they use POST because their queries are long."""
 _OWNERS = re.compile(
     r"/api/v1/(tokens|quotas|notices)(/.*)?|/api/v1/(stop|retention|prune|idle-stop|mlflow-server)", re.DOTALL
 )
-"""Addresses that only owners may change."""
+"""Paths on which only owners may make changes."""
 
 _JOB = re.compile(r"/api/v1/jobs/([^/]+)(/.*)?", re.DOTALL)
-"""Addresses of a job and what is below it: whatever changes it is asked there."""
+"""Paths of a job; every request that changes a job has one of them."""
 
 ASK = "An owner of the server can give another role: drumbeat token remove NAME, then drumbeat token create NAME."
 
 
 def is_reading(method: str, path: str) -> bool:
-    """Whether such a request changes nothing."""
+    """Whether a request with this method and path changes nothing."""
     return method in READING or (method == "POST" and _READS.fullmatch(path) is not None)
 
 
 def refusal(principal: Principal, method: str, path: str) -> ForbiddenError | None:
-    """Why this principal may not send such a request; None = it may, if the job that it changes is its own."""
+    """Returns why this principal may not send a request; None = it may, if the job that it changes is its own."""
     if principal.role is Role.OWNER or is_reading(method, path):
         return None
     if principal.role is Role.READER:
@@ -42,6 +42,6 @@ def refusal(principal: Principal, method: str, path: str) -> ForbiddenError | No
 
 
 def job_changed(method: str, path: str) -> str:
-    """The job that such a request changes, "" = none: contributors change their own."""
+    """Returns the job that a request changes, "" = none. Contributors may change only their own."""
     match = None if is_reading(method, path) else _JOB.fullmatch(path)
     return match[1] if match else ""

@@ -1,4 +1,4 @@
-"""Who may speak: the host and origin of every request, and the principal of every request that isn't an agent's."""
+"""Admission of requests: checks host and origin of each, and finds the principal unless an agent sent it."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ if TYPE_CHECKING:
 
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 AGENTS = "/agent/v1/"
-"""Below this path a node's own secret stands in for the token."""
+"""Below this path, a node's own secret replaces the token."""
 AGENT_CALL = re.compile(r"/agent/v1/([^/]+)/(\d{1,9})/(\d{1,9})/.+", re.ASCII | re.DOTALL)
-"""A job, an attempt, a node, and what its agent asks."""
+"""The path of an agent's request: job, attempt, node and the rest."""
 CheckSecret = Callable[[str, int, int, str], None]
-"""Raises UnauthorizedError for a secret that isn't the one of that node of that job's attempt; it doesn't block."""
+"""Raises UnauthorizedError unless a secret is that of this node of this job's attempt; doesn't block."""
 LAST = {"Connection": "close"}
-"""For an answer after which nothing more of a request is read."""
+"""Header of a response after which the rest of the request is not read."""
 PAGE = "/ui"
-"""The web page's files are for everybody who may reach the server: they hold no data."""
+"""Path of the web page's files. They need no token, because they contain no data."""
 PRINTED_BY_MLFLOW = "/mlflow/"
-"""The address that MLflow's clients print at the end of a run, before a `#`: it leads to the web page."""
+"""The path that MLflow's clients print at the end of a run, before a `#`; it leads to the web page."""
 ACTION_HEADER = b"drumbeat-action"
 """The header in which the page sends its session's action token."""
 HEALTH = ("/healthz", "/readyz")
-"""Open to everyone, under any name of the server: they say only whether it is well."""
+"""Health checks need no token and accept any `Host`; they say only whether the server is healthy."""
 
 
 def allowed_hosts(port: int, told: Iterable[str] = ()) -> frozenset[str]:
-    """What a `Host` header may say: loopback with our port, and the names told, bare and with our port."""
+    """Returns the accepted `Host` headers: loopback with the port, and the configured names with and without it."""
     bare = [name.lower() for name in told]
     return frozenset([f"{name}:{port}" for name in (*LOOPBACK, *bare)] + bare)
 
@@ -52,13 +52,13 @@ def bearer(headers: Iterable[tuple[bytes, bytes]]) -> str:
 
 
 RequireOwn = Callable[[Principal, str], None]
-"""Raises ForbiddenError unless a job is a principal's to change; it may block."""
+"""Raises ForbiddenError unless a principal may change a job; may block."""
 
 
 def require_secret(scope: Scope, check: CheckSecret) -> None:
-    """Refuses the call of an agent that doesn't show its node's secret, before anything of its body is read.
+    """Refuses an agent's request without its node's secret, before its body is read.
 
-    Whether the attempt may still speak, the control room decides. Raises NotFoundError, UnauthorizedError.
+    Whether the attempt is still current is checked later, in `nodes/`. Raises NotFoundError, UnauthorizedError.
     """
     call = AGENT_CALL.fullmatch(scope["path"])
     if call is None:
@@ -67,7 +67,7 @@ def require_secret(scope: Scope, check: CheckSecret) -> None:
 
 
 class Guard:
-    """Stands before the app and lets through what may enter. Pure ASGI: nothing is read, nothing is buffered.
+    """ASGI middleware that admits or refuses requests. It neither reads nor buffers their bodies.
 
     check: of agents' secrets.
     """
@@ -93,7 +93,7 @@ class Guard:
             principal = await self.principal(scope)
         except DrumbeatError as error:
             if scope["type"] == "http":
-                # A client that isn't let in keeps no connection, and isn't read to the end of its body.
+                # A refused client loses its connection, and the rest of its body is not read.
                 await errors.response(error, headers=LAST)(scope, receive, send)
             else:
                 await send({"type": "websocket.close", "code": 1008})
@@ -104,9 +104,9 @@ class Guard:
         await self.app(scope, receive, send)
 
     async def principal(self, scope: Scope) -> Principal | None:
-        """Returns who asks; None for agents, health checks and the web page's files, which need no token.
+        """Returns the principal of a request; None for agents, health checks and the web page's files.
 
-        Raises UnauthorizedError, ForbiddenError, NotFoundError; AwayError when the store can't be asked.
+        Raises UnauthorizedError, ForbiddenError, NotFoundError; AwayError while the database is unavailable.
         """
         if scope["path"] in HEALTH and scope.get("method") in permissions.READING:
             return None
@@ -147,9 +147,9 @@ class Guard:
         return principal
 
     def _refusal_of_origin(self, scope: Scope) -> DrumbeatError | None:
-        """Why a request for this host, or from this origin, may not enter."""
+        """Returns why a request to this host or from this origin is refused; None = it is admitted."""
         hosts, origins = values(scope["headers"], b"host"), values(scope["headers"], b"origin")
-        # No browser calls at the Unix socket in the home: `server` is its path and None (ASGI).
+        # Browsers can't call the Unix socket in the home: `server` is its path and None (ASGI).
         _, port = scope.get("server") or ("", 0)
         if port is not None and (len(hosts) != 1 or hosts[0].lower() not in self.hosts):
             named = hosts[0][:100] if hosts else "none"
@@ -159,15 +159,15 @@ class Guard:
         return None
 
     def session(self, scope: Scope) -> str:
-        """The session of the web page whose cookie the request carries; "" = none that is valid."""
+        """Returns the web page's session from the request's cookie; "" = there is no valid one."""
         return valid_session(scope["headers"], self.sessions) if self.sessions else ""
 
     def _refusal_of_session(self, scope: Scope, session: str) -> DrumbeatError | None:
-        """Why a request of the web page may not enter, if it may not.
+        """Returns why a request of the web page is refused; None = it is admitted.
 
-        A cookie goes with every request that a browser makes, whichever page asked for it; `SameSite` lets pages of
-        this machine's other ports through. So what the browser says of the asking page is checked, and whatever
-        changes anything needs the action token.
+        A browser sends the cookie with every request, whichever page makes it, and `SameSite` admits pages of this
+        machine's other ports. Therefore the browser's headers about the requesting page are checked, and every
+        request that changes something needs the action token.
         """
         headers, sessions = scope["headers"], self.sessions
         sites = values(headers, b"sec-fetch-site")
@@ -183,7 +183,7 @@ class Guard:
         return None
 
     def is_own(self, origin: str) -> bool:
-        """Whether a page of that origin came from this server."""
+        """Whether an origin is this server."""
         try:
             parts = urlsplit(origin)
         except ValueError:
@@ -191,32 +191,32 @@ class Guard:
         return parts.scheme in ("http", "https") and not parts.path and parts.netloc.lower() in self.hosts
 
 
-ALLOW_HOST = "Start the server with --allow-host NAME if the name is meant."
-RELOAD = "Reload the page; `drumbeat ui` opens it again."
+ALLOW_HOST = "To allow this name, start the server with --allow-host NAME."
+RELOAD = "Reload the page, or open it again: drumbeat ui"
 TOKEN = (
     "Send `Authorization: Bearer …` with your token, or with what is in the file `token` in the server's home folder."  # noqa: S105
 )
 
 
 def values(headers: Iterable[tuple[bytes, bytes]], name: bytes) -> list[str]:
-    """All values of a header. name: in small letters."""
+    """Returns all values of a header. name: in lower case."""
     return [value.decode("latin-1") for key, value in headers if key == name]
 
 
 def is_page(scope: Scope) -> bool:
-    """Whether the request is for the web page itself, which needs no token."""
+    """Whether the request is for the web page's files, which need no token."""
     path = scope["path"]
     is_entry = path in ("/", PAGE, PRINTED_BY_MLFLOW)
     return scope.get("method") in permissions.READING and (is_entry or path.startswith(f"{PAGE}/"))
 
 
 def cookies(headers: Iterable[tuple[bytes, bytes]], name: str) -> list[str]:
-    """All values of a cookie. One that can't be read spoils no other: every program of the host may set some."""
+    """Returns all values of a cookie. Malformed cookies are skipped, because any program of the host may set some."""
     pairs = (pair.partition("=") for text in values(headers, b"cookie") for pair in text.split(";"))
     return [value.strip().strip('"') for key, is_named, value in pairs if is_named and key.strip() == name]
 
 
 def valid_session(headers: Iterable[tuple[bytes, bytes]], sessions: PageSessions) -> str:
-    """The session whose cookie a request carries; "" = none that is valid, or several: another program set one."""
+    """Returns the session from a request's cookie; "" = there is none, or several (another program has set one)."""
     valid = {value for value in cookies(headers, sessions.cookie) if sessions.is_valid(value)}
     return valid.pop() if len(valid) == 1 else ""

@@ -1,4 +1,4 @@
-"""How much comes in: how large and how slow each request's body may be, and whether the server is used at all.
+"""Incoming data: limits of size and speed for the body of each request, and the time of the last request.
 
 Wrong tokens are refused in `request_guard.py`.
 """
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from drumbeat.model.principal import Principal
 from collections import Counter
 
-# How much of a limited thing each sender of requests may have at once.
+# A limited resource, shared between the senders of requests.
 
 
 class FairShare:
-    """Divides something between senders without a fixed share: a sender may have as much as is still free.
+    """Divides a resource between senders without fixed shares: a sender may have as much as is still free.
 
-    One sender alone therefore gets at most half, two a third each, and there is always room for the next one (Choudhury
+    Thus one sender alone gets at most half, two a third each, and there is always room for the next one (Choudhury
     and Hahne, Dynamic queue length thresholds, 1998).
     """
 
@@ -41,22 +41,22 @@ class FairShare:
 
     @property
     def free(self) -> int:
-        """How much no sender has."""
+        """The amount that is free."""
         return self.most - self._taken.total()
 
     def of(self, sender: str) -> int:
-        """How much a sender has."""
+        """Returns the amount that a sender holds."""
         return self._taken[sender]
 
     def take(self, sender: str, amount: int) -> bool:
-        """Gives a sender more, or returns False where it would have too much."""
+        """Gives a sender more, or returns False if it would exceed its share."""
         if self._taken[sender] + amount > self.free - amount:
             return False
         self._taken[sender] += amount
         return True
 
     def give_back(self, sender: str, amount: int) -> None:
-        """Takes it back."""
+        """Takes an amount back from a sender."""
         self._taken[sender] -= amount
         if not self._taken[sender]:
             del self._taken[sender]
@@ -85,24 +85,22 @@ STREAMED: tuple[tuple[re.Pattern[str], int], ...] = (
         16 << 40,
     ),
 )
-"""Bodies that are files and go on as they come. A snapshot is 1 GiB of content and its tar headers."""
+"""Bodies that are files and are streamed. A snapshot is 1 GiB of content and its tar headers."""
 TUNNELS = re.compile(r"POST (/agent/v1/[^/]+/[^/]+/[^/]+/tunnels/[^/]+/up|/api/v1/jobs/[^/]+/sessions/[^/]+/input)")
-"""Bodies without an end, on which nothing may come for long."""
+"""Bodies without an end, on which nothing may arrive for long."""
 
 ELSEWHERE = 64 * KIB
 MAX_HELD = 640 * MIB
-"""Of bodies that are read into memory, of all requests together; a sender alone has at most half (`FairShare`)."""
+"""Memory for bodies of all requests together; a single sender gets at most half (`FairShare`)."""
 SILENCE_TIMEOUT_S = 60.0
-"""For the next piece of a body."""
+"""Time for the next piece of a body."""
 MIN_BYTES_PER_S = 4 * KIB
-"""How fast a body must come on the whole, after the first `SILENCE_TIMEOUT_S`. Only time in which the server waits for
-it counts.
-"""
+"""Minimum average speed of a body after the first `SILENCE_TIMEOUT_S`. Only time in which the server waits counts."""
 
 
 @dataclass(frozen=True)
 class BodyLimit:
-    """What a request's body may be."""
+    """The limits of a request's body."""
 
     most: int
     is_held: bool = True
@@ -111,11 +109,11 @@ class BodyLimit:
 
 
 MONITORING = ("/metrics", "/healthz", "/readyz")
-"""Addresses that monitoring asks all day: they don't count as use of the server."""
+"""Paths that monitoring polls; they don't count as use of the server."""
 
 
 class Traffic:
-    """Counts requests on their way through, and when the last one came or went."""
+    """Counts open requests, and records when the last one began or ended."""
 
     def __init__(self) -> None:
         self.in_flight = 0
@@ -124,16 +122,16 @@ class Traffic:
         self.last = time.monotonic()
 
     def touch(self) -> None:
-        """Something happened just now."""
+        """Records use of the server."""
         self.last = time.monotonic()
 
     def idle_s(self, own: int = 0) -> float:
-        """Seconds since the last request ended; 0 while more are open than the `own` that don't count."""
+        """Seconds since the last request ended; 0 while more than `own` are open."""
         return 0.0 if self.in_flight > own else time.monotonic() - self.last
 
 
 class TrafficMeter:
-    """ASGI: keeps `traffic`, and ends a request whose body is larger or slower than its address takes.
+    """ASGI middleware that counts `traffic` and ends a request whose body is too large or too slow for its path.
 
     A sender, which is a person or a job, can't fill the server's memory with bodies, nor its connections with requests.
     """
@@ -169,7 +167,7 @@ def sender_of(scope: Scope) -> str:
 
 
 def limit_of(method: str, path: str) -> BodyLimit:
-    """What the body of a request to an address may be."""
+    """Returns the limits of the body of a request."""
     address = f"{method} {path}"
     if TUNNELS.fullmatch(address):
         return BodyLimit(1 << 60, is_held=False, is_timed=False)
@@ -180,12 +178,12 @@ def limit_of(method: str, path: str) -> BodyLimit:
 
 
 class IncomingBody:
-    """The body of one request, as its reader receives it: up to its limits."""
+    """The body of one request, received within its limits."""
 
     def __init__(self, receive: Receive, limit: BodyLimit, sender: str, held: FairShare) -> None:
         self._receive, self._limit, self._sender, self._held = receive, limit, sender, held
         self._bytes = self._own = 0
-        """What has come of it, and what it holds of the memory for bodies."""
+        """Bytes that have been received, and those that it holds of the memory for bodies."""
         self._waited_s, self._is_whole = 0.0, False
 
     async def receive(self) -> Message:
@@ -200,14 +198,14 @@ class IncomingBody:
             raise HTTPException(413, f"the body is larger than the {most:,} bytes that this address takes")
         if self._limit.is_held and size:
             if not self._held.take(self._sender, size):
-                what = f"{self._sender} sends more at once than the server has memory for; again in a moment"
+                what = f"{self._sender} sends more at once than the server has memory for; try again in a moment"
                 raise HTTPException(503, what, LAST)
             self._own += size
         self._is_whole = not message.get("more_body", False)
         return message
 
     def forget(self) -> None:
-        """The request is over, and what it held is free."""
+        """Frees what the request held."""
         if self._own:
             self._held.give_back(self._sender, self._own)
 

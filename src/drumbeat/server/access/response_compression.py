@@ -1,7 +1,7 @@
-"""Compressed answers of the API: JSON of more than a few kilobytes, for clients that accept gzip.
+"""Compressed responses of the API: JSON of more than a few kilobytes, for clients that accept gzip.
 
-Streams of events and files are not touched: an event must not wait for a compressor, and the ranges of a file count its
-own bytes.
+Event streams and files are sent as they are: an event must not wait for a compressor, and the ranges of a file refer
+to its own bytes.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 MIN_BYTES = 4 << 10
-"""A smaller answer fits into a few packets as it is. What a session keeps secret comes in small answers alone, so its
+"""A smaller response fits into a few packets as it is. The secrets of a session come only in small responses, so its
 length says nothing of a secret.
 """
 THREAD_BYTES = 64 << 10
-"""From this size on a thread compresses, so that other requests don't wait."""
+"""From this size on, a thread compresses, so that other requests don't wait."""
 LEVEL = 1
-"""Curves and lists shrink to a fifth with it; the levels above take twice the time for a tenth less."""
+"""Shrinks curves and lists to a fifth; higher levels take twice the time for another tenth."""
 GZIP = 16 + zlib.MAX_WBITS
 
 
 class Compression:
-    """ASGI: compresses answers that come in one piece."""
+    """ASGI middleware that compresses responses whose body comes in one piece."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
@@ -40,14 +40,14 @@ class Compression:
 
 
 class CompressibleAnswer:
-    """One answer on its way: its beginning is held until its body says whether it is compressed."""
+    """A response in progress. Its start is held back until the body shows whether it is compressed."""
 
     def __init__(self, send: Send, *, accepts_gzip: bool) -> None:
         self._send, self._accepts_gzip = send, accepts_gzip
         self._start: Message | None = None
 
     async def send(self, message: Message) -> None:
-        """Passes a message on, compressed where it is a whole body that is worth it."""
+        """Passes a message on, compressed if it is a complete body that is large enough."""
         if message["type"] == "http.response.start" and is_plain_json(Headers(raw=message["headers"])):
             self._start = message
             return
@@ -71,13 +71,13 @@ class CompressibleAnswer:
 
 
 def is_plain_json(headers: Headers) -> bool:
-    """Whether an answer is JSON that isn't encoded yet and isn't a file of which ranges can be asked for."""
+    """Whether a response is JSON that isn't encoded yet and isn't a file with ranges."""
     is_json = headers.get("content-type", "").partition(";")[0] == "application/json"
     return is_json and not any(name in headers for name in ("content-encoding", "accept-ranges", "content-range"))
 
 
 def accepts_gzip(headers: Headers) -> bool:
-    """Whether the client takes gzip: it is named, and not with a weight of 0."""
+    """Whether the client accepts gzip: it is listed, and its weight isn't 0."""
     for part in headers.get("accept-encoding", "").lower().split(","):
         name, *parameters = (word.strip() for word in part.split(";"))
         if name in ("gzip", "*"):

@@ -1,4 +1,4 @@
-"""What a server that stands by answers: which server is the active one."""
+"""Responses of a standby server, which name the active server."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
 
 OF_EACH_SERVER = (*HEALTH, "/metrics", "/api/v1/version", "/api/v1/status", "/api/v1/stop")
-"""What a server answers for itself, the active one or not."""
+"""Paths that every server answers for itself, active or not."""
 _PAGE = """<!doctype html>
 <html lang="en"><meta charset="utf-8"><meta http-equiv="refresh" content="2">
 <title>drumbeat: standing by</title>
@@ -26,9 +26,9 @@ _PAGE = """<!doctype html>
 
 
 class StandbyGuard:
-    """ASGI: answers in place of an app while another server is the active one.
+    """ASGI middleware that answers in place of the app while another server is active.
 
-    active_url: returns where clients call that one, "" = it isn't known.
+    active_url: returns the URL of the active server, "" = unknown.
     """
 
     def __init__(self, app: ASGIApp, is_active: Callable[[], bool], active_url: Callable[[], str]) -> None:
@@ -51,6 +51,6 @@ class StandbyGuard:
 
 
 def refusal(url: str) -> StandbyError:
-    """The error that names the active server. url: where it is called, "" = it isn't known."""
+    """Returns the error that names the active server. url: where clients call it, "" = unknown."""
     where = f"at {url}" if url else "not known yet"
     return StandbyError(f"this server stands by; the active server is {where}", fix="Ask that server, or try again.")

@@ -1,4 +1,4 @@
-"""What the engines of computes have named as this server's addresses: a door at none of them can be closed."""
+"""The addresses that engines of computes have named for agents. A listener on any other address can be closed."""
 
 from __future__ import annotations
 
@@ -15,35 +15,35 @@ from drumbeat.server.computes.engines import Engines
 log = logging.getLogger(__name__)
 
 _INTERVAL_S, _MAX_INTERVAL_S = 2.0, 64.0
-"""How long after engines were asked in vain they are asked again: at first, and at most."""
+"""The pause before engines that failed to answer are asked again: the first one, and the longest."""
 
 
 class AddressClaims:
-    """The addresses at which agents of each compute call, as its engine has named them. Thread-safe."""
+    """The addresses that agents of each compute call, by its engine. Thread-safe."""
 
     def __init__(self, engines: Engines, clock: Clock) -> None:
         self._engines, self._clock = engines, clock
         self._claims: dict[str, tuple[Engine, frozenset[str]]] = {}
         self._lock = threading.Lock()
-        """Held so that no door is closed which a compute has just asked for."""
+        """Held so that a listener isn't closed which a compute has just asked for."""
         self._thread: threading.Thread | None = None
-        """Asks engines, which may look names up and take long."""
+        """Asks the engines, which may resolve names and take long."""
         self._interval_s, self._due_at = _INTERVAL_S, -math.inf
 
     def claim(self, compute: str, engine: Engine) -> Sequence[str]:
-        """Where the agents of a compute call, noted as in use. Raises EngineError, UnreachableError."""
+        """Returns the addresses for the agents of a compute, and claims them. Raises EngineError, UnreachableError."""
         addresses = engine.server_addresses()
         with self._lock:
-            if self._engines.get(compute) is engine:  # It may have been replaced while it was asked.
+            if self._engines.get(compute) is engine:  # The engine may have been replaced meanwhile.
                 owner, before = self._claims.get(compute, (engine, frozenset[str]()))
-                # Agents may call at an address that the engine named before.
+                # Agents may still call an address that the engine named before.
                 self._claims[compute] = engine, frozenset(addresses) | (before if owner is engine else frozenset())
         return addresses
 
     def far(self) -> frozenset[str] | None:
-        """Computes whose agents call from elsewhere; None = not every engine has named its addresses yet.
+        """Returns the computes whose agents call from other machines; None = some engines haven't answered yet.
 
-        Those that haven't are asked meanwhile, for a later call. Quick.
+        Those are asked in the background, for a later call. Doesn't block.
         """
         engines = {name: one.engine for name, one in self._engines.all().items()}
         with self._lock:
@@ -55,9 +55,9 @@ class AddressClaims:
         return frozenset(name for name in engines if claims[name][1])
 
     def close_unused(self, doors: Doors, candidates: Collection[str], inherited: frozenset[str]) -> None:
-        """Closes those candidates that no compute claims now and that aren't inherited."""
+        """Closes the candidates that no compute claims and that aren't inherited."""
         with self._lock:
-            # Read again: a compute may have been created since, and its agents told where to call.
+            # Read again: a compute may have been created since, and its agents may have got an address.
             engines = self._engines.all()
             self._claims = {name: one for name, one in self._claims.items() if name in engines}
             used = {address for _, addresses in self._claims.values() for address in addresses}
@@ -66,7 +66,7 @@ class AddressClaims:
     def _ask(self, engines: Mapping[str, Engine]) -> None:
         is_asking = self._thread is not None and self._thread.is_alive()
         if not is_asking and self._clock.monotonic() >= self._due_at:
-            self._thread = threading.Thread(target=self._run, args=[engines], name="door addresses", daemon=True)
+            self._thread = threading.Thread(target=self._run, args=[engines], name="agent addresses", daemon=True)
             self._thread.start()
 
     def _run(self, engines: Mapping[str, Engine]) -> None:
@@ -80,9 +80,9 @@ class AddressClaims:
     def _has_answered(self, compute: str, engine: Engine) -> bool:
         try:
             self.claim(compute, engine)
-        except DrumbeatError:  # A job's start says so; until then it is asked again.
+        except DrumbeatError:  # The start of a job reports it; until then the engine is asked again.
             return False
         except Exception:
-            log.exception("compute %s could not be asked where its agents call", compute)
+            log.exception("the engine of compute %s failed to name the addresses for its agents", compute)
             return False
         return True

@@ -1,7 +1,7 @@
-"""Where agents call: this server's addresses for each compute, and those of the servers that stand by.
+"""The addresses that agents call: this server's for each compute, and those of standby servers.
 
-An agent is given them when its gang is started, and again with every directive, so that it can reach another server
-when the one that it knows is gone for good.
+An agent gets them when its gang is started and again with every directive, so that it can reach another server when
+the one that it knows is gone.
 """
 
 from __future__ import annotations
@@ -23,39 +23,39 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Endpoints:
-    """Where agents call this server."""
+    """The addresses of this server."""
 
     here: tuple[str, ...] = ()
     """URLs for agents on the server's own machine."""
     doors: Doors | None = None
-    """Listeners for agents on other machines; None = there are none."""
+    """Listeners for agents on other machines; None = only agents of this machine can call."""
     url: str = ""
-    """Where clients and browsers call this server."""
+    """URL for clients and browsers."""
 
     @property
     def address(self) -> str:
-        """The URL by which other servers know this one, "" = none."""
+        """The URL under which other servers list this one, "" = none."""
         return self.here[0] if self.here else ""
 
 
 class AgentAddresses:
-    """The addresses that agents are given. Thread-safe."""
+    """Determines the addresses that agents get. Thread-safe."""
 
     def __init__(self, loop: Loop, engines: Engines, endpoints: Endpoints) -> None:
         self.here, self.doors = endpoints.here, endpoints.doors
         self._loop, self._engines = loop, engines
         self._open: dict[str, tuple[str, ...]] = {}
-        """Computes whose agents can call this server, and where."""
+        """URLs for the agents of each compute that can call this server."""
         self._troubles: dict[str, str] = {}
         self._others: tuple[LiveServer, ...] = ()
         self._shown: Mapping[str, tuple[str, ...]] = {}
-        """The doors that the other servers know of this one."""
+        """The URLs that were last published to the other servers."""
         self._claims = AddressClaims(engines, loop.clock)
         self._inherited: frozenset[str] | None = None
-        """Doors that an earlier server opened: agents that were started then may call there. None = not read yet."""
+        """Listeners' addresses of an earlier server, which its agents may still call. None = not read yet."""
 
     def open_for(self, compute: str) -> tuple[str, ...]:
-        """Listens for the agents of a compute, and returns the addresses, those of other servers last.
+        """Listens for the agents of a compute, and returns the URLs, those of other servers last.
 
         Raises EngineError, UnreachableError.
         """
@@ -69,16 +69,16 @@ class AgentAddresses:
     def _opened(self, compute: str) -> tuple[str, ...]:
         engine = self._engines.get(compute)
         if engine is None:
-            raise EngineError("it isn't there any more")
+            raise EngineError("the compute has been deleted")
         addresses = self._claims.claim(compute, engine)
         if not addresses:
             return self.here
         if self.doors is None:
-            raise EngineError("this server listens to agents on its own machine only")
+            raise EngineError("this server listens for agents on its own machine only")
         return self.doors.urls(addresses)
 
     def require(self, address: str) -> None:
-        """Raises EngineError unless agents can be let in at this address now."""
+        """Raises EngineError unless the server can listen for agents on this address now."""
         try:
             if self.doors is not None:
                 self.doors.require(address)
@@ -86,12 +86,12 @@ class AgentAddresses:
             raise EngineError(error.what, where=error.where, fix=error.fix) from error
 
     def authority(self, servers: Sequence[str]) -> str:
-        """The certificate (PEM) that agents check these addresses with; "" = they call on this machine."""
+        """Returns the CA certificate (PEM) with which agents verify these servers; "" = all are on this machine."""
         is_by_door = any(each.startswith("https:") for each in servers)
         return self.doors.ca if self.doors is not None and is_by_door else ""
 
     def known(self, compute: str) -> tuple[str, ...]:
-        """Where the agents of a compute can call, as far as is known now; opens nothing."""
+        """Returns the URLs for the agents of a compute as far as they are known; opens no listener."""
         own = self._open.get(compute, ())
         return (*own, *self._elsewhere(compute, own)) if own else ()
 
@@ -102,19 +102,18 @@ class AgentAddresses:
 
     @property
     def others(self) -> tuple[str, ...]:
-        """Where the other servers are, the newest first."""
+        """The URLs of the other servers, the newest first."""
         return tuple(one.address for one in self._others)
 
     @property
     def active_url(self) -> str:
-        """Where clients call the active server, while this one stands by; "" = it isn't known."""
+        """The URL of the active server while this one stands by; "" = unknown."""
         return next((one.url for one in self._others if one.is_active), "")
 
     def look(self) -> None:
-        """Opens doors for all gangs, shows them to the other servers, and reads theirs.
+        """Opens listeners for all gangs, publishes their URLs to the other servers, and reads theirs.
 
-        A server that stands by does so, too: agents learn its doors before they need them. A server that is alone has
-        nothing to show.
+        A standby server does so, too, so that agents learn its URLs before they need them.
         """
         names = self._names()
         if self.doors is not None:
@@ -125,18 +124,18 @@ class AgentAddresses:
             return
         for compute in [name for name in self._engines if store.reservations(name)]:
             if self.doors is not None and self.doors.awaits(names.get(compute, "")):
-                self._open.pop(compute, None)  # Its name is looked up meanwhile, which may take long.
+                self._open.pop(compute, None)  # Its name is being resolved, which may take long.
             else:
                 self._try_to_open(compute)
         doors = {name: urls for name, urls in self._open.copy().items() if urls != self.here}
         if doors != self._shown:
             store.show_doors(doors)
             self._shown = doors
-        # A server that was killed here is listed until its lease has expired; it has this server's address.
+        # A server that was killed on this machine is listed until its lease expires; it has this server's address.
         self._others = tuple(one for one in store.other_servers() if one.address not in self.here)
 
     def _close_unused(self, doors: Doors) -> None:
-        """Closes the doors of computes that were deleted or replaced."""
+        """Closes the listeners of computes that were deleted or replaced."""
         open_ones = doors.addresses()
         if self._inherited is None:
             self._inherited = open_ones
@@ -149,7 +148,7 @@ class AgentAddresses:
         self._claims.close_unused(doors, open_ones, self._inherited)
 
     def _names(self) -> dict[str, str]:
-        """The server's address as the computes' files say it, by compute."""
+        """Returns the server's address from the file of each compute, by compute."""
         specs = {name: one.spec for name, one in self._engines.all().items()}
         remote = {name: spec for name, spec in specs.items() if isinstance(spec, RemoteCompute)}
         return {name: spec.server_address for name, spec in remote.items() if spec.server_address}
@@ -159,7 +158,7 @@ class AgentAddresses:
             self.open_for(compute)
         except DrumbeatError as error:
             if self._troubles.get(compute) != str(error):
-                log.warning("agents of compute %s can't call here: %s", compute, error)
+                log.warning("agents of compute %s can't call this server: %s", compute, error)
             self._troubles[compute] = str(error)
         else:
             self._troubles.pop(compute, None)

@@ -1,6 +1,6 @@
-"""The engine of a compute whose own engine could not be made.
+"""The engine of a compute whose own engine could not be created.
 
-When it is made again: `RETRY_INTERVAL_S` in `engines.py`.
+`RETRY_INTERVAL_S` in `engines.py` says when creation is tried again.
 """
 
 from __future__ import annotations
@@ -15,41 +15,41 @@ from drumbeat.ports.engines import Gang, Sighting
 
 @dataclass
 class BrokenEngine:
-    """An engine that refuses everything, and says why. Implements `ports.Engine`."""
+    """An engine that refuses every call with the reason. Implements `ports.Engine`."""
 
     name: str
     why: str
     has_queue: bool = False
 
     def machines(self) -> list[Machine]:
-        """It knows of none."""
+        """Returns no machines."""
         return []
 
     def server_addresses(self) -> list[str]:
-        """Raises UnreachableError: where agents would call is not known yet."""
+        """Raises UnreachableError: the addresses for agents are not known yet."""
         raise UnreachableError(self.why)
 
     def start(self, gang: Gang) -> str:
-        """Raises UnreachableError: the job waits until the engine is made."""
+        """Raises UnreachableError: the job waits until the engine can be created."""
         raise UnreachableError(f"{gang.name} can't be started: {self.why}")
 
     def rendered(self, gang: Gang) -> str:
-        """It hands nothing to a scheduler."""
+        """Returns nothing, because nothing is submitted to a scheduler."""
         del gang
         return ""
 
     def observe(self, gang: Gang) -> Sighting:
         """Raises EngineError: the state of the gang is unknown."""
-        raise EngineError(f"{gang.name} can't be looked at: {self.why}")
+        raise EngineError(f"{gang.name} can't be observed: {self.why}")
 
     def stop(self, name: str) -> None:
         """Raises EngineError: the gang may still be running."""
         raise EngineError(f"{name} can't be stopped: {self.why}")
 
     def sweep(self, wanted: Callable[[], set[str]]) -> list[str]:
-        """Ends nothing: no machine can be reached."""
+        """Ends nothing, because no machine can be reached."""
         del wanted
         return []
 
     def close(self) -> None:
-        """Does nothing: it has made nothing."""
+        """Does nothing, because nothing was created."""

@@ -14,68 +14,68 @@ from drumbeat.server.computes.broken_engine import BrokenEngine
 from drumbeat.server.loop.placer import Cap
 
 MISSING_AFTER_S = 300.0
-"""After so long a machine that can't be used is missing. Before, as while it is restarted, the first job that needs it
-keeps its place: were later ones to start meanwhile, it would wait for them when the machine is back."""
+"""A machine that has been unusable for longer is missing. Before, for example during a restart, the first job that
+needs it keeps its place in the queue: if later jobs started meanwhile, it would have to wait for them afterwards."""
 
 
 @dataclass(frozen=True)
 class ComputeState:
-    """A compute with its engine and its machines, as they were seen last."""
+    """A compute with its engine and its machines at the last look."""
 
     engine: Engine
     document: dict[str, object] | None = None
     """What a person wrote; None where wiring gave the engine."""
     spec: Spec | None = None
-    """The document, parsed; None where it can't be."""
+    """The parsed document; None if it is invalid."""
     machines: tuple[Machine, ...] = ()
     tried_at: float = 0.0
-    """When its engine was made, or failed to be, on the monotonic clock."""
+    """When creating its engine was last tried, by the monotonic clock."""
     problem: str = ""
-    """Why its machines could not be read."""
+    """Why reading its machines failed, "" = it didn't."""
     scale: Scale | None = None
-    """How many machines there are, by its engine; None = it doesn't say."""
+    """The number of machines by its engine; None = the engine doesn't report one."""
     unusable_since: Mapping[str, float] = field(default_factory=dict[str, float])
-    """By machine that can't be used, since when this server has seen that, on the monotonic clock."""
+    """When this server first saw each unusable machine so, by the monotonic clock."""
 
     def seen(self, machines: tuple[Machine, ...], at: float) -> ComputeState:
-        """The same with its machines as they are now. One that is off isn't unusable: it is started for a job."""
+        """Returns the compute with new readings of its machines. A machine that is off is usable: jobs start it."""
         unusable = [one.name for one in machines if one.unusable and one.state is not NodeState.OFF]
         since = {name: self.unusable_since.get(name, at) for name in unusable}
         return replace(self, machines=machines, unusable_since=since)
 
     def missing(self, at: float) -> frozenset[str]:
-        """Machines that have been unusable for so long that no job keeps its place in the queue for them."""
+        """Returns the machines that have been unusable for longer than `MISSING_AFTER_S`."""
         return frozenset(name for name, since in self.unusable_since.items() if at - since >= MISSING_AFTER_S)
 
     @property
     def trouble(self) -> str:
-        """Why no job can start there whatever is free; "" = some can."""
+        """Why no job can start there even if it is idle; "" = jobs can start."""
         if isinstance(self.engine, BrokenEngine):
             return self.engine.why
         if any(machine.cpus for machine in self.machines):
             return ""
         reasons = "; ".join(f"{one.name}: {one.unusable}" for one in self.machines if one.unusable)
-        return self.problem or reasons or "none of its machines is known yet"
+        return self.problem or reasons or "its machines are not known yet"
 
     @property
     def is_awaited(self) -> bool:
-        """Whether some of its machines have not answered for the first time yet."""
+        """Whether some of its machines have never answered yet."""
         is_unheard = not self.machines and not self.problem and not isinstance(self.engine, BrokenEngine)
         return is_unheard or any(one.is_awaited for one in self.machines)
 
     @property
     def prepare(self) -> str:
-        """What each node runs before the ranks of a job, "" = nothing."""
+        """The script that each node runs before the ranks of a job, "" = none."""
         return (self.spec.prepare or "") if self.spec else ""
 
     def path_first(self, own: str) -> tuple[str, ...]:
-        """Folders of programs that ranks on it find first. own: the server's."""
+        """Returns the folders that come first on the PATH of ranks there. own: the server's folder of programs."""
         path = own if self.document is None else self.spec.path_first(own) if self.spec else ""
         return (path,) if path else ()
 
 
 def is_same_but_for_scale(one: Mapping[str, object] | None, other: Mapping[str, object] | None) -> bool:
-    """Whether two documents differ at most in what `scale` changes."""
+    """Whether two documents differ at most in the keys that `scale` changes."""
     if one is None or other is None:
         return False
     bare, bare_other = ({k: v for k, v in each.items() if k not in SCALE_KEYS} for each in (one, other))
@@ -83,7 +83,7 @@ def is_same_but_for_scale(one: Mapping[str, object] | None, other: Mapping[str, 
 
 
 def followed(one: ComputeState, stored: dict[str, object] | None) -> ComputeState:
-    """The same compute, scaled as another server has scaled it."""
+    """Returns the compute with the scale that another server has stored."""
     if stored is None or one.spec is None or one.document == stored:
         return one
     if not is_same_but_for_scale(one.document, stored):
@@ -92,7 +92,7 @@ def followed(one: ComputeState, stored: dict[str, object] | None) -> ComputeStat
 
 
 def cap_of(one: ComputeState) -> Cap | None:
-    """How many machines jobs may use at a time, None = all that there are."""
+    """Returns how many machines jobs may use at a time, None = all."""
     most = one.spec.max_instances if isinstance(one.spec, ScaledCompute) else None
     if one.engine.has_queue:
         return None if most is None else Cap(most)

@@ -1,4 +1,4 @@
-"""The watch over computes: their machines are read again and again, and the addresses at which agents call."""
+"""The watch over computes, which periodically reads their machines and the addresses for agents."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from drumbeat.server.computes.scaler import Scaler
 log = logging.getLogger(__name__)
 
 LOOK_INTERVAL_S = 1.0
-"""How often machines are read, and the addresses of other servers."""
+"""How often the machines and the addresses of other servers are read."""
 
 
 class ComputeWatch:
-    """Keeps engines, the states of machines, their number, and addresses current, on a thread of its own.
+    """Refreshes engines, states of machines, scaling and addresses on a thread of its own.
 
-    is_active: a server that stands by scales nothing, and ends what is left on its own machine.
+    is_active: a standby server doesn't scale; it only ends leftover gangs on its own machine.
     """
 
     def __init__(
@@ -53,10 +53,10 @@ class ComputeWatch:
                 self.look()
             except Exception:
                 if not self._stopping.is_set():
-                    log.exception("the computes could not be looked at; trying again")
+                    log.exception("the computes could not be refreshed; trying again")
 
     def look(self) -> None:
-        """Looks once."""
+        """Refreshes everything once."""
         self._engines.look()
         if self._is_active():
             self._states.look()

@@ -36,10 +36,10 @@ class Computes:
         return self._view(name, self._engines.known(name), self._queued())
 
     def create(self, document: Mapping[str, object], source: str = "compute") -> tuple[ComputeView, bool]:
-        """Creates the compute of a document; returns it, and whether it is new. The same document again succeeds.
+        """Creates the compute of a document. Returns it, and whether it is new. Idempotent.
 
-        Raises SpecError; ConflictError when jobs use another compute of this name; RefusedError and EngineError when
-        its engine can't be made.
+        Raises SpecError; ConflictError while jobs use another compute of this name; RefusedError and EngineError if
+        its engine can't be created.
         """
         spec = compute_from(document, source)
         before = self._engines.all().get(spec.name)
@@ -57,7 +57,7 @@ class Computes:
         return self.show(name)
 
     def delete(self, name: str) -> None:
-        """Deletes a compute. Raises NotFoundError; ConflictError while jobs use it, or for one of the server's own."""
+        """Deletes a compute. Raises NotFoundError; ConflictError while jobs use it, or if it is built-in."""
         self._engines.delete(name)
 
     def _queued(self) -> list[str]:
@@ -89,7 +89,7 @@ def _held(one: Reservation) -> HeldView:
 
 
 def _scale(state: ComputeState) -> Scale | None:
-    """The numbers in effect: the cluster's, below which the compute's own cap is kept; or the compute's own."""
+    """Returns the limits in effect: the cluster's, with the compute's own cap below them; or the compute's own."""
     cap = state.spec.max_instances if isinstance(state.spec, ScaledCompute) else None
     if state.scale:
         return replace(state.scale, max_instances=min(state.scale.max_instances, cap or state.scale.max_instances))

@@ -1,7 +1,7 @@
 """The engines of all computes, those that wiring gives and those of computes that people created, with their machines.
 
-An engine that can't be made keeps no other from starting: its compute is listed with the reason, and jobs wait for it.
-What can block (making an engine, closing it) runs on the caller's thread or on one of its own, never on the loop's.
+An engine that can't be created doesn't affect the others: its compute is listed with the reason, and jobs wait for it.
+Calls that may block (creating or closing an engine) run on the caller's or another thread, never on the loop's.
 """
 
 from __future__ import annotations
@@ -33,39 +33,39 @@ from drumbeat.server.resources.records import Resource
 log = logging.getLogger(__name__)
 
 KIND = "compute"
-"""The kind of resource that a compute is."""
+"""The kind of computes in the table of resources."""
 
 RETRY_INTERVAL_S = 30.0
-"""How long after a failure an engine is made again."""
+"""How long after a failure creating an engine is tried again."""
 
 FIRST_ANSWER_TIMEOUT_S = 10.0
-"""How long after its engine was made a job waits for machines that have not answered at all."""
+"""How long a job waits for machines that have never answered, from the creation of their engine."""
 
 SETTLE_TIMEOUT_S = 20.0
-"""How long a compute waits for jobs that have ended to give their slots back, before it is said to be in use."""
+"""How long deletion waits for ended jobs to release their slots before the compute counts as in use."""
 
 EngineMaker = Callable[[Spec], Engine]
-"""Makes the engine of a compute that a person described. Raises EngineError, RefusedError."""
+"""Creates the engine of a compute that a user described. Raises EngineError, RefusedError."""
 
 
 def no_engines(spec: Spec) -> Engine:
-    """Refuses every compute: the maker of a server that has none."""
+    """Refuses every compute. The engine maker of a server without created computes."""
     raise RefusedError(f"computes of type {spec.type} aren't supported here", where="type")
 
 
 @dataclass(eq=False)
 class Engines(Mapping[str, Engine]):
-    """The engine of each compute by name, and what is known of the compute. Each change is passed on to the loop."""
+    """The engines and states of all computes, by name. Every change is passed on to the loop."""
 
     loop: Loop
     given: Mapping[str, Engine]
     make: EngineMaker
     _known: dict[str, ComputeState] = field(default_factory=dict[str, ComputeState])
     _furnished: dict[str, ComputeState] = field(default_factory=dict[str, ComputeState])
-    """What the loop places jobs on."""
+    """The computes on which the loop places jobs."""
     _has_swept: bool = False
     _changing: threading.Lock = field(default_factory=threading.Lock)
-    """Held while computes are changed; readers take the last value."""
+    """Held while computes are changed. Readers use the last published value."""
     _stopping: threading.Event = field(default_factory=threading.Event)
 
     # --- a mapping to engines -----------------------------------------------------------------------------------
@@ -90,11 +90,11 @@ class Engines(Mapping[str, Engine]):
         return state
 
     def is_visible(self, place: str, name: str) -> bool:
-        """Whether this machine has at a path what the nodes of a compute have there."""
+        """Whether a path on this machine is the same files as on the nodes of a compute."""
         return is_visible(place, self._known.get(name))
 
     def await_machines(self, name: str) -> None:
-        """Waits until each machine of a new compute has answered, or its time to answer is over."""
+        """Waits until each machine of a new compute has answered, at most `FIRST_ANSWER_TIMEOUT_S`."""
         while self._is_awaited(name) and not self._stopping.wait(0.05):
             pass
 
@@ -102,28 +102,28 @@ class Engines(Mapping[str, Engine]):
         one, furnished = self._known.get(name), self._furnished.get(name)
         if one is None or self._now() >= one.tried_at + FIRST_ANSWER_TIMEOUT_S:
             return False
-        # Jobs are sized by what the loop has, which follows a moment later.
+        # Jobs are sized by the loop's copy, which is updated a moment later.
         return one.is_awaited or furnished is None or furnished.is_awaited or furnished.document != one.document
 
     def without_containers(self) -> frozenset[str]:
-        """Computes that can't run containers, as far as is known here: of this machine only."""
+        """Returns the computes that can't run containers. Known of this machine only."""
         has_engine = any(shutil.which(program) for program in CONTAINER_ENGINES)
         return frozenset() if has_engine else frozenset(self.given)
 
     # --- its life -----------------------------------------------------------------------------------------------
     def open(self) -> None:
-        """Makes the engines of what is stored, and looks at all machines once."""
+        """Creates the engines of the stored computes, and reads all machines once."""
         self._known = {name: ComputeState(engine) for name, engine in self.given.items()}
         self.look()
 
     def sweep(self) -> None:
-        """Ends the gangs that an earlier server or a crash left: those that hold no slots."""
+        """Ends gangs that an earlier server or a crash left behind: those that hold no slots."""
         self._has_swept = True
         for name, engine in self.items():
             self._sweep(name, engine)
 
     def sweep_given(self) -> None:
-        """Ends what is left on this machine of attempts that the active server, on another one, has given up."""
+        """Ends gangs on this machine whose attempts were given up by the active server on another machine."""
         for name, engine in self.given.items():
             self._sweep(name, engine)
 
@@ -131,15 +131,15 @@ class Engines(Mapping[str, Engine]):
         try:
             engine.sweep(lambda: self._wanted(name))
         except Exception as error:  # noqa: BLE001 (it may have been deleted meanwhile)
-            log.warning("what is left on compute %s can't be ended: %s", name, error)
+            log.warning("leftover gangs on compute %s can't be ended: %s", name, error)
 
     def _sweep_soon(self, name: str, engine: Engine) -> None:
-        """Sweeps an engine that was made after the server's start, when all were swept."""
+        """Sweeps an engine that was created after the sweep of the server's start."""
         if self._has_swept:
             threading.Thread(target=self._sweep, args=[name, engine], name="sweeping", daemon=True).start()
 
     def _wanted(self, compute: str) -> set[str]:
-        """Gangs that hold slots: each does from before its start until it has ended."""
+        """Returns the gangs that hold slots, as each does from before its start until its end."""
         held = [(one.job, one.attempt) for one in self.loop.store.reservations(compute)]
         unique = {name: self._unique_name(name) for name in {name for name, _ in held}}
         return {gang_name(unique[name], attempt) for name, attempt in held}
@@ -147,21 +147,21 @@ class Engines(Mapping[str, Engine]):
     def _unique_name(self, job: str) -> str:
         try:
             return self.loop.record(job).job.unique_name
-        except NotFoundError:  # It was deleted a moment ago: its gang has ended.
+        except NotFoundError:  # The job was just deleted: its gang has ended.
             return job
 
     def stop(self) -> None:
-        """Ends every wait for machines and for slots."""
+        """Ends every wait for machines and slots."""
         self._stopping.set()
 
     def close_idle(self) -> None:
-        """Has the engines of created computes without unfinished jobs remove what they made: the server ends."""
+        """Closes the engines of created computes without unfinished jobs, because the server stops."""
         for name, one in self._known.items():
             if one.document is not None and not self._users(name):
                 _close(name, one.engine)
 
     def look(self) -> None:
-        """Follows what the active server created and deleted, and reads the machines of every compute."""
+        """Adopts the active server's new and deleted computes, and reads the machines of every compute."""
         with self._changing:
             self._look()
 
@@ -178,7 +178,7 @@ class Engines(Mapping[str, Engine]):
         self._publish({name: self._looked_at(name, one) for name, one in known.items()})
 
     def _is_due(self, one: ComputeState | None) -> bool:
-        """Whether an engine is to be made."""
+        """Whether it is time to create an engine."""
         if one is None:
             return True
         return isinstance(one.engine, BrokenEngine) and self._now() - one.tried_at >= RETRY_INTERVAL_S
@@ -203,7 +203,7 @@ class Engines(Mapping[str, Engine]):
         except Exception as error:  # noqa: BLE001 (what was seen last stays)
             problem, machines = _sentence(error), one.machines
         if problem != one.problem:
-            log.warning("the machines of compute %s can't be looked at: %s", name, problem)
+            log.warning("the machines of compute %s can't be read: %s", name, problem)
         return replace(one.seen(machines, self._now()), problem=problem)
 
     def _publish(self, known: dict[str, ComputeState]) -> None:
@@ -225,10 +225,10 @@ class Engines(Mapping[str, Engine]):
 
     # --- making and removing ------------------------------------------------------------------------------------
     def create(self, spec: Spec) -> bool:
-        """Makes a compute, and says whether it is new. The same content again is the same success.
+        """Creates a compute, and returns whether it is new. Idempotent.
 
-        Raises ConflictError when the name is taken: by a compute that jobs use, by an alias; and whatever the engine's
-        maker raises.
+        Raises ConflictError if the name is taken by an alias or by a compute that jobs use; also what the engine maker
+        raises.
         """
         document = to_dict(spec)
         with self._changing:
@@ -246,16 +246,16 @@ class Engines(Mapping[str, Engine]):
         return old is None
 
     def scale(self, name: str, changes: Mapping[str, object]) -> None:
-        """Changes how many machines a compute has, at least and at most, and when idle ones are switched off.
+        """Changes the minimum and maximum number of machines, and the idle time before one is switched off.
 
-        Jobs may use it meanwhile. Raises NotFoundError, SpecError; RefusedError where the number of machines is fixed.
+        Jobs may be using the compute. Raises NotFoundError, SpecError; RefusedError if its number of machines is fixed.
         """
         with self._changing:
             self._look()
             old = self.known(name)
             if not isinstance(old.spec, ScaledCompute):
-                what = f"the machines of compute {name} ({old.engine.name}) don't come and go"
-                raise RefusedError(what, fix="A netlab and a slurm compute can be scaled.")
+                what = f"compute {name} ({old.engine.name}) has a fixed number of machines"
+                raise RefusedError(what, fix="Only computes of type netlab and slurm can be scaled.")
             spec = compute_from({**to_dict(old.spec), **changes}, f"compute {name}")
             self._rescale(spec, to_dict(spec), old)
 
@@ -268,8 +268,8 @@ class Engines(Mapping[str, Engine]):
             raise ConflictError(f"compute {name} is a built-in compute", fix="Give yours another name.")
         target = read_aliases(self.loop.store).get((KIND, name))
         if target is not None:
-            fix = f"Give it another name, or take the alias out: drumbeat alias remove compute {name}"
-            raise ConflictError(f"{name} is an alias here: jobs that name it go to {target}", fix=fix)
+            fix = f"Give it another name, or remove the alias: drumbeat alias remove compute {name}"
+            raise ConflictError(f"{name} is an alias of compute {target}", fix=fix)
 
     def _put(self, spec: Spec, document: dict[str, object], old: ComputeState | None) -> None:
         engine: Engine | None = None
@@ -286,8 +286,8 @@ class Engines(Mapping[str, Engine]):
         self._publish({**self._known, spec.name: self._looked_at(spec.name, new)})
 
     def delete(self, name: str) -> None:
-        """Removes a compute. Raises NotFoundError; ConflictError while jobs use it; EngineError when what its engine
-        made can't be taken away, and then the compute stays.
+        """Removes a compute. Raises NotFoundError; ConflictError while jobs use it; EngineError if its engine can't be
+        closed, and then the compute stays.
         """
         with self._changing:
             self._look()
@@ -303,7 +303,7 @@ class Engines(Mapping[str, Engine]):
             self._publish({other: one for other, one in self._known.items() if other != name})
 
     def _withdraw(self, name: str, old: ComputeState, why: str) -> None:
-        """Keeps jobs from starting there, and closes its engine; when that fails, everything is as before."""
+        """Stops placing jobs there, and closes its engine. If that fails, everything is restored."""
         self._settle(name)
         self.loop.call(lambda: self._shut(name, why))
         try:
@@ -313,7 +313,7 @@ class Engines(Mapping[str, Engine]):
             raise
 
     def _settle(self, name: str) -> None:
-        """Waits a while for jobs that have just ended to give their slots back."""
+        """Waits a while for jobs that have just ended to release their slots."""
         end = self._now() + SETTLE_TIMEOUT_S
         while self._users(name) and not self._unfinished(name) and self._now() < end:
             self._stopping.wait(0.05)
@@ -326,14 +326,14 @@ class Engines(Mapping[str, Engine]):
         self.loop.furnish(replace(supply, troubles={**supply.troubles, name: why}))
 
     def _bring_back(self, name: str, old: ComputeState | None) -> None:
-        """Makes what was withdrawn again, as it was."""
+        """Restores a compute that was withdrawn."""
         if old and old.document is not None:
             made = self._made_or_not(name, old.document)
             self._sweep_soon(name, made.engine)
             self._publish({**self._known, name: self._looked_at(name, made)})
 
     def _users(self, name: str) -> list[str]:
-        """Jobs that are unfinished there, or still hold slots."""
+        """Returns the jobs that are unfinished there or still hold slots."""
         return sorted(self._unfinished(name) | {one.job for one in self.loop.store.reservations(name)})
 
     def _unfinished(self, name: str) -> set[str]:
@@ -341,16 +341,16 @@ class Engines(Mapping[str, Engine]):
 
 
 def no_compute(name: str, there: Mapping[str, Engine]) -> NotFoundError:
-    """The error for a name that no compute has."""
-    what = f"there is no compute {name}; there is {', '.join(sorted(there))}"
-    return NotFoundError(what, fix=nearest(name, sorted(there)) or "Make it: drumbeat compute create -f FILE")
+    """Returns the error for a name that no compute has."""
+    what = f"there is no compute {name}; known computes: {', '.join(sorted(there))}"
+    return NotFoundError(what, fix=nearest(name, sorted(there)) or "Create it: drumbeat compute create -f FILE")
 
 
 def _close(name: str, engine: Engine) -> None:
     try:
         engine.close()
     except Exception:
-        log.exception("what compute %s made could not be taken away", name)
+        log.exception("the engine of compute %s could not be closed", name)
 
 
 def _sentence(error: Exception) -> str:

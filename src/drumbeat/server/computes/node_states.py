@@ -1,4 +1,4 @@
-"""The states of the machines of computes, and since when: as clusters tell, or as this server has seen them."""
+"""The states of the machines of computes and their times, from the cluster or else as this server saw them."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from drumbeat.server.loop.loop import Loop
 
 @dataclass(frozen=True)
 class Seen:
-    """The state of a machine, and when it entered it: as its cluster tells, else as this server saw it."""
+    """The state of a machine and when it entered it, from its cluster or else as this server saw it."""
 
     state: NodeState
     since: datetime
 
 
 class NodeStates:
-    """Follows the machines of all computes. Thread-safe."""
+    """Tracks the states of the machines of all computes. Thread-safe."""
 
     def __init__(self, loop: Loop, engines: Engines) -> None:
         self._loop, self._engines = loop, engines
         self._seen: dict[tuple[str, str], Seen] = {}
 
     def look(self) -> None:
-        """Notes which machines have changed their states."""
+        """Records which machines have changed their states."""
         present: set[tuple[str, str]] = set()
         for name, one in self._engines.all().items():
             busy = () if one.engine.has_queue or not one.machines else self.busy(name)
@@ -38,7 +38,7 @@ class NodeStates:
             self._seen.pop(gone, None)
 
     def of(self, compute: str, machine: Machine, busy: Collection[str]) -> Seen:
-        """The state of a machine. busy: machines of the compute on which jobs hold slots."""
+        """Returns the state of a machine. busy: machines of the compute on which jobs hold slots."""
         state = state_of(machine, is_busy=machine.name in busy)
         earlier = self._seen.get((compute, machine.name))
         if earlier is None or earlier.state is not state:
@@ -46,12 +46,12 @@ class NodeStates:
         return Seen(state, machine.since) if machine.since else earlier
 
     def busy(self, compute: str) -> set[str]:
-        """Machines of a compute on which jobs hold slots."""
+        """Returns the machines of a compute on which jobs hold slots."""
         return {one.slot.machine for one in self._loop.store.reservations(compute)}
 
 
 def state_of(machine: Machine, *, is_busy: bool) -> NodeState:
-    """The state of a machine by what its engine says of it, and whether jobs hold slots on it."""
+    """Returns the state of a machine, given its engine's reading and whether jobs hold slots on it."""
     if machine.state is not NodeState.IDLE:
         return machine.state
     if machine.unusable:

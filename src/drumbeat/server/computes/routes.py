@@ -1,4 +1,4 @@
-"""What there is to run on: computes are made, looked at and deleted."""
+"""Routes of computes: create, list, show, scale, delete."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Name = Annotated[str, Path(min_length=1, max_length=100)]
 
 
 class NewCompute(BaseModel):
-    """document: the compute, as a mapping in the form of its file. source: that file, for messages."""
+    """A compute to create. document: the content of its file. source: the file's name, for messages."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -25,9 +25,9 @@ class NewCompute(BaseModel):
     source: str = Field(default="compute", min_length=1, max_length=4096)
 
 
-@router.post("", status_code=201, responses={200: {"description": "It was there already, the same."}})
+@router.post("", status_code=201, responses={200: {"description": "The same compute existed already."}})
 def create_compute(body: NewCompute, control: ControlOf, response: Response) -> ComputeView:
-    """Makes a compute, in place of one of its name that no job uses. The same once more is the same success."""
+    """Creates a compute, or replaces one of its name that no job uses. Idempotent."""
     made, is_new = control.computes.create(body.document, body.source)
     response.status_code = 201 if is_new else 200
     return made
@@ -35,25 +35,25 @@ def create_compute(body: NewCompute, control: ControlOf, response: Response) -> 
 
 @router.get("")
 def list_computes(control: ControlOf) -> list[ComputeView]:
-    """The computes, their machines, who holds their slots, how many jobs wait."""
+    """Lists the computes with their machines, the jobs that hold slots, and the number of waiting jobs."""
     return control.computes.list()
 
 
 @router.get("/{name}")
 def get_compute(name: Name, control: ControlOf) -> ComputeView:
-    """One compute."""
+    """Returns one compute."""
     return control.computes.show(name)
 
 
 @router.delete("/{name}", status_code=204)
 def delete_compute(name: Name, control: ControlOf) -> Response:
-    """Deletes a compute that no job uses, and what its engine made for it."""
+    """Deletes a compute that no job uses, with everything that its engine created."""
     control.computes.delete(name)
     return Response(status_code=204)
 
 
 class NewScale(BaseModel):
-    """How many machines a compute has, at least and at most, and after how many idle seconds one is switched off."""
+    """The minimum and maximum number of machines, and after how many idle seconds a machine is switched off."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -64,5 +64,5 @@ class NewScale(BaseModel):
 
 @router.post("/{name}/scale")
 def scale_compute(name: Name, body: NewScale, control: ControlOf) -> ComputeView:
-    """Changes how many machines a compute has, also while jobs use it; a key that isn't given stays as it is."""
+    """Changes the number of machines of a compute, also while jobs use it. Omitted keys stay as they are."""
     return control.computes.scale(name, body.model_dump(exclude_none=True))

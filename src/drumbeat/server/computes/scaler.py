@@ -1,7 +1,7 @@
-"""The scaling of computes whose machines drumbeat itself starts and stops.
+"""The scaling of computes whose machines drumbeat starts and stops itself.
 
-`core/scheduling/autoscaling.py` decides at each look, from what there is then; an action that failed is decided again
-at the next.
+At each look `core/scheduling/autoscaling.py` decides from the current state, so an action that failed is decided again
+at the next look.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from drumbeat.server.loop.repeated_failures import RepeatedFailures
 log = logging.getLogger(__name__)
 
 DEFAULT_IDLE_TIME_S = 120.0
-"""After so long without a job a machine is switched off where its compute doesn't say."""
+"""After this time without a job a machine is switched off if its compute sets no other time."""
 
 
 class Scaler:
@@ -31,10 +31,10 @@ class Scaler:
     def __init__(self, loop: Loop, engines: Engines, states: NodeStates) -> None:
         self._loop, self._engines, self._states = loop, engines, states
         self._failures = RepeatedFailures[str]()
-        """Of computes that could not be scaled at their last look."""
+        """Failures of computes that could not be scaled at the last look."""
 
     def look(self) -> None:
-        """Decides for each compute whose machines come and go, and carries it out."""
+        """Decides for each compute with a variable number of machines, and carries the decision out."""
         has_acted = [self._scale(name, one) for name, one in self._engines.all().items()]
         if any(has_acted):
             self._engines.look()
@@ -47,14 +47,14 @@ class Scaler:
         step = self._loop.call(lambda: self._decided(name, limits))
         if step == ScaleStep():
             return False
-        log.info("compute %s is scaled: %s", name, step)
+        log.info("scaling compute %s: %s", name, step)
         try:
             engine.let_go(step.let_go, is_leaving=True)
             engine.let_go(step.keep, is_leaving=False)
             engine.switch_on(step.switch_on)
             engine.switch_off(step.switch_off)
         except Exception as error:
-            # It is tried again at each look: one that goes on failing is logged once.
+            # This is tried again at each look, so repeated failures are logged once.
             if self._failures.is_new(name, error):
                 log.exception("compute %s could not be scaled; trying again", name)
         else:
@@ -62,7 +62,7 @@ class Scaler:
         return True
 
     def _decided(self, name: str, limits: Limits) -> ScaleStep:
-        """Only on the loop's thread."""
+        """Decides the next step. Only on the loop's thread."""
         supply, placer = self._loop.supply, self._loop.placer
         busy = self._states.busy(name)
         nodes: list[ScaledMachine] = []
@@ -78,7 +78,7 @@ class Scaler:
 
 
 def limits_of(one: ComputeState) -> Limits | None:
-    """The limits that a compute's file sets, None = it sets none: its machines are always on."""
+    """Returns the limits in a compute's file, None = it sets none and its machines are always on."""
     spec, machines = one.spec, len(one.machines)
     if spec is None or not isinstance(one.engine, ElasticEngine):
         return None
@@ -91,6 +91,6 @@ def limits_of(one: ComputeState) -> Limits | None:
 
 
 def _is_fixed(one: ComputeState, limits: Limits) -> bool:
-    """Whether all machines are to be on, and none is off or leaving."""
+    """Whether all machines should be on, and all are."""
     moving = (NodeState.OFF, NodeState.LEAVING)
     return limits.fewest >= len(one.machines) and not any(machine.state in moving for machine in one.machines)

@@ -1,4 +1,4 @@
-"""The slots that attempts hold."""
+"""The table of slots that attempts hold."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ _RESERVE = insert(reservations)
 
 
 def reserved(connection: Connection, compute: str) -> list[Reservation]:
-    """Who holds which slots of a compute."""
+    """Returns the reservations on a compute."""
     rows = connection.execute(_RESERVED, {"its_compute": compute})
     return [Reservation(row.compute, row.job, row.attempt, _slot(row)) for row in rows]
 
 
 def rebook(connection: Connection, changes: Iterable[Change]) -> None:
-    """Gives back and takes what the changes say."""
+    """Releases and reserves slots for these changes."""
     changes = list(changes)
     for change in changes:
         release(connection, change.job.name, change.release)
@@ -40,13 +40,13 @@ def rebook(connection: Connection, changes: Iterable[Change]) -> None:
 
 
 def release(connection: Connection, job: str, attempts: Iterable[int]) -> None:
-    """Gives back what attempts of a job hold. Idempotent."""
+    """Releases the slots of attempts of a job. Idempotent."""
     if gone := list(attempts):
         connection.execute(_RELEASE, {"its_job": job, "attempts": gone})
 
 
 def _reserve(connection: Connection, change: Change) -> None:
-    """The change's slots, for the job's attempt. A slot that it has already raises IntegrityError."""
+    """Reserves a change's slots for the job's attempt. Raises IntegrityError for a slot that it already holds."""
     job = change.job
     rows = [
         {

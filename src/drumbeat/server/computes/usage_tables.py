@@ -20,11 +20,11 @@ from drumbeat.server.resources.records import Resource
 from drumbeat.server.users.user_token import HALF_LIFE_SETTING
 
 QUOTA = "quota"
-"""The kind of resource that a quota is."""
+"""The kind of quotas in the table of resources."""
 
 
 def all_quotas(connection: Connection) -> list[Quota]:
-    """Every quota, by kind and name."""
+    """Returns every quota, by kind and name."""
     quotas = (
         Quota(QuotaKind(kind), name, **one.document)
         for one in resources.versions(connection, QUOTA, None)
@@ -34,7 +34,7 @@ def all_quotas(connection: Connection) -> list[Quota]:
 
 
 def set_quota(connection: Connection, quota: Quota) -> None:
-    """Writes a quota, over the one that there is; one without limits is removed."""
+    """Writes or replaces a quota. One without limits is removed."""
     name = f"{quota.kind}/{quota.name}"
     limits = {"slots": quota.slots, "gpus": quota.gpus, "waiting": quota.waiting}
     if not quota.is_empty:
@@ -45,7 +45,7 @@ def set_quota(connection: Connection, quota: Quota) -> None:
 
 
 def held_slots(connection: Connection, job: str = "", attempt: int = 0) -> list[HeldSlots]:
-    """What attempts hold, by compute, job and attempt. job: only this attempt of it."""
+    """Returns the slots that attempts hold, by compute, job and attempt. job: only this attempt of it."""
     held = reservations.c
     columns = select(
         held.compute, held.job, held.attempt, held.cpus, held.gpus, held.since, jobs.c.person, jobs.c.experiment

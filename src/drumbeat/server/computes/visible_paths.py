@@ -1,4 +1,4 @@
-"""Which paths of a compute's nodes are the same files on the server's machine."""
+"""Paths that name the same files on a compute's nodes and on the server's machine."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from drumbeat.server.computes.compute_state import ComputeState
 
 
 def is_visible(place: str, compute: ComputeState | None) -> bool:
-    """Whether what this machine has at a path is what the nodes of a compute have there. None = it is gone.
+    """Whether a path on this machine is the same files as on the nodes of a compute. compute: None = it was deleted.
 
-    A share is another folder on the nodes where they alone mount it.
+    A shared folder that only the nodes mount is another folder on this machine.
     """
     if compute is None or compute.spec is None:
         return compute is not None and compute.document is None  # This machine itself.

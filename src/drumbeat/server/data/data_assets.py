@@ -1,4 +1,4 @@
-"""Data by name: versions are registered, looked up with what made and used them, and forgotten."""
+"""Registered data: versions are registered, shown with the jobs that made and used them, and removed."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ log = logging.getLogger(__name__)
 
 
 class DataAssets:
-    """The data that has names."""
+    """Manages registered data."""
 
     def __init__(self, store: SqlStore, clock: Clock, datastores: Datastores, data: DataAccess) -> None:
         self._store, self._clock, self._datastores, self._data = store, clock, datastores, data
 
     def facts(self) -> DataFacts:
-        """What a plan has to know of data; looked up when it is asked for."""
+        """The facts about data for a plan. Each is looked up when it is needed."""
         names = {*self._datastores.names(), ALIAS}
         folders, read_only = self._datastores.folders(), _ReadOnly(self._datastores)
         return DataFacts(_Versions(self._store), names, _Jobs(self._store), {ALIAS: DEFAULT}, folders, read_only)
@@ -59,17 +59,17 @@ class DataAssets:
     def create(
         self, document: Mapping[str, object], source: str = "data", *, is_uploaded: bool = False
     ) -> tuple[DataView, bool]:
-        """Registers a version, and whether it is new: the same content at the same place is the version that is there.
+        """Registers a version. Returns it, and whether it is new. Idempotent for the same content at the same place.
 
-        is_uploaded: what lies there was put there for this version alone; what is refused is taken away again.
-        Raises SpecError, UnknownNameError; ConflictError for another content of a version; what the store raises.
+        is_uploaded: the content was uploaded for this version alone, and is removed if the version is refused.
+        Raises SpecError, UnknownNameError; ConflictError if the version has other content; what the store raises.
         """
         asked = data_from(document, source)
         uri = self._address(asked, f"{source}.path")
         try:
             kept, is_new = self.register(asked, uri)
         except (AwayError, UnreachableError):
-            raise  # The next try finds it there.
+            raise  # The upload stays for the next try.
         except DrumbeatError:
             if is_uploaded:
                 self._take_away(uri)
@@ -77,14 +77,14 @@ class DataAssets:
         return replace(self._view(kept), same_as=twin(kept, self._store)), is_new
 
     def _take_away(self, uri: str) -> None:
-        """Removes an upload that no version, job or other uploader uses. What the store doesn't give up stays."""
+        """Removes an upload that no version, job or other uploader uses. Files that the store can't remove stay."""
         if not upload_key(uri) or self._is_used(uri):
             return
         try:
             if not is_shared(self._data, uri):
                 remove_all(self._data, uri)
         except DrumbeatError as error:
-            log.warning("what was uploaded to %s stays there: %s", uri, error)
+            log.warning("the upload to %s can't be removed: %s", uri, error)
 
     def _is_used(self, uri: str) -> bool:
         named = [one.uri for record in self._store.unfinished() for one in record.job.plan.inputs]
@@ -92,7 +92,7 @@ class DataAssets:
         return any(one == uri or one.startswith(f"{uri}/") for one in named)
 
     def register(self, asked: DataAsset, uri: str, made_by: str = "") -> tuple[Resource, bool]:
-        """Keeps a version whose content lies at `uri` now. A model is a folder with a tag that has its type."""
+        """Registers a version with its content at `uri`. A model is a folder with a tag for its type."""
         listed = self._data.listing(uri, is_file=asked.type == "uri_file")
         is_model = asked.type in get_args(ModelType)
         tags = {**asked.tags, MODEL_TYPE: asked.type} if is_model else dict(asked.tags)
@@ -107,9 +107,9 @@ class DataAssets:
         return self._store.add_version(made)
 
     def require_current(self, asset: OfAsset, listed: Listing) -> None:
-        """Raises RefusedError or ConflictError where a version's files are known to be others than were registered.
+        """Raises RefusedError or ConflictError if a version's files have changed since it was registered.
 
-        listed: what they are now.
+        listed: the current files.
         """
         facts = self.facts()
         version = find_version(asset, facts, "uri")
@@ -117,20 +117,20 @@ class DataAssets:
         _require_same(self._store.resource("data", asset.name, version.version), listed)
 
     def require_registered(self, job: str, role: str, listed: Listing) -> None:
-        """Raises ConflictError where a job reads a version of data whose files are others now than were registered.
+        """Raises ConflictError if a job reads a version of data whose files have changed since it was registered.
 
-        role: what the version is for the job, as in `Use`. Other files are known by their number and size: what a store
-        tells beyond that may change with the same content, as the time of a file does when it is copied.
+        role: the version's role in the job, as in `Use`. Only number and size of the files are compared, because other
+        properties in a store may change with the same content, such as the time of a file that is copied.
         """
         uses = (one for one in self._store.uses(job) if one.kind == "data" and one.role == role)
-        with suppress(NotFoundError):  # It may have been forgotten since.
+        with suppress(NotFoundError):  # The version may have been removed meanwhile.
             for use in uses:
                 _require_same(self._store.resource("data", use.name, use.version), listed)
 
     def made_by(self, job: Job, name: str, uri: str) -> str | None:
-        """The version of a name that a job's output at that place became already; None = it did not.
+        """Returns the version of a name that was registered from a job's output at that place; None = there is none.
 
-        A version from before the job was submitted was made by a deleted job of its name.
+        A version that is older than the job was made by a deleted job of its name.
         """
         for one in self._store.resources("data", name):
             is_own = one.made_by == job.name and one.created_at >= job.submitted_at
@@ -139,15 +139,15 @@ class DataAssets:
         return None
 
     def best_trial(self, sweep: Job) -> Job:
-        """The trial whose outputs are the sweep's. Raises RefusedError where none has reported the metric."""
+        """Returns the trial whose outputs are the sweep's. Raises RefusedError if no trial has reported the metric."""
         return self._store.load(result_of(sweep)).job
 
     def list(self, name: str | None = None) -> Sequence[DataView]:
-        """Of each name the newest version, by name; of one name all of them, the newest first. Raises NotFoundError."""
+        """Lists the newest version of each name, or all versions of one name, newest first. Raises NotFoundError."""
         found = self._store.resources("data", name)
         if name is not None:
             if not found:
-                self._store.resource("data", name)  # Raises, and says what there is.
+                self._store.resource("data", name)  # Raises NotFoundError with the known names.
             return [self._view(one) for one in found]
         newest: dict[str, Resource] = {}
         for one in found:
@@ -155,17 +155,17 @@ class DataAssets:
         return [self._view(newest[title]) for title in sorted(newest)]
 
     def show(self, name: str, version: str = "") -> DataView:
-        """One version, "" = the newest, with the jobs that used it. Raises NotFoundError."""
+        """Returns one version, "" = the newest, with the jobs that used it. Raises NotFoundError."""
         found = self._store.resource("data", name, version)
         users = self._store.users("data", name, found.version)
         return self._view(found, tuple(DataUse(job, role) for job, role in users))
 
     def is_registered(self, uri: str) -> bool:
-        """Whether an address is that of a version."""
+        """Whether a registered version has this URI."""
         return any(one.document["uri"] == uri for one in self._store.resources("data"))
 
     def delete(self, name: str, version: str) -> None:
-        """Forgets a version; its content stays where it is. Raises NotFoundError."""
+        """Removes a version, but not its content. Raises NotFoundError."""
         self._store.remove_resource("data", name, version)
 
     # --- inside -------------------------------------------------------------------------------------------------
@@ -182,7 +182,7 @@ class DataAssets:
             case Address(uri):
                 return uri
             case Local(path):
-                what = f"the server doesn't see {path}"
+                what = f"{path} doesn't exist on the server"
                 raise SpecError(what, where=where, fix="Register it with `drumbeat data create`, which uploads it.")
 
     @staticmethod
@@ -202,7 +202,7 @@ def _require_same(asset: Resource, listed: Listing) -> None:
         what = (
             f"data {asset.name}:{asset.version} has changed since it was registered: then {counts[0]}, now {counts[1]}"
         )
-        fix = "Register what is there now as a version, and put each version at a `path` of its own."
+        fix = "Register the current files as a new version, and give each version a `path` of its own."
         raise ConflictError(what, where=document["uri"], fix=fix)
 
 
@@ -211,12 +211,12 @@ def _digest(type_: str, uri: str, listed: Listing) -> str:
 
 
 def data_uses(used: Sequence[UsedData]) -> tuple[Use, ...]:
-    """What a job names, for the catalog."""
+    """Returns the uses of data in a job, for the catalog."""
     return tuple(Use("data", one.name, one.version, one.role) for one in used)
 
 
 class _ReadOnly(Mapping[str, str]):
-    """Datastores to which nothing can be written, to why; each is looked at when it is asked for."""
+    """Read-only datastores with the reason, by name. Each is checked when it is looked up."""
 
     def __init__(self, datastores: Datastores) -> None:
         self._datastores = datastores
@@ -234,7 +234,7 @@ class _ReadOnly(Mapping[str, str]):
 
 
 class _Versions(Mapping[str, Sequence[DataVersion]]):
-    """Name to versions, looked up one name at a time."""
+    """Versions by name, looked up one name at a time."""
 
     def __init__(self, store: SqlStore) -> None:
         self._store = store
@@ -259,7 +259,7 @@ def _version(asset: Resource) -> DataVersion:
 
 
 class _Jobs(Mapping[str, JobOutputs]):
-    """Name to outputs, looked up one job at a time."""
+    """Outputs by job, looked up one job at a time."""
 
     def __init__(self, store: SqlStore) -> None:
         self._store = store

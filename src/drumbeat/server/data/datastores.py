@@ -1,6 +1,6 @@
-"""The datastores that there are: those that people make, and the folders that are always there.
+"""Datastores: those that users create, and the server's built-in folders.
 
-Only here are credentials opened, and only for those who read and write data.
+Credentials are decrypted only here, and only for code that reads and writes data.
 """
 
 from __future__ import annotations
@@ -27,62 +27,62 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 ALWAYS_THERE = (DEFAULT, "workspaceartifactstore")
-"""Folders of the server's own, until a person makes a datastore of that name."""
+"""Built-in folders of the server, each until a user creates a datastore of its name."""
 
 ALIAS = "default"
 
 WHOLE = "it can't be listed: "
-"""What the stores say first of the address of all of them."""
+"""The beginning of the stores' messages about the root of a datastore."""
 
 LONG = 12
-"""So many characters are in another text by no accident."""
+"""A secret of at least this length doesn't occur in another text by accident."""
 
 
 class Datastores(ResourceService[DatastoreView]):
-    """By name. folder: the server's own, below which those that are always there lie."""
+    """Manages datastores. folder: the server's folder in which the built-in ones are."""
 
     def __init__(self, catalog: SqlStore, key: bytes, folder: str = "") -> None:
         super().__init__(DATASTORE, catalog, key)
         self._folder, self._trying = folder, threading.local()
         self._known: dict[str, tuple[Resource, Datastore]] = {}
-        """What was opened, and what from: it is asked for with every file."""
+        """Decrypted datastores with their sources, cached because they are needed for every file."""
         self.ask: Callable[[str], object] | None = None
-        """Reads the address of a whole datastore, to see whether it answers; None = they aren't asked."""
+        """Reads the root of a datastore to see whether it answers; None = datastores aren't checked."""
         self.require_unused: Callable[[str], None] = lambda _: None
-        """Raises ConflictError where a datastore can't be deleted yet."""
+        """Raises ConflictError if a datastore can't be deleted yet."""
 
     def all(self) -> dict[str, Datastore]:
-        """Every one that can be read, with its credentials: for those who reach data, and for nobody else."""
+        """Returns every usable datastore with its credentials, only for code that reads and writes data."""
         found: dict[str, Datastore] = self._always_there()
         for name, stored in self._stored().items():
             try:
                 found[name] = self._open(stored)
-            except DrumbeatError as error:  # It mustn't take the others along.
+            except DrumbeatError as error:  # One unusable datastore mustn't affect the others.
                 log.warning("datastore %s can't be used: %s", name, error)
         found |= getattr(self._trying, "there", {})
         return {**found, **({ALIAS: found[DEFAULT]} if DEFAULT in found else {})}
 
     def names(self) -> Sequence[str]:
-        """Of all of them."""
+        """Returns the names of all datastores."""
         return sorted({*self._always_there(), *self._stored()})
 
     def folders(self) -> list[str]:
-        """Of those that are folders of the server's machine."""
+        """Returns the names of datastores that are folders of the server's machine."""
         made = self._stored()
         own = [name for name in self._always_there() if name not in made]
         return sorted([*own, *(name for name, one in made.items() if one.document.get("type") == "folder")])
 
     def why_read_only(self, name: str) -> str:
-        """Why nothing can be written to one of them, as far as it is known without asking it; "" = it may be."""
+        """Returns why a datastore is known to be read-only, without contacting it; "" = it may be writable."""
         from drumbeat.jobfile.data.datastores import why_read_only
 
         found = self.all().get(name)
         return why_read_only(found) if found else ""
 
     def without_secrets(self, environment: Mapping[str, str]) -> dict[str, str]:
-        """What of an environment may be handed on: no variable that holds what a datastore keeps.
+        """Returns an environment without the variables that contain a datastore's secret.
 
-        The server may have been started from the shell that a datastore's `env:NAME` was read from.
+        The server may have been started from the shell whose variable a datastore's `env:NAME` named.
         """
         from drumbeat.jobfile.data.datastores import secrets_of
 
@@ -94,7 +94,7 @@ class Datastores(ResourceService[DatastoreView]):
         return [self._view(made[name]) if name in made else self._own_view(own[name]) for name in self.names()]
 
     def show(self, name: str) -> DatastoreView:
-        """One of them; `default` is the one where data goes for which none is named. Raises NotFoundError."""
+        """Returns one datastore; `default` is the one for data without a named datastore. Raises NotFoundError."""
         title, own = DEFAULT if name == ALIAS else name, self._always_there()
         if title in self._stored():
             return super().show(title)
@@ -105,25 +105,25 @@ class Datastores(ResourceService[DatastoreView]):
         return replace(view, is_builtin=True)
 
     def create(self, document: Mapping[str, object], source: str, *, check: bool = True) -> tuple[DatastoreView, bool]:
-        """As of other kinds. check: it is kept only if it answers; what the store raises is raised."""
+        """Creates a datastore like other resources. check: only if the store answers; raises what the store raises."""
         made = cast("Datastore", self.kind.read(document, source))
         if made.name == ALIAS:
-            raise SpecError(f"`{ALIAS}` means {DEFAULT}", where=f"{source}.name", fix=f"Call it {DEFAULT}, or else.")
+            raise SpecError(f"`{ALIAS}` means {DEFAULT}", where=f"{source}.name", fix=f"Use {DEFAULT} or another name.")
         if (folder := _folder(made)) is not None and not folder.is_whole:
-            what = f"the server doesn't know what `{short(folder.path)}` counts from"
-            raise SpecError(what, where=f"{source}.path", fix="Write the whole path, from `/` on.")
+            what = f"`{short(folder.path)}` is a relative path"
+            raise SpecError(what, where=f"{source}.path", fix="Give an absolute path.")
         if check and self.ask:
             self._try(made, source, self.ask)
         return super().create(document, source)
 
     def _try(self, made: Datastore, source: str, ask: Callable[[str], object]) -> None:
-        """Asks the store before it is anybody's: until then it is there for this thread alone."""
+        """Contacts the store of a new datastore, which only this thread can see until then."""
         self._trying.there = {made.name: made}
         try:
             ask(InStore(made.name).uri)
         except DrumbeatError as error:
-            what = f"datastore {made.name} doesn't answer as it should: {error.what.removeprefix(WHOLE)}"
-            fix = f"{error.fix} To keep it all the same: --no-check".strip()
+            what = f"datastore {made.name} can't be reached: {error.what.removeprefix(WHOLE)}"
+            fix = f"{error.fix} To create it without this check: --no-check".strip()
             folder = _folder(made)
             where = f"{source}.path: {folder.path}" if folder else source
             raise type(error)(what, where=where, fix=fix) from error
@@ -131,11 +131,11 @@ class Datastores(ResourceService[DatastoreView]):
             del self._trying.there
 
     def delete(self, name: str) -> None:
-        """As of other kinds; what lies in it stays. Raises ConflictError for one of the server's own, too, and while
-        outputs of ended jobs are still to be published there.
+        """Deletes a datastore, but not its content. Raises NotFoundError; ConflictError for a built-in one, and while
+        outputs of ended jobs have yet to be published there.
         """
         if name in (*ALWAYS_THERE, ALIAS) and name not in self._stored():
-            raise ConflictError(f"datastore {name} is always there: a folder of the server's own")
+            raise ConflictError(f"datastore {name} is a built-in folder of the server and can't be deleted")
         self.require_unused(name)
         super().delete(name)
 
@@ -160,5 +160,5 @@ def _folder(made: Datastore) -> FolderDatastore | None:
 
 
 def _holds(value: str, secrets: Iterable[str]) -> bool:
-    """Whether a text is a secret, or has a long one in it."""
+    """Whether a text is a secret or contains a long one."""
     return any(value.strip() == one or (len(one) >= LONG and one in value) for one in secrets)

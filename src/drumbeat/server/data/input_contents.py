@@ -1,4 +1,4 @@
-"""What tells the content of a job's input, as it was when the job began; kept among the job's files for comparisons."""
+"""Fingerprints of a job's inputs at its start, stored among the job's files for comparisons."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from drumbeat.model.plan import InputPlan
 from drumbeat.model.plurals import counted
 
 MAX_READ = 64 << 20
-"""Bytes of an input whose files are read; of a larger one their sizes and times of change count."""
+"""Maximum size of an input whose files are read, in bytes; for larger ones, sizes and modification times are hashed."""
 MAX_FILES = 100_000
-"""Files of an input that are looked at."""
+"""Maximum number of files of an input that are hashed."""
 
 
 def content_path(planned: InputPlan) -> str:
-    """Returns where the content of an input is kept in its job's folder: its listing, or the sentence on it."""
+    """Returns the path of an input's fingerprint in its job's folder: its listing or a sentence."""
     return f"inputs/{planned.name}.json" if planned.is_remote else f"inputs/{planned.name}.content"
 
 
@@ -32,9 +32,9 @@ def describe_listing(listing: Listing) -> str:
 
 
 def local_content(place: str, is_visible: Callable[[str], bool]) -> str:
-    """Returns the same for a file or folder of this machine. Raises OSError, also where nodes don't see it.
+    """Returns the same for a file or folder of this machine. Raises OSError, also if nodes can't see it.
 
-    Above MAX_READ the hash is of sizes and times of change, and the sentence says so.
+    Above MAX_READ, sizes and modification times are hashed instead, and the sentence says so.
     """
     if not is_visible(place):
         raise FileNotFoundError(place)

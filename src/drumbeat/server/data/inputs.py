@@ -1,8 +1,8 @@
-"""What nodes ask of the inputs that lie in stores: their files, where to fetch them, and the bytes of what has no link.
+"""Serves nodes the inputs in stores: lists of files, links, and the bytes of files without a link.
 
-An input is listed once per job. The list is kept among the job's files, so that every node and attempt, and a server
-that starts again, sees the same content. In memory it is kept under the job's unique name: another server may delete
-the job, and a new one may have its name.
+An input is listed once per job. The listing is stored among the job's files, so that every node and attempt, and a
+restarted server, sees the same content. In memory it has the job's unique name, because the job may be deleted and
+another one get its name.
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ from drumbeat.server.data.single_flight import Making, Makings
 from drumbeat.server.home_folder import FolderArtifacts
 
 LINK_S = 3600.0
-"""How long a link works. A node asks again for one that has expired."""
+"""Lifetime of a link. A node asks again when one has expired."""
 MAX_LINKS = 1000
-"""That are given at once."""
+"""Maximum number of links in one request."""
 _REMEMBERED = 64
-"""Listings in memory; more are read again from their files."""
+"""Number of listings in memory; others are read from their files."""
 
 
 @dataclass(frozen=True)
 class Frozen:
-    """An input as its job sees it for ever."""
+    """The fixed listing of an input in one job."""
 
     planned: InputPlan
     listing: Listing
     files: dict[str, ListedFile]
 
     def origin(self, file: ListedFile) -> tuple[str, ListedFile]:
-        """The address that a file is below, and the file as it is known there."""
+        """Returns the URI that a file is below, and the file as it is listed there."""
         there = self.listing.origins.get(file.path)
         if there is None:
             return self.planned.uri, file
@@ -51,10 +51,10 @@ class Frozen:
 
 
 class JobInputs:
-    """The inputs of all jobs. job_of: a job as it is now; raises NotFoundError. For any thread.
+    """The inputs of all jobs. Thread-safe. job_of: returns the current state of a job; raises NotFoundError.
 
-    require_registered: is asked with a job, `inputs.NAME` and its files; raises ConflictError for those of a version of
-    data that has changed. is_visible: whether this machine has at a path what the nodes of a compute have there.
+    require_registered: given a job, `inputs.NAME` and its files, raises ConflictError if they are a changed version of
+    data. is_visible: whether a path on this machine is the same files as on the nodes of a compute.
     """
 
     def __init__(
@@ -74,14 +74,14 @@ class JobInputs:
         self._lock = threading.Lock()
 
     def listing(self, job: str, name: str) -> Listing:
-        """All files of an input. The first call has the list made, and all who ask meanwhile wait for that one.
+        """Returns all files of an input. The first call lists them, and concurrent calls wait for it.
 
-        Raises ForbiddenError for what is no input of the job's; what `DataAccess.listing` raises.
+        Raises ForbiddenError if the job has no such input in a store; what `DataAccess.listing` raises.
         """
         return replace(self._of(job, name).listing, origins={})
 
     def folder(self, job: str, name: str) -> str:
-        """Where the input lies on this machine, for nodes that may see it too; "" = nowhere, or it isn't their way."""
+        """Returns the input's path on this machine, which nodes may see, too; "" = it has none or is downloaded."""
         planned = self._of(job, name).planned
         if not planned.in_folder or planned.mode == "download":
             return ""
@@ -89,9 +89,9 @@ class JobInputs:
             return self._store().folder(planned.uri)
 
     def links(self, job: str, name: str, paths: Sequence[str]) -> list[Link | None]:
-        """Where to fetch each of these files; None = from here, with `read`."""
+        """Returns a link to each of these files; None = it has to be fetched with `read`."""
         if len(paths) > MAX_LINKS:
-            raise RefusedError(f"{len(paths):,} links are too many at once; at most {MAX_LINKS:,}", where="paths")
+            raise RefusedError(f"{len(paths):,} links in one request; the maximum is {MAX_LINKS:,}", where="paths")
         one = self._of(job, name)
         files = [self._file(one, path) for path in paths]
         with _naming(one.planned):
@@ -104,7 +104,7 @@ class JobInputs:
         return found
 
     def read(self, job: str, name: str, path: str, span: tuple[int, int | None]) -> tuple[int, Iterator[bytes]]:
-        """How many bytes, and these; refusals come before the first. span: offset and length, None = to the end."""
+        """Returns a number of bytes, and the bytes. Raises refusals at once. span: offset, length (None = the rest)."""
         one = self._of(job, name)
         file = self._file(one, path)
         offset = min(span[0], file.size)
@@ -115,7 +115,7 @@ class JobInputs:
         return length, _whole(first, pieces)
 
     def prepare(self, job: Job) -> None:
-        """Lists what the job's nodes will ask for, while these are started; what goes wrong is said when they ask."""
+        """Lists the job's inputs while its nodes are being started. Errors are raised when a node asks."""
         for one in job.plan.inputs:
             if one.is_remote:
                 self._makings.begin(_key(job, one.name), partial(self._made, job, one.name))
@@ -123,7 +123,7 @@ class JobInputs:
                 self._contents.begin(_key(job, one.name), partial(self._keep_content, job, one))
 
     def contents(self, job: Job) -> dict[str, str]:
-        """Returns what tells the content of each input that was listed, or looked at, as the job began."""
+        """Returns the fingerprint of each input that was listed or read at the start of the job."""
         contents: dict[str, str] = {}
         for planned in job.plan.inputs:
             with suppress(NotFoundError, OSError, ValueError):
@@ -132,11 +132,11 @@ class JobInputs:
         return contents
 
     def asked(self, job: Job, name: str) -> AbstractContextManager[Making[Frozen]]:
-        """The making of an input's list, for those who mustn't wait for as long as a store may take."""
+        """Returns the listing in progress of an input, for callers that mustn't wait for a slow store."""
         return self._makings.joined(_key(job, name), partial(self._made, job, name))
 
     def _keep_content(self, job: Job, planned: InputPlan) -> str:
-        """Keeps what tells the content of an input that nodes use in place. Raises OSError, DrumbeatError."""
+        """Stores the fingerprint of an input that nodes use in place. Raises OSError, DrumbeatError."""
         place = folder_layout.file_path(planned.uri)
         content = local_content(place, lambda path: self._is_visible(path, job.plan.compute))
         return self._artifacts.keep_text(job.name, content_path(planned), content)
@@ -157,7 +157,7 @@ class JobInputs:
             return self._frozen.get(key)
 
     def _made(self, job: Job, name: str) -> Frozen:
-        """It may have been made since it was asked for."""
+        """Lists an input, unless that was done since the request."""
         key = _key(job, name)
         known = self._known(key)
         if known is None:
@@ -182,7 +182,7 @@ class JobInputs:
                     self._require_registered(job.name, f"inputs.{planned.name}", found)
                 if planned.evaluated:
                     found = mltables.evaluate(self._store(), planned.uri, found)
-            # A store may take long, and the folder of that name may be another job's by now.
+            # Listing a store may take long, and by now the folder may belong to another job of that name.
             if self.job_of(job.name).unique_name != job.unique_name:
                 raise NotFoundError(f"job {job.name} was deleted") from None
             text = self._artifacts.keep_text(job.name, path, wire.dumps(found))
@@ -198,7 +198,7 @@ class JobInputs:
 
     def _store(self) -> DataAccess:
         if self._data is None:
-            raise RefusedError("this server reads no stores", fix="Start it with the extra `data` installed.")
+            raise RefusedError("this server can't read stores", fix="Install the extra `data` where it runs.")
         return self._data
 
 
@@ -210,19 +210,19 @@ def _planned(job: Job, name: str) -> InputPlan:
     for planned in job.plan.inputs:
         if planned.name == name and planned.is_remote:
             return planned
-    raise ForbiddenError("this isn't one of the job's inputs that are fetched from a store", where=name[:80])
+    raise ForbiddenError("the job has no input of this name in a store", where=name[:80])
 
 
 @contextmanager
 def _naming(planned: InputPlan) -> Generator[None]:
-    """Puts the input's name into what a store refuses."""
+    """Adds the input's name to errors of a store."""
     try:
         yield
     except DrumbeatError as error:
         what = f"input {planned.name}: {error.what}"
         raise type(error)(what, where=f"inputs.{planned.name}", fix=error.fix, fields=error.fields) from error
     except OSError as error:
-        what = f"input {planned.name}: its store broke off: {error}"
+        what = f"input {planned.name}: reading from its store failed: {error}"
         raise UnreachableError(what, where=f"inputs.{planned.name}") from error
 
 

@@ -1,6 +1,6 @@
-"""Reading data, with what jobs wrote among it: `azureml://jobs/<job>/outputs/<output>/paths/<path>`.
+"""Reads data, including the outputs of jobs: `azureml://jobs/<job>/outputs/<output>/paths/<path>`.
 
-Those files are the server's own; everything else is handed to the stores.
+Outputs are files of the server; other URIs are passed on to the stores.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ PIECE = 1 << 20
 
 
 class JobOutputReader:
-    """The `DataAccess` of jobs' outputs. stores: reads all other addresses; None = there are none."""
+    """The `DataAccess` of jobs' outputs. stores: reads all other URIs; None = this server can't read stores."""
 
     def __init__(self, artifacts: FolderArtifacts, stores: DataAccess | None) -> None:
         self._artifacts, self._stores = artifacts, stores
@@ -39,7 +39,7 @@ class JobOutputReader:
             found = [self._listed(place, one, one.path[len(start) + 1 :]) for one in inside]
         if not found:
             kind = "file" if is_file else "folder"
-            raise NotFoundError(f"job {place.job} has kept no such {kind} in its outputs", where=uri)
+            raise NotFoundError(f"job {place.job} has no such {kind} in its outputs", where=uri)
         return listing(found, is_file=is_file)
 
     def links(self, uri: str, files: Sequence[ListedFile], lifetime_s: float) -> list[Link | None]:
@@ -50,7 +50,7 @@ class JobOutputReader:
         return self._own_folder(place) if place else self._rest().folder(uri)
 
     def _own_folder(self, place: OfJob) -> str:
-        """Where an output lies on the server's machine: the file that it is, or the folder that its files are in."""
+        """Returns the path of an output on the server's machine: a file, or the folder of its files."""
         start = _folder(place)
         for one in self._artifacts.files(place.job):
             if one.path == start:
@@ -82,7 +82,7 @@ class JobOutputReader:
             (one.path[len(below) :], one.size) for one in self._artifacts.files(place.job) if one.path.startswith(below)
         ]
         if not inside:
-            raise NotFoundError(f"job {place.job} has kept no such folder in its outputs", where=uri)
+            raise NotFoundError(f"job {place.job} has no such folder in its outputs", where=uri)
         folders = sorted({path.partition("/")[0] for path, _ in inside if "/" in path})
         files = [Entry(path, size) for path, size in inside if "/" not in path]
         return [*(Entry(name, is_folder=True) for name in folders), *files]
@@ -94,14 +94,14 @@ class JobOutputReader:
     # --- inside -----------------------------------------------------------------------------------------------
     def _rest(self) -> DataAccess:
         if self._stores is None:
-            raise RefusedError("this server reads no stores", fix="Start it with the extra `data` installed.")
+            raise RefusedError("this server can't read stores", fix="Install the extra `data` where it runs.")
         return self._stores
 
     def _listed(self, place: OfJob, one: StoredFile, path: str) -> ListedFile:
-        """A job's files are kept with their SHA-256; of one without, its version on the disk tells."""
+        """Lists a job's file with its SHA-256, or else with its version on the disk."""
         alone = one.path == _folder(place)
         found = self._artifacts.open_file(place.job, one.path)
-        tag = _time(found, one.path)  # By which a node on this machine knows that it sees the very file.
+        tag = _time(found, one.path)  # Tells a node on this machine that it sees the same file.
         if one.sha256:
             return ListedFile(path, one.size, one.sha256, one.sha256, tag, alone=alone)
         return ListedFile(path, one.size, _version(place.job, one.path, found), tag=tag, alone=alone)
@@ -109,15 +109,15 @@ class JobOutputReader:
     def _read(self, place: OfJob, file: ListedFile, offset: int, length: int | None) -> Iterator[bytes]:
         path = _folder(place) if file.alone else f"{_folder(place)}/{file.path}"
         found = self._artifacts.open_file(place.job, path)
-        # What an output is doesn't change once its job has ended, and whoever reads it knows its SHA-256.
+        # An output doesn't change once its job has ended, and its readers know its SHA-256.
         if _size(found, path) != file.size or (not file.sha256 and _version(place.job, path, found) != file.key):
-            raise ConflictError(f"{path} of job {place.job} isn't what it was when it was listed")
+            raise ConflictError(f"{path} of job {place.job} has changed since it was listed")
         left = file.size - offset if length is None else min(length, file.size - offset)
         return _pieces(found, offset, max(0, left))
 
 
 def is_of_job(uri: str) -> bool:
-    """Whether it names what a job wrote."""
+    """Whether a URI names an output of a job."""
     return uri.startswith("azureml:") and isinstance(reference_to(uri), OfJob)
 
 
@@ -133,7 +133,7 @@ def _folder(place: OfJob) -> str:
 def _require_store(uri: str) -> None:
     if is_of_job(uri):
         fix = "Name a datastore: azureml://datastores/NAME/paths/PATH"
-        raise RefusedError("what a job wrote isn't changed afterwards", where=uri, fix=fix)
+        raise RefusedError("the outputs of jobs are read-only", where=uri, fix=fix)
 
 
 def _version(job: str, path: str, place: Path) -> str:

@@ -1,7 +1,7 @@
-"""Folders in stores that drumbeat itself writes: readers get all of one, or are told that it isn't whole.
+"""Manifests of folders that drumbeat writes to stores: readers get a complete folder or an error.
 
-Before the first file a manifest is put there that says so, and after the last file the one that lists them. A folder
-without a manifest is another program's, and read as it is.
+A manifest that marks the folder as incomplete is written before the first file, and one that lists all files after the
+last. A folder without a manifest was written by another program, and is read as it is.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ Files = Mapping[str, tuple[int, str]]
 """Path to (size, SHA-256)."""
 
 _REWRITING = threading.Lock()
-"""Held while the manifest of a folder that another writer made is read and written again."""
+"""Held while another writer's manifest is read and rewritten."""
 
 
 @dataclass(frozen=True)
 class Manifest:
-    """What a folder holds. by: who wrote it, for people. files: what it has. also: others who write the same to it."""
+    """The content of a folder. by: its writer, for messages. also: other writers of the same content."""
 
     by: str
     is_complete: bool
@@ -40,14 +40,14 @@ class Manifest:
     also: tuple[str, ...] = ()
 
     def text(self) -> bytes:
-        """As it is kept."""
+        """Returns its JSON."""
         files = {path: {"size": size, "sha256": sha256} for path, (size, sha256) in sorted(self.files.items())}
         head = {"by": self.by, **({"also": self.also} if self.also else {}), "complete": self.is_complete}
         return json.dumps({**head, "files": files}, indent=1).encode() + b"\n"
 
     @classmethod
     def of(cls, text: bytes) -> Manifest:
-        """Raises ValueError, KeyError, TypeError for what isn't one."""
+        """Parses a manifest. Raises ValueError, KeyError, TypeError."""
         document: dict[str, Any] = json.loads(text)
         files = {path: (int(one["size"]), str(one["sha256"])) for path, one in document["files"].items()}
         also = tuple(str(one) for one in document.get("also", ()))
@@ -55,10 +55,10 @@ class Manifest:
 
 
 def put(data: DataAccess, uri: str, manifest: Manifest) -> None:
-    """Writes it into the folder, in place of the one that is there.
+    """Writes a manifest into a folder, or replaces the one there.
 
-    Manifests of the folders around it no longer list what is different in this one. In a folder that is named by its
-    content, one that says that all of it is in place stays, though others send the same content.
+    Files that differ in it are removed from the manifests of the folders around it. In a folder that is named by its
+    content, a complete manifest stays, even if others upload the same content.
     """
     for folder, below in _around(uri):
         _rewrite(data, folder, partial(_agreeing, start=f"{below}/", inner=manifest.files))
@@ -72,19 +72,19 @@ def put(data: DataAccess, uri: str, manifest: Manifest) -> None:
 
 
 def _joint(earlier: Manifest, new: Manifest, key: str) -> Manifest:
-    """The manifest of a folder to which several send the same content. key: that names this content."""
+    """Returns the manifest of a folder to which several upload the same content. key: the name of this content."""
     manifest = earlier if earlier.is_complete and _is_content(earlier.files, key) else new
     writers = dict.fromkeys((earlier.by, *earlier.also, new.by))
     return replace(manifest, also=tuple(one for one in writers if one != manifest.by))
 
 
 def _is_content(files: Files, key: str) -> bool:
-    """Whether these files are the content that a folder is named by."""
+    """Whether these files are the content that a folder's name says."""
     return content_key((path, size, sha256) for path, (size, sha256) in files.items()) == key
 
 
 def is_shared(data: DataAccess, uri: str) -> bool:
-    """Whether a folder isn't whole, or others have written to it beside the one who said that it is."""
+    """Whether a folder is incomplete, or has several writers."""
     manifest = find(data, uri)
     return manifest is not None and (not manifest.is_complete or bool(manifest.also))
 
@@ -95,7 +95,7 @@ def _write(data: DataAccess, uri: str, manifest: Manifest) -> None:
 
 
 def find(data: DataAccess, uri: str) -> Manifest | None:
-    """The manifest of a folder; None where there is none, or nothing that can be read as one."""
+    """Returns the manifest of a folder; None if there is none, or if it can't be parsed."""
     place = f"{uri.rstrip('/')}/{MANIFEST}"
     try:
         listed = data.listing(place, is_file=True)
@@ -110,7 +110,7 @@ def find(data: DataAccess, uri: str) -> Manifest | None:
 
 
 def known(data: DataAccess, uri: str) -> Manifest | None:
-    """The manifest of a folder without the files of which one of a folder around it says something else."""
+    """Returns the manifest of a folder without the files that the manifest of a folder around it contradicts."""
     manifest = find(data, uri)
     if manifest is None:
         return None
@@ -123,9 +123,9 @@ def known(data: DataAccess, uri: str) -> Manifest | None:
 
 
 def replace_file(data: DataAccess, uri: str, path: str, pieces: Iterable[bytes], size: int) -> Written:
-    """Writes one file below an address; manifests of the folders that it is in, and that list it, have what it is now.
+    """Writes one file below a URI, and updates it in the manifests of its folders that list it.
 
-    They don't list it while it is written: after a write that is broken off, an upload of the folder sends it again.
+    They don't list it during the write, so that after an interrupted write an upload of the folder sends it again.
     """
     around = _around(f"{uri.rstrip('/')}/{path}") if path.rsplit("/", 1)[-1] != MANIFEST else []
     listing = [(folder, below) for folder, below in around if _rewrite(data, folder, partial(_but, path=below))]
@@ -136,15 +136,15 @@ def replace_file(data: DataAccess, uri: str, path: str, pieces: Iterable[bytes],
 
 
 class _PresentError(ConflictError):
-    """What is sent is there already."""
+    """The store has this file already."""
 
     def __init__(self, written: Written) -> None:
-        super().__init__("it is there already")
+        super().__init__("it exists already")
         self.written = written
 
 
 def _write_once(data: DataAccess, uri: str, path: str, pieces: Iterable[bytes], size: int) -> Written:
-    """Writes the one file of an upload. One that is there with this content stays, so that it is the same for those who
+    """Writes the one file of an upload. A file with the same content stays, so that it is unchanged for readers that
     have listed it.
     """
 
@@ -166,7 +166,7 @@ def _write_once(data: DataAccess, uri: str, path: str, pieces: Iterable[bytes], 
 
 
 def _around(uri: str) -> list[tuple[str, str]]:
-    """The folders that a place in a store is in, up to the whole store, each with the path from there."""
+    """Returns the folders around a place up to the root of its store, each with the path from there."""
     scheme, _, rest = uri.rstrip("/").partition("://")
     store, between, inner = rest.partition("/paths/" if scheme == "azureml" else "/")
     parts = inner.split("/")
@@ -179,11 +179,11 @@ def _shown(data: DataAccess, uri: str) -> Manifest | None:
     try:
         return find(data, uri)
     except (ForbiddenError, RefusedError):
-        return None  # Where a store shows none, no upload of that folder has read one either.
+        return None  # If the store doesn't let us read it, no upload of that folder has read it either.
 
 
 def _rewrite(data: DataAccess, uri: str, change: Callable[[Files], Files]) -> bool:
-    """Writes the manifest of a folder with other files. Returns whether there is one, and its files became others."""
+    """Rewrites the manifest of a folder with other files. Returns whether there is one, and its files changed."""
     manifest = _shown(data, uri)
     if manifest is None or change(manifest.files) == manifest.files:
         return False
@@ -202,7 +202,7 @@ def _with(files: Files, path: str, kept: tuple[int, str]) -> Files:
 
 
 def _agreeing(files: Files, start: str, inner: Files) -> Files:
-    """The files without those below a folder that are something else there."""
+    """Returns the files without those below a folder that differ there."""
     return {
         path: one
         for path, one in files.items()
@@ -211,7 +211,7 @@ def _agreeing(files: Files, start: str, inner: Files) -> Files:
 
 
 def remove_all(data: DataAccess, uri: str) -> None:
-    """Takes away a folder that drumbeat wrote, or the one file: first the files, last the manifest that lists them."""
+    """Removes a folder that drumbeat wrote, or one file: first the files, then the manifest that lists them."""
     manifest = find(data, uri)
     folder, _, name = uri.rpartition("/")
     if manifest is None:
@@ -223,18 +223,18 @@ def remove_all(data: DataAccess, uri: str) -> None:
 
 
 class ManifestDataAccess:
-    """Reads data by another `DataAccess`, checks folders by their manifests, and leaves these out of the files."""
+    """Reads data through another `DataAccess`, checks folders against their manifests, and hides the manifests."""
 
     def __init__(self, data: DataAccess) -> None:
         self._data = data
 
     def listing(self, uri: str, *, is_file: bool) -> Listing:
         found = self._data.listing(uri, is_file=is_file)
-        if not is_file and self._lacks(uri, found):  # Perhaps it was finished while it was listed.
+        if not is_file and self._lacks(uri, found):  # It may have been completed while it was being listed.
             found = self._data.listing(uri, is_file=is_file)
             if lacks := self._lacks(uri, found):
-                what = f"this folder isn't whole: {lacks} is in its manifest, and isn't there"
-                fix = f"Write it again; or remove {MANIFEST} in it, if it is to be as it is now."
+                what = f"this folder is incomplete: {lacks} is in its manifest but doesn't exist"
+                fix = f"Write it again; or remove {MANIFEST} from it to use it as it is."
                 raise ConflictError(what, where=uri, fix=fix)
         if is_file:
             return found
@@ -242,7 +242,7 @@ class ManifestDataAccess:
         return replace(found, files=self._by_content(uri, files))
 
     def _by_content(self, uri: str, files: tuple[ListedFile, ...]) -> tuple[ListedFile, ...]:
-        """The files of an upload by what its manifest says of them, which nothing that is sent there again changes."""
+        """Returns the files of an upload as in its manifest, which doesn't change if they are uploaded again."""
         key = upload_key(uri)
         manifest = find(self._data, uri) if key else None
         if manifest is None or not _is_content(manifest.files, key):
@@ -250,7 +250,7 @@ class ManifestDataAccess:
         return tuple(_summed(one, *manifest.files.get(one.path, (-1, ""))) for one in files)
 
     def _lacks(self, uri: str, found: Listing) -> str:
-        """The first file that a manifest in the folder has and the list doesn't, "" = none."""
+        """Returns the first file that is in a manifest but not in the listing, "" = none."""
         there = {one.path for one in found.files}
         for below in (one.path.removesuffix(MANIFEST) for one in found.files if _is_manifest(one)):
             folder = f"{uri.rstrip('/')}/{below}".rstrip("/")
@@ -260,12 +260,12 @@ class ManifestDataAccess:
         return ""
 
     def _files(self, folder: str) -> Iterable[str]:
-        """What its manifest says that it holds. Raises ConflictError for one that isn't whole yet."""
+        """Returns the files in a folder's manifest. Raises ConflictError if the folder is incomplete."""
         manifest = find(self._data, folder)
         if manifest and not manifest.is_complete:
-            writers = f"{' and '.join((manifest.by, *manifest.also))} {'are' if manifest.also else 'is'} writing it"
-            what = f"this folder isn't whole: {writers}, or {'have' if manifest.also else 'has'} left it half done"
-            raise ConflictError(what, where=folder, fix="Wait until it is done, or write it again.")
+            writers = " and ".join((manifest.by, *manifest.also))
+            what = f"this folder is incomplete: {writers} {'have' if manifest.also else 'has'} not finished writing it"
+            raise ConflictError(what, where=folder, fix="Wait until it is complete, or write it again.")
         return manifest.files if manifest else ()
 
     def links(self, uri: str, files: Sequence[ListedFile], lifetime_s: float) -> list[Link | None]:

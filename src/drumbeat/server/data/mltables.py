@@ -1,4 +1,4 @@
-"""MLTables: whether the paths of one can be read, and which files they name. The rows are the reader's matter."""
+"""MLTables: checks that the paths of a table can be read, and lists its files. Rows are left to the reader."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ FILE = "MLTable"
 KINDS = ("file", "folder", "pattern")
 MAX_BYTES = 1 << 20
 CHOOSING = ("take", "skip", "take_random_sample", "filter", "random_split", "sample")
-"""Transformations that, before anything has read the files, leave some of them out."""
+"""Transformations that leave out files before any of them is read."""
 
 
 @dataclass(frozen=True)
 class Table:
-    """What stands in the file. where: the file, for messages."""
+    """The content of a table's file. where: the file's URI, for messages."""
 
     where: str
     tree: YamlNode
     told: dict[str, Any]
 
     def at(self, *keys: str | int) -> str:
-        """The file with the line and column of what is at these keys."""
+        """Returns the file with line and column of the value at these keys."""
         node = self.tree
         for key in keys:
             found = node.child(key)
@@ -42,7 +42,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Named:
-    """One of `paths`. where: its line."""
+    """An entry of `paths`. where: its line."""
 
     kind: str
     path: str
@@ -50,13 +50,13 @@ class Named:
 
 
 def check(data: DataAccess, uri: str, listed: Listing) -> None:
-    """Raises SpecError that names the path which isn't there."""
+    """Raises SpecError with the first path that doesn't exist."""
     for named in _paths(_table(data, uri, listed)):
         _require(data, listed, named)
 
 
 def evaluate(data: DataAccess, uri: str, listed: Listing) -> Listing:
-    """The files that the table's paths name: those beside it where they are, those elsewhere below the name of their
+    """Returns the files of the table's paths: files beside it at their paths, files elsewhere below the name of their
     store. Raises SpecError; RefusedError for a table that leaves out some of them.
     """
     table = _table(data, uri, listed)
@@ -78,20 +78,20 @@ def evaluate(data: DataAccess, uri: str, listed: Listing) -> Listing:
 
 
 def _require_all(table: Table) -> None:
-    """Nothing chooses among the files before they are read."""
+    """Raises RefusedError for a transformation that selects files before they are read."""
     steps: object = table.told.get("transformations") or []
     for number, step in enumerate(cast("list[Any]", steps) if isinstance(steps, list) else []):
         name = str(next(iter(cast("dict[str, Any]", step)), "")) if isinstance(step, dict) else str(step)
         if name.startswith("read_"):
             return
         if name in CHOOSING:
-            what = f"its transformation `{name}` chooses among files, which only Azure's own reader evaluates"
+            what = f"its transformation `{name}` selects files, which only Azure's own reader can evaluate"
             fix = "Use mode download, and read it with `mltable.load`."
             raise RefusedError(what, where=table.at("transformations", number), fix=fix)
 
 
 def _elsewhere(data: DataAccess, kind: str, path: str) -> Iterator[tuple[str, ListedFile, Origin]]:
-    """The files of a path in some store: the place where each is shown, the file, where it lies."""
+    """Yields the files of a path in another store: where each is shown, the file, its origin."""
     if kind == "file":
         file = data.listing(path, is_file=True).files[0]
         yield _shown(path, ""), file, Origin(path, file.path, alone=True)
@@ -103,7 +103,7 @@ def _elsewhere(data: DataAccess, kind: str, path: str) -> Iterator[tuple[str, Li
 
 
 def _shown(uri: str, path: str) -> str:
-    """Store, then path: `blobs/images/1.jpg`; of an Azure address `account/container/…`."""
+    """Returns store and path, such as `blobs/images/1.jpg`; for an Azure URI `account/container/…`."""
     match reference_to(uri):
         case InStore(name, place):
             parts = [name, place]
@@ -156,7 +156,7 @@ def _require(data: DataAccess, listed: Listing, named: Named) -> None:
     except DrumbeatError as error:
         raise SpecError(f"{kind} {path} can't be read: {error.what}", where=where, fix=error.fix) from error
     if not is_there:
-        raise SpecError(f"{kind} {path} isn't there", where=where, fix=f"Paths count from the folder of {FILE}.")
+        raise SpecError(f"{kind} {path} doesn't exist", where=where, fix=f"Paths are relative to the folder of {FILE}.")
 
 
 def _is_inside(listed: Listing, kind: str, path: str) -> bool:
@@ -164,7 +164,7 @@ def _is_inside(listed: Listing, kind: str, path: str) -> bool:
 
 
 def _is_named(one: ListedFile, kind: str, path: str) -> bool:
-    """Whether a path beside the table names this file; never the table itself."""
+    """Whether a relative path names this file, which is never the table itself."""
     inner = path.removeprefix("file://").removeprefix("./").strip("/")
     if one.path == FILE:
         return False
@@ -178,10 +178,10 @@ def _is_named(one: ListedFile, kind: str, path: str) -> bool:
 
 
 def _matches(path: str, pattern: str) -> bool:
-    """Whether a pattern names a file: `*` and `?` stay within a part of its path, `**` is any folders, or none."""
+    """Whether a pattern matches a file: `*` and `?` match within a part of its path, `**` any number of folders."""
     parts = path.split("/")
     covered = {0}
-    """How many of the path's parts the beginning of the pattern may stand for."""
+    """The numbers of leading parts of the path that the pattern so far can match."""
     for wanted in pattern.split("/"):
         if wanted == "**":
             covered = set(range(min(covered, default=len(parts) + 1), len(parts) + 1))
@@ -198,7 +198,7 @@ def _is_at(data: DataAccess, kind: str, path: str) -> bool:
 
 
 def _split(pattern: str) -> tuple[str, str]:
-    """The folder that a pattern is in, and the pattern there."""
+    """Splits a pattern into its fixed folder and the rest."""
     marks = [pattern.index(mark) for mark in "*?[" if mark in pattern]
     folder = pattern[: min(marks, default=len(pattern))].rsplit("/", 1)[0]
     return folder, pattern[len(folder) + 1 :]

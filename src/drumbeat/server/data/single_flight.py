@@ -1,4 +1,4 @@
-"""What several ask for at once, and which is made once, in a thread of its own: all of them are told the same."""
+"""Single flight: concurrent calls with the same key run once, on a thread of their own, and share the result."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ K = TypeVar("K")
 T = TypeVar("T")
 
 UNHEARD_S = 60.0
-"""How long a failure that nobody waited for is kept."""
+"""How long a failure is kept for the next caller if no caller was waiting for it."""
 
 
 class Making(Generic[T]):
-    """One of them. waiting: how many wait for it now."""
+    """A call in progress or its outcome. waiting: the number of callers that wait for it."""
 
     def __init__(self) -> None:
         self._future: Future[T] = Future()
@@ -28,29 +28,29 @@ class Making(Generic[T]):
 
     @property
     def is_done(self) -> bool:
-        """It is made, or has failed."""
+        """Whether the call has returned or failed."""
         return self._future.done()
 
     @property
     def lasts_s(self) -> float:
-        """For how long it has been made."""
+        """Seconds since the call began."""
         return time.monotonic() - self._began
 
     @property
     def is_old(self) -> bool:
-        """It has failed, too long ago to be worth telling."""
+        """Whether the call failed longer than `UNHEARD_S` ago."""
         return self.is_done and time.monotonic() - self._ended > UNHEARD_S
 
     def on_done(self, call: Callable[[], None]) -> None:
-        """Calls it once that is so, from any thread; at once if it is so already."""
+        """Calls a function when this call is done, from any thread; at once if it is done already."""
         self._future.add_done_callback(lambda _: call())
 
     def result(self) -> T:
-        """Waits for it. Raises what went wrong."""
+        """Waits for the result. Raises the call's exception."""
         return self._future.result()
 
     def run(self, make: Callable[[], T]) -> None:
-        """Makes it."""
+        """Runs the call."""
         try:
             made = make()
         except BaseException as error:  # noqa: BLE001 (it is raised where `result` is called)
@@ -61,12 +61,14 @@ class Making(Generic[T]):
 
     @property
     def is_worth_telling(self) -> bool:
-        """It failed by a trouble that passes, which took a store's whole patience to find; others are found at once."""
+        """Whether the next caller should get this failure. A transient one took a store's full timeout to detect, while
+        others are detected at once.
+        """
         return self.is_done and isinstance(self._future.exception(), UnreachableError)
 
 
 class Makings(Generic[K, T]):
-    """Those under way, by key. For any thread."""
+    """The calls in progress, by key. Thread-safe."""
 
     def __init__(self) -> None:
         self._open: dict[K, Making[T]] = {}
@@ -74,7 +76,7 @@ class Makings(Generic[K, T]):
 
     @contextmanager
     def joined(self, key: K, make: Callable[[], T]) -> Generator[Making[T]]:
-        """The one under way, or a new one; within the `with` one counts as waiting for it."""
+        """Joins the call in progress, or starts one; within the `with` block the caller counts as waiting."""
         with self._lock:
             making = self._known(key)
             if making is None:
@@ -89,12 +91,12 @@ class Makings(Generic[K, T]):
                 making.waiting -= 1
 
     def begin(self, key: K, make: Callable[[], T]) -> None:
-        """Begins it, if it isn't under way, and waits for nothing. A failure is told to the next who asks."""
+        """Starts a call unless it is in progress, without waiting. The next caller gets its failure."""
         with self.joined(key, make):
             pass
 
     def _known(self, key: K) -> Making[T] | None:
-        """What a next one joins. A failure that nobody waited for is told once."""
+        """Returns the call that the next caller joins. A failure without a waiting caller is returned once."""
         for old in [each for each, one in self._open.items() if one.is_old]:
             del self._open[old]
         known = self._open.get(key)

@@ -1,4 +1,4 @@
-"""Files in stores, passed on by the server: a person needs no credentials of a store, and sees none."""
+"""Routes for files in stores. The server passes them on, so a user neither needs nor sees a store's credentials."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from drumbeat.server.file_bodies import BINARY, RANGE_RESPONSES, Arriving, cut_o
 from drumbeat.server.routing import new_router
 
 WRITES = CapacityLimiter(8)
-"""Stores may be slow, and nobody's snapshot waits for that."""
+"""Threads for writes, separate because a slow store mustn't delay snapshots."""
 
 router = new_router("/api/v1/storage", tags=["storage"])
 
@@ -44,7 +44,7 @@ class ManifestFile(BaseModel):
 
 
 class ManifestBody(BaseModel):
-    """by: who writes the folder, for people. complete: whether every file is in place."""
+    """The manifest of a folder. by: its writer, for messages. complete: whether every file has been written."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -56,7 +56,7 @@ class ManifestBody(BaseModel):
 
 @router.get("/entries")
 def list_entries(uri: Uri, control: ControlOf, principal: PrincipalOf) -> list[EntryView]:
-    """What lies directly at an address, folders first named as folders."""
+    """Lists the files and folders directly in a folder."""
     found = control.data.entries(_exact(uri, control, principal))
     return [EntryView(one.path, one.size, one.is_folder) for one in found if one.path.rsplit("/", 1)[-1] != MANIFEST]
 
@@ -70,9 +70,9 @@ def list_files_at(
     either: bool = False,
     is_partial: bool = False,
 ) -> ListingView:
-    """Every file below an address, or the one that it is. either: whichever of the two is there.
+    """Lists every file below a URI, or the one file at it. either: whichever of the two exists.
 
-    is_partial: also of a folder that isn't whole yet; for those who go on writing it.
+    is_partial: also list an incomplete folder, to continue writing it.
     """
     exact = _exact(uri, control, principal)
     data = control.setting.data if is_partial and control.setting.data else control.data
@@ -91,17 +91,17 @@ def read_file_at(
     principal: PrincipalOf,
     wanted: Annotated[str, Header(alias="Range")] = "",
 ) -> Response:
-    """A file that was file, or one range of it; refused when its content has changed since."""
+    """Returns a listed file, or a range of it. Refused if its content has changed since."""
     if file.size < 0:
-        raise RefusedError(f"a file has no size of {file.size} bytes", where="size", fix="Send what the listing says.")
+        raise RefusedError(f"{file.size} is not a size", where="size", fix="Send the size from the listing.")
     cut = cut_of(wanted, file.size) if wanted else None
     if cut is not None and cut.is_beyond(file.size):
         return range_refusal(wanted, file.size)
-    is_part = cut is not None and file.size > 0  # All of an empty file is no range of it.
+    is_part = cut is not None and file.size > 0  # An empty file has no ranges.
     start, end = (cut.start, cut.end) if cut else (0, file.size)
     exact = _exact(uri, control, principal)
     pieces = iter(control.data.read(exact, file, start, end - start)) if end > start else iter(())
-    first = next(pieces, b"")  # What the store refuses, it refuses now.
+    first = next(pieces, b"")  # Errors of the store are raised here.
     headers = {"Content-Length": str(end - start), "Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
     if is_part:
         headers["Content-Range"] = f"bytes {start}-{end - 1}/{file.size}"
@@ -118,10 +118,10 @@ async def write_file_at(
     content_length: Annotated[int, Header(ge=0)],
     is_listed: bool = False,
 ) -> Written:
-    """Puts a file below an address, whole or not at all; the answer has its SHA-256.
+    """Writes a file below a URI atomically. The response has its SHA-256.
 
-    Manifests of the folders that it is in, and that list it, then have what it is now. is_listed: the caller writes
-    the manifest of the folder at the address for all its files, and leaves this one out of it until it is there.
+    Updates the manifests of its folders that list it. is_listed: the caller writes the manifest of the folder at the
+    URI for all files, and leaves this one out until it is written.
     """
     _require_inner(path)
     exact = await away(lambda: _to_write(uri, control))
@@ -133,17 +133,17 @@ async def write_file_at(
 
 @router.get("/manifest")
 def read_manifest(uri: Uri, control: ControlOf, principal: PrincipalOf) -> ManifestBody:
-    """What a folder that drumbeat wrote holds, as far as it is written. Not found where there is none."""
+    """Returns the manifest of a folder that drumbeat wrote, complete or not; 404 if there is none."""
     found = known(control.data, _exact(uri, control, principal))
     if found is None:
-        raise NotFoundError("there is no manifest", where=uri[:300])
+        raise NotFoundError("this folder has no manifest", where=uri[:300])
     files = {path: ManifestFile(size=size, sha256=sha256) for path, (size, sha256) in found.files.items()}
     return ManifestBody(uri=uri, by=found.by, complete=found.is_complete, files=files)
 
 
 @router.post("/manifest", status_code=204)
 def write_manifest(body: ManifestBody, control: ControlOf) -> Response:
-    """Says what a folder holds, and whether it is whole: one that isn't is refused to those who read it."""
+    """Writes the manifest of a folder. Reading a folder whose manifest is incomplete is refused."""
     files = {path: (one.size, one.sha256) for path, one in body.files.items()}
     for path in files:
         _require_inner(path)
@@ -164,15 +164,15 @@ def _listed(data: DataAccess, uri: str, *, is_file: bool, either: bool) -> Listi
 
 
 def _exact(uri: str, control: ControlOf, principal: Principal | None = None) -> str:
-    """The address that is meant: the one of a version, where data is named.
+    """Returns the URI in a store; for the name of data, that of its version.
 
-    principal: who reads there; None = the address is written to. Raises SpecError, NotFoundError, ForbiddenError.
+    principal: the reader; None = the URI is written to. Raises SpecError, NotFoundError, ForbiddenError.
     """
     match reference_to(uri, "uri"):
         case OfAsset() as asset:
             return control.catalogs.data.show(asset.name, asset.version).uri
         case Local(path):
-            raise SpecError(f"{path} is a path of some machine, no address", where="uri")
+            raise SpecError(f"{path} is a path on a machine, not a URI", where="uri")
         case (InStore() | OfJob()) as place:
             return uri if uri.startswith("azureml:") else place.uri
         case _:
@@ -184,10 +184,10 @@ def _exact(uri: str, control: ControlOf, principal: Principal | None = None) -> 
 
 
 def _to_write(uri: str, control: ControlOf) -> str:
-    """An address where something may be put. Raises RefusedError for a version of data, SpecError."""
+    """Returns a URI that may be written to. Raises RefusedError for a version of data, SpecError."""
     if isinstance(reference_to(uri, "uri"), OfAsset):
         what = f"{uri[:300]} is a version of data, and a version never changes"
-        raise RefusedError(what, where="uri", fix="Make a new one: drumbeat data create NAME --path FOLDER")
+        raise RefusedError(what, where="uri", fix="Create a new one: drumbeat data create NAME --path FOLDER")
     return _exact(uri, control)
 
 

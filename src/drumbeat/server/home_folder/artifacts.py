@@ -1,6 +1,6 @@
 """The files of jobs and snapshots, in a folder: `jobs/<job>/…` and `snapshots/<2 digits>/<sha256>.tar`.
 
-What a person can fetch has plain names; what is ours has names that begin with a dot.
+Files that users can download have plain names; internal files have names that begin with a dot.
 """
 
 from __future__ import annotations
@@ -38,20 +38,20 @@ from drumbeat.server.home_folder.snapshots import Snapshots
 from drumbeat.server.home_folder.stored_files import JobSpace, LogChunk, SnapshotSpace, StoredFile
 
 FIRST_LOG = "user_logs/std_log_0.txt"
-"""Rank 0's log of the last round under the name that Azure's clients look for: a name only, no second file."""
+"""The alias of rank 0's log of the last round that Azure's clients look for. There is no second file."""
 
 RUN_FOLDER = f"{SHOWN}/{RUN_FILES}"
 _OURS_TO_WRITE = frozenset({SHOWN, "logs", "user_logs"})
 _ROUND = re.compile(r"(\d+)\.(\d+)", re.ASCII)
 _IDLE = 1024
-"""Jobs whose state is kept in memory for a next call."""
+"""Number of idle jobs whose state is kept in memory."""
 
 
 class FolderArtifacts:
-    """The files of jobs and the snapshots of code and data, for all threads of one process.
+    """The files of jobs and the snapshots of code and data. Thread-safe.
 
-    Every path is contained: one that would leave its folder raises ForbiddenError. A disk that refuses raises
-    StorageError with its own word for it. now: seconds since the epoch, kept with log pieces.
+    A path that would leave its folder raises ForbiddenError. A disk error raises StorageError with its message.
+    now: returns seconds since the epoch, recorded with log pieces.
     """
 
     def __init__(self, root: Path, *, now: Callable[[], float] = time.time) -> None:
@@ -63,10 +63,10 @@ class FolderArtifacts:
             self._jobs.mkdir(0o700, exist_ok=True)
             self._snapshots = Snapshots(root / "snapshots")
         self.of_runs = FolderRunFiles(root)
-        """The artifacts of MLflow's runs, those of jobs among their outputs."""
+        """The artifacts of MLflow's runs; those of jobs are among their outputs."""
         self._logs = OnePerName(lambda job: JobLogs(self._folder(job), now), idle=_IDLE)
         self._outputs = OnePerName(lambda job: OutputFolder(self._folder(job)), idle=_IDLE)
-        # A node's files are written and checked under a lock of its own: hashing takes long.
+        # Each node's files are written and checked under a lock of their own, because hashing takes long.
         self._parts = OnePerName(lambda _: None, idle=_IDLE)
 
     def _folder(self, job: str) -> Path:
@@ -74,39 +74,35 @@ class FolderArtifacts:
 
     # --- snapshots ---
     def has_snapshot(self, digest: str) -> bool:
-        """Whether the content with this SHA-256 is kept whole. That it was asked for now is noted: see
-        `remove_snapshot`.
-        """
+        """Whether the snapshot with this SHA-256 exists. Records the time of this request for `remove_snapshot`."""
         with refusals(self._root):
             return self._snapshots.ask(digest, self._now())
 
     def add_snapshot(self, digest: str, pieces: Iterable[bytes]) -> None:
-        """Keeps a tar file. Raises ConflictError when the bytes don't have that SHA-256; nothing is kept then."""
+        """Stores a tar file. Raises ConflictError, and stores nothing, if the bytes don't have that SHA-256."""
         with refusals(self._root):
             self._snapshots.add(digest, pieces)
 
     def open_snapshot(self, digest: str) -> BinaryIO:
-        """The tar file. Raises NotFoundError."""
+        """Opens the tar file. Raises NotFoundError."""
         with refusals(self._root):
             return self._snapshots.open(digest)
 
     def remove_snapshot(self, digest: str, *, unasked_since: float) -> bool:
-        """Removes a snapshot, unless it came or was asked for after that moment (seconds since the epoch): a job that
-        names it may be on its way. Whether it is gone; one that isn't there is.
+        """Removes a snapshot, unless it was stored or requested after that moment (seconds since the epoch), as a job
+        that names it may be about to be submitted. Returns whether it no longer exists.
         """
         with refusals(self._root):
             return self._snapshots.remove(digest, unasked_since)
 
     def snapshots(self) -> list[SnapshotSpace]:
-        """Every snapshot that is kept, by digest."""
+        """Returns all snapshots, by digest."""
         with refusals(self._root):
             return list(self._snapshots.all())
 
     # --- removing ---
     def job_space(self, job: str | None = None) -> dict[str, JobSpace]:
-        """What the files of a job take, or those of each job; one without files isn't there. Looks at every file: it
-        may take long.
-        """
+        """Returns the disk usage of a job, or of each job with files. Looks at every file, which may take long."""
         with refusals(self._jobs):
             if job is None:
                 return dict(job_space(self._jobs))
@@ -116,65 +112,65 @@ class FolderArtifacts:
                 return {}
 
     def set_aside_job(self, job: str) -> None:
-        """Takes all files of a job out of sight at once; they take space until `remove_job`. Idempotent.
+        """Moves all files of a job aside atomically; they take space until `remove_job`. Idempotent.
 
-        What has the job's name from then on is another job's. Raises StorageError.
+        Afterwards the job's name may be used by another job. Raises StorageError.
         """
         with refusals(self._jobs):
             set_aside_job(self._jobs, self._folder(job))
         self._logs.forget(job)
 
     def remove_job(self, job: str) -> None:
-        """Removes the files of jobs of this name that were set aside, and none that are in sight. Idempotent.
+        """Removes the files of jobs of this name that were set aside, and no others. Idempotent.
 
-        What a call that was killed has left is removed by the next one. Raises StorageError.
+        The next call removes the leftovers of an interrupted one. Raises StorageError.
         """
         with refusals(self._jobs):
             remove_job(self._jobs, self._folder(job).name)
 
     def remove_logs(self, job: str) -> None:
-        """Removes the logs and checkpoints of a job, and parts that were sent and never shown; outputs, plan and story
-        stay. Idempotent. Raises StorageError.
+        """Removes the logs and checkpoints of a job, and uncommitted parts of outputs; outputs, plan and events stay.
+        Idempotent. Raises StorageError.
         """
         with refusals(self._jobs):
             remove_logs(self._folder(job))
 
     # --- logs ---
     def append_log(self, job: str, file: str, offset: int, data: bytes) -> int:
-        """Adds what of `data` (which begins at `offset`) lies beyond the log's size; gives the size afterwards.
+        """Appends the part of `data` (which begins at `offset`) beyond the log's size. Returns the new size.
 
-        A gap is never made: an offset beyond the size adds nothing. file: the path of a `LogName`.
+        An offset beyond the size appends nothing, so there are never gaps. file: the path of a `LogName`.
         """
         log = log_at(file)
         with refusals(self._root):
-            # Nothing is added where an agent asks how much there is.
+            # An agent asks for the size with empty data.
             if data:
                 require_room(self._jobs)
             with self._logs.use(job) as logs:
                 return logs.append(log, offset, data)
 
     def settle_logs(self, job: str, attempt: int, round: int, node: int) -> None:
-        """The logs of a node's round are on the disk when this returns: soon nobody has them but this store.
+        """Flushes the logs of a node's round to the disk, because the node is about to remove its own copies.
 
-        Of a node that has no log nothing is done. Raises StorageError.
+        Does nothing for a node without a log. Raises StorageError.
         """
         with refusals(self._root):
             settle(self._folder(job), attempt, round, node)
 
     def log_chunks(self, job: str, *, after: int = 0, limit: int = 1 << 20) -> list[LogChunk]:
-        """Pieces of all logs of a job that arrived after position `after`, in order, about `limit` bytes at most."""
+        """Returns pieces of all logs of a job after position `after`, in order of arrival, about `limit` bytes."""
         with refusals(self._root):
             return read_chunks(self._folder(job), after, limit)
 
     def log_end(self, job: str) -> int:
-        """The position of the last piece that there is now; 0 = there is none."""
+        """Returns the position of the last piece; 0 = there is none."""
         with refusals(self._root):
             return last_position(self._folder(job))
 
     def log_start(self, job: str, *, end: int, length: int) -> int:
-        """The position after which the fewest pieces up to `end` come that have `length` bytes; 0 = all have fewer.
+        """Returns the highest position after which the pieces up to `end` have `length` bytes; 0 = all have fewer.
 
-        No data is read: of a piece that a crash took, the length that it had counts.
+        No data is read: a piece that was lost in a crash counts with its recorded length.
         """
         with refusals(self._root):
             return start_position(self._folder(job), end, length)
@@ -183,11 +179,11 @@ class FolderArtifacts:
     def append_output(
         self, job: str, attempt: int, node: int, path: str, offset: int, data: bytes, hole: int = 0
     ) -> int:
-        """Like `append_log`, for an output file that isn't shown before `commit_outputs`. path: below `outputs/`.
+        """Appends like `append_log` to an output file, which `commit_outputs` makes visible. path: below `outputs/`.
 
-        hole: bytes that follow the data, are zero and take no space.
+        hole: number of zero bytes after the data, which take no space.
 
-        Raises StaleError when a newer attempt has shown its outputs.
+        Raises StaleError if a newer attempt has committed its outputs.
         """
         folder = self._folder(job)
         with refusals(self._root), self._parts.use(_part_name(job, attempt, node)):
@@ -199,10 +195,11 @@ class FolderArtifacts:
             return append_beyond(place, offset, data, hole)
 
     def commit_outputs(self, job: str, attempt: int, node: int, files: dict[str, tuple[int, str]]) -> list[str]:
-        """Shows the node's outputs at once if every file has the size and SHA-256 that `files` says; gives the paths
-        that don't (and shows nothing): one that can't become right begins again at offset 0. A path that a lower node
-        gave already keeps that node's file. A newer attempt's outputs take the place of an older one's, whose late
-        commit raises StaleError. The same commit again is the same success.
+        """Makes the node's outputs visible atomically if every file has the size and SHA-256 in `files`.
+
+        Otherwise returns the paths that don't match, and shows nothing; a file that can't be completed starts again at
+        offset 0. A path that a lower node has committed keeps that node's file. The outputs of a newer attempt replace
+        those of an older one, whose late commit raises StaleError. Idempotent.
         """
         described = {path: OutputFile(size, sha256) for path, (size, sha256) in files.items()}
         folder = self._folder(job)
@@ -216,7 +213,7 @@ class FolderArtifacts:
             if not unfit:
                 folder.mkdir(0o700, exist_ok=True)
                 with self._outputs_of(job) as outputs:
-                    # Another server may have dropped them meanwhile.
+                    # Another process may have dropped them meanwhile.
                     unfit = [
                         path for path in described if before.get(path) != described[path] and not parts[path].exists()
                     ]
@@ -225,7 +222,7 @@ class FolderArtifacts:
             return unfit
 
     def drop_parts(self, job: str, attempt: int) -> None:
-        """Removes what was sent of an attempt's outputs and never shown; its nodes are gone. Nothing is no error."""
+        """Removes the uncommitted outputs of an attempt whose nodes are gone. Idempotent."""
         with refusals(self._root):
             for node in numbers(self._folder(job) / PARTS / str(attempt)):
                 with self._parts.use(_part_name(job, attempt, node)), self._outputs_of(job) as outputs:
@@ -238,12 +235,12 @@ class FolderArtifacts:
 
     # --- files ---
     def write_text(self, job: str, path: str, text: str) -> None:
-        """Puts a small file (`plan.json`, `story.jsonl`) into the job's folder, whole or not at all."""
+        """Writes a small file (`plan.json`, `story.jsonl`) to the job's folder atomically."""
         with self._place_of_text(job, path) as place:
             put_whole(place, [text.encode()], self._folder(job) / ".text.new")
 
     def keep_text(self, job: str, path: str, text: str) -> str:
-        """Like `write_text`, but what is there already stays, whoever else writes it at the same time; gives that."""
+        """Writes like `write_text` unless the file exists, also with concurrent writers. Returns the file's text."""
         with self._place_of_text(job, path) as place:
             if _is_file(place):
                 return place.read_text()
@@ -252,20 +249,20 @@ class FolderArtifacts:
 
     @contextmanager
     def _place_of_text(self, job: str, path: str) -> Generator[Path]:
-        """Where it may be written, by nobody else meanwhile."""
+        """Yields the path to write to, under the lock of the job's files."""
         first, *_ = parts_of(path)
         if first.startswith(".") or first in _OURS_TO_WRITE:
-            raise ForbiddenError(f"{first} isn't written as text", where=path)
+            raise ForbiddenError(f"{first} can't be written as text", where=path)
         folder = self._folder(job)
         with refusals(self._root):
-            folder.mkdir(0o700, parents=True, exist_ok=True)  # It is what locks the job's files.
+            folder.mkdir(0o700, parents=True, exist_ok=True)  # This folder is the lock of the job's files.
         with refusals(self._root), self._outputs_of(job):
             place = inside(folder, path)
             place.parent.mkdir(0o700, parents=True, exist_ok=True)
             yield place
 
     def files(self, job: str) -> list[StoredFile]:
-        """Everything that a person can fetch of a job, by path."""
+        """Returns all files of a job that users can download, by path."""
         folder = self._folder(job)
         with refusals(self._root):
             with self._outputs_of(job) as outputs:
@@ -280,7 +277,7 @@ class FolderArtifacts:
         return [StoredFile(path, size, digests.get(path, "")) for path, size in sorted(found.items())]
 
     def open_file(self, job: str, path: str) -> Path:
-        """The file's place. Raises NotFoundError, ForbiddenError."""
+        """Returns the path of a file. Raises NotFoundError, ForbiddenError."""
         first, *rest = parts_of(path)
         folder = self._folder(job)
         with refusals(self._root):
@@ -293,7 +290,7 @@ class FolderArtifacts:
             place = inside(folder, path)
             if not is_there or not _is_file(place):
                 raise NotFoundError(
-                    f"job {job} has no file {path}", fix="See `drumbeat download` for those that it has."
+                    f"job {job} has no file {path}", fix=f"Download all its files: drumbeat download {job}"
                 )
             return place
 
@@ -303,9 +300,9 @@ def _part_name(job: str, attempt: int, node: int) -> str:
 
 
 def _plain_files(folder: Path) -> Iterator[tuple[str, int]]:
-    """Path and size of what lies in a job's folder under plain names, outputs aside. Links aren't followed.
+    """Yields path and size of files with plain names in a job's folder, except outputs. Doesn't follow links.
 
-    What has a name that isn't UTF-8, which ranks can give their checkpoints, is left out: no message can carry it.
+    Names that aren't UTF-8, which ranks can give their checkpoints, are left out, because JSON can't express them.
     """
     for at, folders, files in os.walk(folder):
         is_top = Path(at) == folder
@@ -323,7 +320,7 @@ def _is_file(place: Path) -> bool:
 
 
 def _file_status(place: Path) -> os.stat_result | None:
-    """Returns the status of a plain file; None = it isn't one, or is gone by now."""
+    """Returns the status of a regular file; None = it isn't one, or doesn't exist any more."""
     try:
         status = place.lstat()
     except (FileNotFoundError, NotADirectoryError):
@@ -332,7 +329,7 @@ def _file_status(place: Path) -> os.stat_result | None:
 
 
 def _first_log(folder: Path) -> str | None:
-    """Rank 0's log of the last round that has one."""
+    """Returns rank 0's log of the last round that has one."""
     rounds = [found for entry in (folder / "logs").glob("*") if (found := _ROUND.fullmatch(entry.name))]
     newest_first = sorted(((int(found[1]), int(found[2])) for found in rounds), reverse=True)
     logs = (LogName(*attempt_and_round, 0, 0).path for attempt_and_round in newest_first)

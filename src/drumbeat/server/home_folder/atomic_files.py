@@ -1,4 +1,4 @@
-"""Writing to a disk so that it is whole or not at all, and what a disk's refusals are called here."""
+"""Atomic writes to a disk, and the translation of a disk's errors to ours."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _REFUSALS: dict[int, tuple[type[DrumbeatError], str, str]] = {
 
 @contextmanager
 def refusals(where: Path) -> Generator[None]:
-    """Turns an OSError into the error of ours that says the same."""
+    """Turns an OSError into our error for it."""
     try:
         yield
     except OSError as error:
@@ -43,31 +43,31 @@ def refusals(where: Path) -> Generator[None]:
 
 
 def as_our_error(error: OSError, where: Path) -> DrumbeatError:
-    """The error of ours for an OSError; where: used when it names no file itself."""
+    """Returns our error for an OSError. where: the file, if the error has none."""
     place = str(error.filename or where)
     kind, what, fix = _REFUSALS.get(error.errno or 0, (StorageError, f"the disk refused: {error.strerror}", ""))
     return kind(what, where=place, fix=fix)
 
 
 RESERVE = 64 << 20
-"""Bytes of a disk that logs, outputs and snapshots leave free: the database must still take what becomes of a job."""
+"""Bytes of a disk that logs, outputs and snapshots leave free, so that the database can still record events."""
 _PART = 20
-"""Of a small disk they leave one of so many parts."""
+"""The fraction of a small disk that they leave free, as a divisor."""
 LOCK_S, _LOCK_PAUSE_S = 8.0, 0.05
-"""How long a file is waited for that another process holds (as for a lock of the database), and between two looks."""
+"""Timeout for a file that another process has locked (as for a lock of the database), and the time between tries."""
 
 
 def require_room(folder: Path, kept_for: str = "the database", size: int = 0) -> None:
-    """Raises StorageError when the disk of a folder has no room for `size` bytes beside what is kept back."""
+    """Raises StorageError if the disk of a folder has no room for `size` bytes beside the reserve."""
     disk = os.statvfs(folder)
     free, reserve = disk.f_bavail * disk.f_frsize, min(RESERVE, disk.f_blocks * disk.f_frsize // _PART)
     if free - size < reserve:
-        what = f"the disk has {free >> 20:,} MiB left, and the last {reserve >> 20:,} MiB are kept for {kept_for}"
+        what = f"the disk has {free >> 20:,} MiB left, and the last {reserve >> 20:,} MiB are reserved for {kept_for}"
         raise StorageError(what, where=str(folder), fix="Make room on it; the rest is sent again.")
 
 
 def fitting(folder: Path, pieces: Iterable[bytes], kept_for: str = "the database") -> Iterator[bytes]:
-    """The pieces of a file, while the disk of a folder has room for each. Raises StorageError."""
+    """Yields the pieces of a file while the disk has room for each. Raises StorageError."""
     for piece in pieces:
         require_room(folder, kept_for, len(piece))
         yield piece
@@ -75,9 +75,9 @@ def fitting(folder: Path, pieces: Iterable[bytes], kept_for: str = "the database
 
 @contextmanager
 def locked(place: Path, flags: int) -> Generator[int]:
-    """The file, opened (and made, if it isn't there) and nobody else's, in this process or another, until the end.
+    """Opens or creates a file, and locks it against all threads and processes until the end of the block.
 
-    Raises StorageError when another process doesn't let go of it.
+    Raises StorageError if another process doesn't release it in time.
     """
     descriptor = os.open(place, flags | os.O_CREAT | os.O_NOFOLLOW, 0o600)
     try:
@@ -88,30 +88,30 @@ def locked(place: Path, flags: int) -> Generator[int]:
 
 
 def _lock(descriptor: int, place: Path) -> None:
-    """As `flock` does, but not for ever: a server that was stopped in the middle keeps its locks."""
+    """Locks like `flock` with a timeout, because a server that is suspended keeps its locks."""
     deadline, pause_s = time.monotonic() + LOCK_S, 0.001
     while True:
         with suppress(BlockingIOError):
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return
         if time.monotonic() > deadline:
-            what = f"another server has held a file for {LOCK_S:g} s"
-            raise StorageError(what, where=str(place), fix="It is tried again. Is a server stopped in the middle?")
+            what = f"another server has locked a file for {LOCK_S:g} s"
+            raise StorageError(what, where=str(place), fix="This is retried. Check for a suspended server process.")
         time.sleep(pause_s)
         pause_s = min(2 * pause_s, _LOCK_PAUSE_S)
 
 
 def write_all(descriptor: int, data: bytes | memoryview) -> None:
-    """All of it, at the end of a file opened for appending."""
+    """Writes all bytes to the end of a file that is open for appending."""
     rest = memoryview(data)
     while rest:
         rest = rest[os.write(descriptor, rest) :]
 
 
 def put_whole(place: Path, pieces: Iterable[bytes], aside: Path) -> None:
-    """A file with these bytes, on the disk when this returns; until then what was there before.
+    """Writes or replaces a file atomically and durably.
 
-    aside: where it is written first, on the same disk; gone again when anything fails.
+    aside: a temporary path on the same disk, which is removed on failure.
     """
     try:
         descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
@@ -132,12 +132,12 @@ def put_whole(place: Path, pieces: Iterable[bytes], aside: Path) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """The names in a folder, on the disk; a link to one will do."""
+    """Flushes the names in a folder to the disk. The folder may be a symbolic link."""
     _sync(folder, os.O_DIRECTORY)
 
 
 def sync_file(place: Path) -> None:
-    """What a file holds, on the disk, whoever wrote it."""
+    """Flushes a file to the disk."""
     _sync(place, os.O_NOFOLLOW)
 
 

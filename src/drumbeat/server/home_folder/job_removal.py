@@ -1,4 +1,4 @@
-"""Removing the files of jobs, and what they take of the disk."""
+"""Removes the files of jobs, and measures their disk usage."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from drumbeat.server.home_folder.output_folder import PARTS, SHOWN
 from drumbeat.server.home_folder.stored_files import JobSpace
 
 REMOVED = ".removed"
-"""Beside the folders of jobs: what was a job's folder, until all of it is gone."""
+"""The folder for folders of deleted jobs, until they are removed completely."""
 
 CHECKPOINTS = "checkpoints"
 _LOGS = ("logs", "user_logs")
 _BLOCK = 512
-"""Bytes that `stat` counts a file's space in."""
+"""The unit in which `stat` counts a file's disk usage, in bytes."""
 
 
 def set_aside_job(jobs: Path, folder: Path) -> None:
-    """See `FolderArtifacts.set_aside_job`. The folder is renamed, so that nobody sees half of it."""
+    """See `FolderArtifacts.set_aside_job`. The folder is renamed, so that it is never visible in part."""
     bin_ = jobs / REMOVED
     bin_.mkdir(0o700, exist_ok=True)
     with suppress(FileNotFoundError):
@@ -38,7 +38,7 @@ def remove_job(jobs: Path, job: str) -> None:
     """See `FolderArtifacts.remove_job`."""
     with suppress(FileNotFoundError):
         for left in list((jobs / REMOVED).iterdir()):
-            # Several servers may be over one folder: each removes only what is its own call's job.
+            # Several processes may work on one folder, so each removes only folders of its call's job.
             if left.name.rpartition(".")[0] == job:
                 remove_tree(left)
 
@@ -47,12 +47,12 @@ def remove_logs(folder: Path) -> None:
     """See `FolderArtifacts.remove_logs`."""
     for name in (*_LOGS, CHECKPOINTS, PARTS):
         remove_tree(folder / name)
-    # Last: until then the logs that are left can be read.
+    # The journal is removed last, because until then the remaining logs can be read.
     (folder / JOURNAL).unlink(missing_ok=True)
 
 
 def remove_tree(folder: Path) -> None:
-    """Removes a folder that a job has written: folders in it may be read-only, and links in it aren't followed."""
+    """Removes a folder that a job has written. Folders in it may be read-only; symbolic links aren't followed."""
     with suppress(FileNotFoundError):
         if folder.is_symlink():
             folder.unlink()
@@ -73,15 +73,15 @@ def _unlock(folder: Path) -> None:
 
 
 def job_space(jobs: Path) -> Iterator[tuple[str, JobSpace]]:
-    """Each job's name, and what its files take."""
+    """Yields each job's name and disk usage."""
     for entry in sorted(os.scandir(jobs), key=lambda one: one.name):
         if entry.is_dir(follow_symlinks=False) and not entry.name.startswith("."):
-            with suppress(FileNotFoundError):  # Another request removes the job.
+            with suppress(FileNotFoundError):  # Another request is removing the job.
                 yield entry.name, space_of(Path(entry.path))
 
 
 def space_of(folder: Path) -> JobSpace:
-    """What the files in a job's folder take. Raises FileNotFoundError for one that is deleted meanwhile."""
+    """Returns the disk usage of a job's folder. Raises FileNotFoundError if it is deleted meanwhile."""
     parts = {entry.name: size_of(Path(entry.path)) for entry in os.scandir(folder)}
     outputs = sum(parts.pop(name, 0) for name in (SHOWN, PARTS))
     logs = sum(parts.pop(name, 0) for name in (*_LOGS, JOURNAL))
@@ -89,7 +89,7 @@ def space_of(folder: Path) -> JobSpace:
 
 
 def size_of(place: Path) -> int:
-    """Bytes of disk of a file, or of all that lies in a folder. Links aren't followed."""
+    """Returns the disk usage of a file or folder in bytes. Doesn't follow links."""
     total = 0
     with suppress(FileNotFoundError):
         total = place.lstat().st_blocks * _BLOCK

@@ -1,8 +1,8 @@
-"""The order in which pieces of a job's logs arrived: a file of records of one size, added to at its end.
+"""The journal of a job's logs: an append-only file of fixed-size records in the order in which pieces arrived.
 
-Only a record whose bytes a crash took is changed afterwards: it is made shorter. A record's place in the file is its
-position, so following on from one is a seek. A record that is torn, or whose position isn't its place, ends the
-journal: a crash leaves such a thing at the end only.
+A record is changed only to shorten it, after a crash has lost some of its data. A record's index in the file is its
+position, so continuing after a position is a seek. A torn record, or one with a wrong position, ends the journal: a
+crash leaves such records only at the end.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _RECORD = struct.Struct("<QIIIiQI4xd")
 RECORD_SIZE = _RECORD.size
 _LENGTH, _LENGTH_AT = struct.Struct("<I"), struct.calcsize("<QIIIiQ")
 _BLOCK = 1024
-"""Records read at once."""
+"""Number of records that are read at once."""
 
 
 @dataclass(frozen=True)
@@ -37,24 +37,24 @@ class JournalEntry:
 
     @property
     def end(self) -> int:
-        """Where the next piece of this log begins."""
+        """The offset of the next piece of this log."""
         return self.offset + self.length
 
     def packed(self) -> bytes:
-        """The record."""
+        """Returns the record's bytes."""
         return _RECORD.pack(self.position, *self.log, self.offset, self.length, self.at)
 
 
 def shorten(journal: int, position: int, length: int) -> None:
-    """Says how much there is of a piece. journal: open for writing, not for appending.
+    """Shortens the record of a piece. journal: open for writing, not for appending.
 
-    The four bytes lie in one sector of a disk, so a crash leaves the old length or the new one.
+    The four bytes are in one sector of the disk, so a crash leaves either the old length or the new one.
     """
     os.pwrite(journal, _LENGTH.pack(length), (position - 1) * RECORD_SIZE + _LENGTH_AT)
 
 
 def read_pieces(journal: BinaryIO, after: int = 0) -> Iterator[JournalEntry]:
-    """The pieces after position `after`, up to the first record that isn't whole."""
+    """Yields the pieces after position `after`, up to the first torn record."""
     journal.seek(after * RECORD_SIZE)
     expected = after
     while block := journal.read(_BLOCK * RECORD_SIZE):
@@ -66,7 +66,7 @@ def read_pieces(journal: BinaryIO, after: int = 0) -> Iterator[JournalEntry]:
 
 
 def read_pieces_back(journal: BinaryIO, end: int) -> Iterator[JournalEntry]:
-    """The pieces up to position `end`, the last one first."""
+    """Yields the pieces up to position `end`, last first."""
     while end > 0:
         start = max(0, end - _BLOCK)
         pieces = list(itertools.islice(read_pieces(journal, start), end - start))

@@ -1,4 +1,4 @@
-"""One live object per name: made when it is asked for, kept while it is used and for a while after."""
+"""A cache of one object per name, which is created on demand and kept for a while after use."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class _Held(Generic[T]):
 
 
 class OnePerName(Generic[T]):
-    """Gives each name's object to one thread at a time. Beyond `idle` objects, the one unused for longest goes."""
+    """Lends each name's object to one thread at a time. Keeps the `idle` most recently used objects."""
 
     def __init__(self, make: Callable[[str], T], *, idle: int) -> None:
         self._make = make
@@ -30,7 +30,7 @@ class OnePerName(Generic[T]):
 
     @contextmanager
     def use(self, name: str) -> Generator[T]:
-        """The object, nobody else's until the block ends. What raises out of the block makes it be made again."""
+        """Yields the object for exclusive use in the block. An exception from the block discards it."""
         held = self._taken(name)
         try:
             with held.lock:
@@ -43,7 +43,7 @@ class OnePerName(Generic[T]):
             self._left(held)
 
     def forget(self, name: str) -> None:
-        """Has the object made again for its next user, after the present one."""
+        """Discards the object after its current use."""
         held = self._taken(name)
         try:
             with held.lock:

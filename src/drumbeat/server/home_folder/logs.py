@@ -1,13 +1,13 @@
-"""A job's logs: files that grow, and the journal that says in which order they grew.
+"""A job's logs: growing files, and the journal with the order in which they grew.
 
-Data is written before its record. What a crash, or a full disk, leaves in a log without a record gets its record with
-the next append to that log; an agent that got no answer sends again, so there is a next one.
+Data is written before its record. After a crash or on a full disk, data without a record gets its record with the next
+append to that log. There is a next one, because an agent that got no response sends again.
 
-A power failure may also keep a record and lose its data. Of such a piece readers are given what there is, and go on.
-Its agent sends the rest again: the record is made as short as what was there, and the rest has one of its own. When the
-agent has nothing more to send, and its node may go, all of it is on the disk (`settle`).
+A power failure may also keep a record and lose its data. Readers then get the remaining part of the piece. Its agent
+sends the rest again: the record is shortened to the existing data, and the rest gets a record of its own. Before a node
+may remove its logs, everything is flushed to the disk (`settle`).
 
-What a node sends, again or no more, is decided in `node/logs/sender.py`.
+`node/logs/sender.py` decides what a node sends again.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from drumbeat.server.home_folder.stored_files import LogChunk
 
 JOURNAL = ".journal"
 LONGEST_PIECE = 256 << 10
-"""Bytes of a log under one record, so that a follower's page stays small whatever was sent at once."""
+"""Maximum bytes of a log in one record, so that a follower's page stays small even after a large append."""
 
 _OPEN_AT_ONCE = 64
 
 
 class JobLogs:
-    """The writing side, for one thread of a server at a time; other servers may write beside it.
+    """The writing side, for one thread at a time; other processes may write concurrently.
 
-    Opening a file takes about 4 µs: none is kept open.
+    Files aren't kept open, because opening one takes only about 4 µs.
     """
 
     def __init__(self, folder: Path, now: Callable[[], float]) -> None:
@@ -44,13 +44,13 @@ class JobLogs:
         self._now = now
         self._places: dict[LogName, Path] = {}
         self._ends: dict[LogName, int] = {}
-        """How far the records of each log reach."""
+        """The recorded size of each log."""
         self._position = 0
         self._inode = 0
-        """Of the journal that position and ends were read from."""
+        """The inode of the journal from which position and sizes were read."""
 
     def append(self, log: LogName, offset: int, data: bytes) -> int:
-        """See `FolderArtifacts.append_log`. When it raises, this object must not be used again."""
+        """See `FolderArtifacts.append_log`. After an exception, this object must not be used again."""
         place = self._place(log)
         with locked(self._folder / JOURNAL, os.O_RDWR | os.O_APPEND) as journal:
             self._catch_up(journal)
@@ -70,9 +70,9 @@ class JobLogs:
         return place
 
     def _catch_up(self, journal: int) -> None:
-        """Reads what was recorded since, by this server before it was started or by another; cuts a torn end off."""
+        """Reads new records, from before a restart or of another process, and truncates a torn end."""
         status = os.fstat(journal)
-        # The logs that were known here may have been removed since, and a new journal may have the inode of theirs.
+        # The known logs may have been removed since, and a new journal may have the same inode.
         if status.st_ino != self._inode or status.st_size < self._position * RECORD_SIZE:
             self._inode, self._position, self._ends = status.st_ino, 0, {}
         if status.st_size == self._position * RECORD_SIZE:
@@ -84,7 +84,7 @@ class JobLogs:
         os.ftruncate(journal, self._position * RECORD_SIZE)
 
     def _forget_lost(self, log: LogName, place: Path) -> None:
-        """Makes the records of a log reach no further than its data does."""
+        """Shortens the records of a log to its data."""
         try:
             size = place.stat().st_size
         except FileNotFoundError:
@@ -107,7 +107,7 @@ class JobLogs:
         self._position = pieces[-1].position
 
     def _pieces(self, log: LogName, start: int, size: int) -> Iterator[JournalEntry]:
-        """Each but the last ends with a line, where one does: whoever reads on may have to wait after any of them."""
+        """Yields pieces that end with a line if possible, because a reader may have to wait after any of them."""
         now, position = self._now(), self._position
         while start < size:
             length = size - start
@@ -118,16 +118,16 @@ class JobLogs:
             start += length
 
     def _to_last_line(self, log: LogName, start: int) -> int:
-        """How long the lines are that end within a piece that begins there, 0 = none does."""
+        """Returns the length of the complete lines in a piece from a start, 0 = there is none."""
         with self._place(log).open("rb") as file:
             file.seek(start)
             return file.read(LONGEST_PIECE).rfind(b"\n") + 1
 
 
 def append_beyond(place: Path, offset: int, data: bytes, hole: int = 0) -> int:
-    """Adds what of `data`, and of the hole after it, lies beyond the file's size; returns the size afterwards.
+    """Appends the part of `data` and of the hole after it beyond the file's size. Returns the new size.
 
-    What doesn't begin within the file is left: it would make a gap that isn't meant.
+    Ignores data that begins beyond the file's end, because it would leave a gap.
     """
     with locked(place, os.O_WRONLY) as descriptor:
         size = os.fstat(descriptor).st_size
@@ -144,14 +144,14 @@ def settle(folder: Path, attempt: int, round: int, node: int) -> None:
     if not node_log.parent.is_dir():
         return
     for file in [*filter(_is_log, node_log.parent.iterdir()), folder / JOURNAL]:
-        with suppress(FileNotFoundError, PermissionError):  # A person's hand was there.
+        with suppress(FileNotFoundError, PermissionError):  # A user has changed the folder.
             sync_file(file)
     for above in node_log.parents[: len(node_log.relative_to(folder).parts)]:
         sync_folder(above)
 
 
 def _is_log(file: Path) -> bool:
-    """Whether it is one of ours, not what another program has put there."""
+    """Whether a file is a log, and not another program's file."""
     with suppress(ValueError):
         rank_of(file.stem)
         return file.suffix == ".log" and not file.is_symlink() and file.is_file()
@@ -159,7 +159,7 @@ def _is_log(file: Path) -> bool:
 
 
 def read_chunks(folder: Path, after: int, limit: int) -> list[LogChunk]:
-    """See `FolderArtifacts.log_chunks`. Reads beside a writer: a record is there after its data."""
+    """See `FolderArtifacts.log_chunks`. Reads concurrently with a writer, as data is written before its record."""
     try:
         journal = (folder / JOURNAL).open("rb")
     except FileNotFoundError:
@@ -180,7 +180,7 @@ def read_chunks(folder: Path, after: int, limit: int) -> list[LogChunk]:
 
 
 def _under_lock(folder: Path, piece: JournalEntry, logs: _Logs) -> bytes:
-    """What there is of a piece: looked at while nobody writes, for on a network disk another server's may come late."""
+    """Reads a piece under the writers' lock, because on a network disk another machine's data may come late."""
     with locked(folder / JOURNAL, os.O_RDONLY) as journal, os.fdopen(os.dup(journal), "rb") as file:
         return logs.read(next(read_pieces(file, piece.position - 1), piece))
 
@@ -208,7 +208,7 @@ def start_position(folder: Path, end: int, length: int) -> int:
 
 
 class _Logs:
-    """The logs that a page is read from, open until it is done."""
+    """The open log files during the read of a page."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -222,7 +222,7 @@ class _Logs:
             os.close(self._open.popitem()[1])
 
     def read(self, piece: JournalEntry) -> bytes:
-        """The piece's bytes, or what there is of them."""
+        """Returns the piece's bytes, as far as they exist."""
         if piece.log not in self._open:
             if len(self._open) >= _OPEN_AT_ONCE:
                 self.__exit__()

@@ -1,7 +1,7 @@
-"""A job's outputs: collected out of sight, shown at once, owned by the lowest node of the newest attempt.
+"""A job's outputs: collected in hidden folders, made visible atomically, by the lowest node of the newest attempt.
 
-`.outputs.json` says what is shown; writing it is the moment of showing. Moving the files to where it says follows, and
-is finished before anything else is done with the job's outputs, after a crash too.
+Writing `.outputs.json`, the list of visible files, commits the outputs. Then the files are moved to their places, which
+is finished before any other operation on the job's outputs, also after a crash.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ LOCK = ".outputs.lock"
 
 
 Version = tuple[int, int, int]
-"""Which writing of the manifest it is: inode, time of change, size."""
+"""The version of the manifest: inode, modification time, size."""
 
 
 @dataclass(frozen=True)
 class OutputFile:
-    """A file of the outputs as its node described it."""
+    """A file of the outputs, as its node described it."""
 
     size: int
     sha256: str
@@ -42,7 +42,7 @@ class OutputFile:
 
 @dataclass(frozen=True)
 class Winner:
-    """The file that is shown under a path, and the node that gave it."""
+    """The visible file of a path, and its node."""
 
     node: int
     kept: OutputFile
@@ -50,26 +50,26 @@ class Winner:
 
 @dataclass(frozen=True)
 class OutputManifest:
-    """The files that the nodes of the newest attempt have given."""
+    """The files that the nodes of the newest attempt have committed."""
 
     attempt: int = 0
     given: dict[str, dict[str, OutputFile]] = field(default_factory=dict[str, dict[str, OutputFile]])
-    """By node and path."""
+    """Files by node and path."""
     moving: int | None = None
-    """The node whose files aren't in place yet."""
+    """The node whose files haven't been moved to their places yet."""
 
     def of(self, node: int) -> dict[str, OutputFile]:
-        """What that node has given."""
+        """Returns the files of a node."""
         return self.given.get(str(node), {})
 
     def with_node(self, attempt: int, node: int, files: dict[str, OutputFile]) -> OutputManifest:
-        """With that node's files in place of what it gave before; a newer attempt begins again."""
+        """Returns the manifest with new files of a node. A newer attempt starts with an empty manifest."""
         before = self.given if attempt == self.attempt else {}
         return OutputManifest(attempt, {**before, str(node): files}, node)
 
 
 def winners(given: dict[str, dict[str, OutputFile]]) -> dict[str, Winner]:
-    """What is shown: of files under one path, or one under a folder's name, the lowest node's."""
+    """Returns the visible files: if paths of several nodes conflict, the lowest node's."""
     shown: dict[str, Winner] = {}
     folders: set[str] = set()
     for node in sorted(map(int, given)):
@@ -88,20 +88,20 @@ def _folders_of(path: str) -> set[str]:
 
 
 def part_folder(attempt: int, node: int) -> str:
-    """Where a node's files are collected, below the job's folder."""
+    """Returns the folder in which a node's files are collected, relative to the job's folder."""
     return f"{PARTS}/{attempt}/{node}"
 
 
 def part_place(folder: Path, attempt: int, node: int, path: str) -> Path:
-    """Where one of them is collected, in a job's folder. Raises ForbiddenError."""
+    """Returns the path of a collected file. Raises ForbiddenError."""
     return inside(folder, f"{part_folder(attempt, node)}/{path}")
 
 
 def find_unfit(parts: dict[str, Path], files: dict[str, OutputFile], before: dict[str, OutputFile]) -> list[str]:
-    """The paths whose collected file isn't as described and wasn't given before.
+    """Returns the paths whose collected file doesn't match its description and wasn't committed before.
 
-    What can't become right by adding to it is taken away, so that it can be sent again from its beginning; what fits
-    is on the disk when this returns.
+    Removes files that can't be completed by appending, so that they can be sent again from the beginning; flushes the
+    matching ones to the disk.
     """
     return [path for path, kept in files.items() if before.get(path) != kept and not _is_fit(parts[path], kept)]
 
@@ -127,9 +127,9 @@ def _is_fit(part: Path, kept: OutputFile) -> bool:
 
 
 class OutputFolder:
-    """The folder that shows the outputs of one job, for one thread of a server at a time.
+    """The folder with the visible outputs of one job, for one thread at a time.
 
-    Everything is done inside `alone`, for other servers may be over the same folder. When a call raises, the object
+    All calls must be inside `alone`, because other processes may use the same folder. After an exception, the object
     must not be used again.
     """
 
@@ -141,9 +141,9 @@ class OutputFolder:
 
     @contextmanager
     def alone(self) -> Generator[OutputFolder]:
-        """The same, as whoever showed something last has left it, and no other server's until the end."""
+        """Locks the folder until the end of the block, and yields it in its last committed state."""
         if not self._folder.exists():
-            yield self  # There is nothing yet that could be shown, or shown differently.
+            yield self  # Nothing has been committed that could change.
             return
         with locked(self._folder / LOCK, os.O_RDWR):
             if _version(self._folder / MANIFEST) != self._version:
@@ -152,36 +152,36 @@ class OutputFolder:
 
     @property
     def shown(self) -> dict[str, Winner]:
-        """The files that are shown, by path under `outputs/`."""
+        """Returns the visible files, by path under `outputs/`."""
         self.manifest()
         return self._shown
 
     def manifest(self) -> OutputManifest:
-        """What was given; what was left half done is finished first."""
+        """Returns the manifest, after finishing an interrupted commit."""
         if self._manifest is None:
             self._use(_read(self._folder / MANIFEST))
             self._settle()
         return self._manifest or OutputManifest()
 
     def admit(self, attempt: int) -> None:
-        """Raises StaleError when a newer attempt has shown its outputs."""
+        """Raises StaleError if a newer attempt has committed its outputs."""
         newest = self.manifest().attempt
         if attempt < newest:
             raise StaleError(f"attempt {attempt} has been replaced by attempt {newest}")
 
     def show(self, attempt: int, node: int, files: dict[str, OutputFile]) -> None:
-        """Shows a node's files, which lie in its `part_folder` or are shown already."""
+        """Commits a node's files, which are in its `part_folder` or visible already."""
         self.admit(attempt)
         self._write(self.manifest().with_node(attempt, node, files))
         failpoint("store.outputs_shown")
         self._settle()
 
     def drop(self, attempt: int, node: int) -> None:
-        """Removes what a node has sent and not had shown."""
+        """Removes the uncommitted files of a node."""
         self.manifest()
         place = self._folder / part_folder(attempt, node)
         shutil.rmtree(place, ignore_errors=True)
-        with suppress(OSError):  # Something of other nodes, or attempts, is there.
+        with suppress(OSError):  # It contains files of other nodes or attempts.
             place.parent.rmdir()
             place.parent.parent.rmdir()
 
@@ -211,7 +211,7 @@ class OutputFolder:
 
 
 def _version(file: Path) -> Version | None:
-    """Another one after each writing of the file, which always makes a new one."""
+    """Returns the version of a file. Each write creates a new file, so its version differs."""
     try:
         found = file.stat()
     except FileNotFoundError:
@@ -239,8 +239,8 @@ def _move(paths: list[str], source: Path, target: Path) -> None:
 
 
 def _prune(target: Path, kept: set[str]) -> None:
-    """Takes away every file that isn't kept, and the folders that are empty then."""
-    artifacts = target / RUN_FILES  # Belong to runs, not to the nodes of an attempt.
+    """Removes all files that aren't kept, and the folders that are empty then."""
+    artifacts = target / RUN_FILES  # These belong to runs, not to the nodes of an attempt.
     for folder, _, files in os.walk(target, topdown=False):
         if artifacts == Path(folder) or artifacts in Path(folder).parents:
             continue
@@ -253,7 +253,7 @@ def _prune(target: Path, kept: set[str]) -> None:
 
 
 def numbers(folder: Path) -> list[int]:
-    """What is in a folder under a number."""
+    """Returns the numeric names in a folder."""
     try:
         return [int(entry.name) for entry in folder.iterdir() if entry.name.isdecimal()]
     except FileNotFoundError:

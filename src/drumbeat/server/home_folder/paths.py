@@ -1,4 +1,4 @@
-"""Paths from outside: refused unless they stay in their folder. Everything else in this room goes through here."""
+"""Validates paths from requests, which must stay in their folder. All modules of this package use it."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from drumbeat.model.wire import is_utf8
 
 LONGEST_NAME = 255
 LONGEST_PATH = 3072
-"""Bytes; Linux's own limits are 255 for a name and 4,096 for a path, of which our folders need a part."""
+"""Maximum length in bytes. Linux allows 255 for a name and 4,096 for a path, which includes our own folders."""
 
 
 def parts_of(path: str) -> tuple[str, ...]:
-    """The names in a relative path. Raises ForbiddenError unless each is a plain name."""
+    """Splits a relative path. Raises ForbiddenError unless each part is a plain name."""
     parts = tuple(path.split("/"))
     if len(os.fsencode(_encodable(path))) > LONGEST_PATH:
         raise ForbiddenError(f"a path of {len(path):,} characters is too long", where=_shown(path))
@@ -25,46 +25,46 @@ def parts_of(path: str) -> tuple[str, ...]:
 
 
 def inside(folder: Path, path: str) -> Path:
-    """The place of a path in a folder. Raises ForbiddenError when it, or a link on its way, leaves the folder."""
+    """Joins a path to a folder. Raises ForbiddenError if it, or a symbolic link in it, leaves the folder."""
     place = folder.joinpath(*parts_of(path))
     real, allowed = os.path.realpath(place), os.path.realpath(folder)
     if real != str(place) and not real.startswith(allowed + os.sep):
-        raise ForbiddenError("the path leaves its folder through a link", where=_shown(path))
+        raise ForbiddenError("the path leaves its folder through a symbolic link", where=_shown(path))
     return place
 
 
 def one_name(name: str) -> str:
-    """A name that is one folder's. Raises ForbiddenError."""
+    """Checks the name of a folder. Raises ForbiddenError."""
     if "/" in name:
-        raise ForbiddenError("a name has no slash", where=_shown(name))
+        raise ForbiddenError("a name can't contain a slash", where=_shown(name))
     (part,) = parts_of(name)
     if part.startswith("."):
-        raise ForbiddenError("a name doesn't begin with a dot", where=_shown(name))
+        raise ForbiddenError("a name can't begin with a dot", where=_shown(name))
     return part
 
 
 def log_at(path: str) -> LogName:
-    """The log with this path. Raises ForbiddenError."""
+    """Parses the path of a log. Raises ForbiddenError."""
     try:
         return LogName.of(path)
     except ValueError:
-        what = "a log is named logs/ATTEMPT.ROUND/NODE/RANK.log, or …/node.log"
+        what = "the path of a log is logs/ATTEMPT.ROUND/NODE/RANK.log, or …/node.log"
         raise ForbiddenError(what, where=_shown(path)) from None
 
 
 def _require_plain(part: str, path: str) -> None:
     if part in ("", ".", "..") or "\0" in part:
-        raise ForbiddenError("a path is relative, without `..`, empty parts or NUL", where=_shown(path))
+        raise ForbiddenError("a path must be relative, without `..`, empty parts or NUL", where=_shown(path))
     if len(os.fsencode(part)) > LONGEST_NAME:
         raise ForbiddenError(f"a name of {len(part):,} characters is too long", where=_shown(path))
 
 
 def _encodable(path: str) -> str:
     if not is_utf8(path):
-        raise ForbiddenError("a path is Unicode text", where=_shown(path))
+        raise ForbiddenError("a path must be Unicode text", where=_shown(path))
     return path
 
 
 def _shown(path: str) -> str:
-    """The path as a message can carry it."""
+    """Returns a path for messages."""
     return ascii(path[:80] + "…" if len(path) > 80 else path)[1:-1]

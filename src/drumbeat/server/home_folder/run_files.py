@@ -1,4 +1,4 @@
-"""The artifacts of MLflow's runs: in `jobs/<job>/outputs/mlflow-artifacts`, and `mlflow-artifacts` outside of jobs."""
+"""The artifacts of MLflow's runs, in `jobs/<job>/outputs/mlflow-artifacts`, and `mlflow-artifacts` outside of jobs."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from drumbeat.server.home_folder.paths import inside, one_name
 from drumbeat.server.home_folder.run_file import RUN_FILES, RunFile
 
 _PART = ".artifact."
-"""Begins the name of a file that is being written, in the folder of the job."""
+"""The prefix of temporary files in the folder of the job."""
 _PART_AGE_S = 86_400.0
-"""A part that nothing was written to for so long was left by a server that was killed."""
+"""A temporary file that is older was left behind by a killed server."""
 
 
 class FolderRunFiles:
-    """Artifacts that MLflow's clients log, for all threads of several processes.
+    """The artifacts that MLflow's clients log. Safe for several threads and processes.
 
-    job: the job that the run belongs to; "" = it was created outside of jobs. A job's artifacts are among its outputs,
-    below `outputs/mlflow-artifacts`. Every path is relative and contained: one that would leave its folder raises
-    ForbiddenError. A disk that refuses raises StorageError.
+    job: the job of the run; "" = the run was created outside of jobs. A job's artifacts are among its outputs, below
+    `outputs/mlflow-artifacts`. Paths are relative; one that would leave its folder raises ForbiddenError. A disk error
+    raises StorageError.
     """
 
     def __init__(self, root: Path) -> None:
         self._root = root
 
     def put(self, job: str, path: str, pieces: Iterable[bytes]) -> None:
-        """Writes a file, whole or not at all; it replaces an earlier one. Raises ConflictError where a folder is."""
+        """Writes or replaces a file atomically. Raises ConflictError if the path is a folder."""
         folder, owner = self._folder(job), self._owner(job)
         with refusals(folder):
             place = inside(folder, path)
@@ -46,7 +46,7 @@ class FolderRunFiles:
             put_whole(place, fitting(self._root, pieces), owner / f"{_PART}{secrets.token_hex(8)}")
 
     def remove(self, job: str, path: str) -> None:
-        """Removes a file, or a folder with all that is in it. One that doesn't exist is removed already."""
+        """Removes a file, or a folder with its content. Idempotent."""
         folder = self._folder(job)
         with refusals(folder):
             place = inside(folder, path)
@@ -57,7 +57,7 @@ class FolderRunFiles:
                     place.unlink()
 
     def entries(self, job: str, path: str) -> list[RunFile] | None:
-        """Returns what a folder holds, by name; None if the path is no folder. path: "" = the outermost folder."""
+        """Returns the content of a folder, by name; None if the path isn't a folder. path: "" = the root."""
         folder = self._folder(job)
         with refusals(folder):
             place = inside(folder, path) if path else folder
@@ -66,12 +66,12 @@ class FolderRunFiles:
             return sorted(_entries(place), key=lambda entry: entry.name)
 
     def locate(self, job: str, path: str) -> Path:
-        """Returns the place of a file. Raises NotFoundError."""
+        """Returns the path of a file. Raises NotFoundError."""
         folder = self._folder(job)
         with refusals(folder):
             place = inside(folder, path)
             if not place.is_file():
-                raise NotFoundError(f"no artifact {path} was logged", fix="`mlflow artifacts list` shows those there.")
+                raise NotFoundError(f"no artifact {path} was logged", fix="List the artifacts: mlflow artifacts list")
             return place
 
     def _owner(self, job: str) -> Path:
@@ -87,7 +87,7 @@ def _entries(folder: Path) -> Iterator[RunFile]:
             if entry.is_dir(follow_symlinks=False):
                 yield RunFile(entry.name, None)
             elif entry.is_file(follow_symlinks=False):
-                with suppress(FileNotFoundError):  # Another request removes it.
+                with suppress(FileNotFoundError):  # Another request is removing it.
                     yield RunFile(entry.name, entry.stat().st_size)
 
 

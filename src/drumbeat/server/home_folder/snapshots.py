@@ -1,4 +1,4 @@
-"""Snapshots of code and data: tar files under the SHA-256 of their bytes."""
+"""Snapshots of code and data: tar files that are named by the SHA-256 of their bytes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _DAY_S = 86_400.0
 
 
 class Snapshots:
-    """A folder of snapshots. `.new` in it holds those that are still coming in."""
+    """A folder of snapshots. Those that are being received are in `.new`."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -31,29 +31,29 @@ class Snapshots:
         self._forget_broken()
 
     def place(self, digest: str) -> Path:
-        """Where it is, or would be. Raises ForbiddenError for what isn't a SHA-256 in small hexadecimal letters."""
+        """Returns the path of a snapshot. Raises ForbiddenError for an invalid digest."""
         if not _DIGEST.fullmatch(digest):
             raise ForbiddenError("a snapshot is named by its SHA-256, 64 hexadecimal digits", where=ascii(digest[:80]))
         return self._folder / digest[:2] / f"{digest}.tar"
 
     def add(self, digest: str, pieces: Iterable[bytes]) -> None:
-        """Keeps it, or raises ConflictError. Adding what is there already checks it all the same."""
+        """Stores a snapshot, or raises ConflictError. The bytes are checked even if it exists."""
         place = self.place(digest)
         place.parent.mkdir(0o700, exist_ok=True)
         put_whole(place, fitting(self._folder, _checked(digest, pieces)), self._new / uuid.uuid4().hex)
         failpoint("store.snapshot_kept")
 
     def ask(self, digest: str, now: float) -> bool:
-        """Whether it is there; notes that it was asked for."""
+        """Whether a snapshot exists. Records the time of this request."""
         place = self.place(digest)
-        with suppress(OSError):  # A disk that is read-only by now still has it.
+        with suppress(OSError):  # If the disk has become read-only, the snapshot can still be read.
             os.utime(place, (now, now))
         return place.is_file()
 
     def remove(self, digest: str, unasked_since: float) -> bool:
         """See `FolderArtifacts.remove_snapshot`."""
         place, aside = self.place(digest), self._new / uuid.uuid4().hex
-        # Out of the way first: who asks from now on hears that it isn't there, and sends it.
+        # Renamed first, so that a client that requests it from now on uploads it again.
         with suppress(FileNotFoundError):
             place.rename(aside)
             if aside.stat().st_mtime > unasked_since:
@@ -63,21 +63,21 @@ class Snapshots:
         return True
 
     def all(self) -> Iterator[SnapshotSpace]:
-        """Every snapshot, by digest."""
+        """Yields all snapshots, by digest."""
         for place in sorted(self._folder.glob("[0-9a-f][0-9a-f]/*.tar")):
             with suppress(FileNotFoundError):
                 status = place.stat()
                 yield SnapshotSpace(place.stem, status.st_blocks * 512, status.st_mtime)
 
     def open(self, digest: str) -> BinaryIO:
-        """Raises NotFoundError."""
+        """Opens a snapshot. Raises NotFoundError."""
         try:
             return self.place(digest).open("rb")
         except FileNotFoundError:
             raise NotFoundError(f"there is no snapshot {digest[:12]}…", fix="Submit the job again.") from None
 
     def _forget_broken(self) -> None:
-        """Takes away what a server that was killed had half received."""
+        """Removes the incomplete snapshots of a killed server."""
         for file in self._new.iterdir():
             with suppress(FileNotFoundError):
                 if file.stat().st_mtime < time.time() - _DAY_S:
@@ -91,12 +91,12 @@ def _checked(digest: str, pieces: Iterable[bytes]) -> Iterator[bytes]:
         yield piece
     if found.hexdigest() != digest:
         what = f"the snapshot's bytes have SHA-256 {found.hexdigest()[:12]}…, not {digest[:12]}…"
-        raise ConflictError(what, fix="It changed while it was sent; submit the job again.")
+        raise ConflictError(what, fix="It changed during the upload; submit the job again.")
 
 
 def _sent(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """A sender's broken connection is an OSError too, and mustn't pass for the disk's."""
+    """Distinguishes the sender's OSError for a broken connection from the disk's."""
     try:
         yield from pieces
     except OSError as error:
-        raise ConflictError(f"the snapshot broke off: {error}", fix="Submit the job again.") from error
+        raise ConflictError(f"the upload was interrupted: {error}", fix="Submit the job again.") from error

@@ -1,4 +1,4 @@
-"""The files of jobs."""
+"""Records of the files of jobs and of snapshots."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from drumbeat.model.logs import LogName
 
 @dataclass(frozen=True)
 class LogChunk:
-    """A piece of one log, in the order in which pieces arrived at the server."""
+    """A piece of one log. Pieces are ordered by their arrival at the server."""
 
     position: int
-    """Grows over all pieces of a job; a follower continues after the last one it has seen."""
+    """Increases over all pieces of a job; a follower continues after the last one it has seen."""
     log: LogName
     offset: int
     data: bytes
@@ -23,9 +23,9 @@ class LogChunk:
 
 @dataclass(frozen=True)
 class StoredFile:
-    """A file of a job that a person can fetch. path: relative to the job's folder. size: bytes.
+    """A file of a job that users can download. path: relative to the job's folder. size: in bytes.
 
-    sha256: in hex, of an output; "" = not known.
+    sha256: of an output, in hex; "" = unknown.
     """
 
     path: str
@@ -35,9 +35,9 @@ class StoredFile:
 
 @dataclass(frozen=True)
 class JobSpace:
-    """Bytes of disk that the files of one job take.
+    """The disk usage of one job, in bytes.
 
-    outputs: those that can be fetched, and parts that were sent and never shown. other: plan, events, journals.
+    outputs: visible and uncommitted outputs. other: plan, events, journals.
     """
 
     outputs: int = 0
@@ -47,13 +47,13 @@ class JobSpace:
 
     @property
     def total(self) -> int:
-        """All of them."""
+        """The sum of all."""
         return self.outputs + self.logs + self.checkpoints + self.other
 
 
 @dataclass(frozen=True)
 class SnapshotSpace:
-    """Bytes of disk that a snapshot takes. asked_at: when it came or was last asked for, in seconds since the epoch."""
+    """The disk usage of a snapshot. asked_at: when it was stored or last requested, in seconds since the epoch."""
 
     digest: str
     size: int
@@ -61,6 +61,6 @@ class SnapshotSpace:
 
 
 def iter_pieces(file: BinaryIO, size: int = 1 << 20) -> Iterator[bytes]:
-    """The file in pieces of `size` bytes."""
+    """Yields the file in pieces of `size` bytes."""
     while piece := file.read(size):
         yield piece

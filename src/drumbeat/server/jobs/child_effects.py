@@ -16,23 +16,23 @@ from drumbeat.server.loop.loop import Loop
 from drumbeat.server.loop.outbox import NODES, RETRY_INTERVAL_S, Handler, Pool
 
 MAX_RETRY_INTERVAL_S = 5.0
-"""The longest pause before a child is submitted again. A canceled parent ends no sooner than that."""
+"""The longest pause before submitting a child is tried again. It delays the end of a canceled parent as well."""
 
 ChildRequest = Callable[[Job, str], JobRequest]
-"""Gives the request for a child's job, by its parent and its name."""
+"""Returns the request for a child's job, given its parent and its name."""
 
 SubmitStep = Callable[[Job, str], None]
-"""Submits the job of a pipeline's step, by the pipeline and the job's name."""
+"""Submits the job of a step, given its pipeline and the job's name."""
 
 
 class Children:
-    """Submits and cancels the jobs of children."""
+    """Submits and cancels child jobs."""
 
     def __init__(self, loop: Loop, jobs: Jobs, request_of: ChildRequest, submit_step: SubmitStep) -> None:
         self._loop, self._jobs, self._request_of, self._submit_step = loop, jobs, request_of, submit_step
 
     def handlers(self) -> tuple[Handler, Handler]:
-        """The handlers of both effects. Their pool is their own: planning a child waits for its compute's machines."""
+        """The handlers of both effects, with a pool of their own, because planning waits for a compute's machines."""
         pool = Pool("children")
         return (
             Handler(SubmitChild, NODES, self._submit, lambda _pending: pool, retry_after_s=retry_after_s),
@@ -50,7 +50,7 @@ class Children:
         self._loop.store.done(pending.id)
 
     def _submit_trial(self, sweep: Job, trial: str) -> None:
-        try:  # A request that can't be made is refused as one that can't be planned is.
+        try:  # A request that can't be built is refused like one that can't be planned.
             asked = self._request_of(sweep, trial)
         except (SpecError, RefusedError, NotFoundError) as error:
             self._loop.tell(sweep.name, ChildRefused(trial, str(error)))
@@ -60,12 +60,12 @@ class Children:
     def _cancel(self, pending: PendingEffect, _parent: Job) -> None:
         effect = pending.effect
         assert isinstance(effect, CancelChild)  # noqa: S101 - as above
-        with contextlib.suppress(ConflictError, NotFoundError):  # It has ended, or ends by itself.
+        with contextlib.suppress(ConflictError, NotFoundError):  # The child has ended, or is about to.
             self._jobs.cancel(effect.job, by=effect.by)
         failpoint("children.canceled")
         self._loop.store.done(pending.id)
 
 
 def retry_after_s(tries: int) -> float:
-    """Returns how long a child that could not be submitted so many times is left alone. Others go first meanwhile."""
+    """Returns the pause after so many failed attempts to submit a child. Other children go first meanwhile."""
     return min(RETRY_INTERVAL_S * 2.0 ** min(tries, 8), MAX_RETRY_INTERVAL_S)

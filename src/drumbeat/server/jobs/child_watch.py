@@ -1,6 +1,6 @@
-"""The watch over children: tells each parent how far its children are.
+"""The watch over children, which reports their progress to each parent.
 
-It looks at a parent when it or a child of it has changed, and every second at all: a child may be another server's.
+It looks at a parent when the parent or a child has changed, and at all parents every second.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from drumbeat.server.loop.loop import Loop
 log = logging.getLogger(__name__)
 
 LOOK_INTERVAL_S = 1.0
-"""How often it looks at the children of all parents."""
+"""How often the children of all parents are read."""
 MIN_INTERVAL_S = 0.02
-"""The least time between two looks: each piece of a log is a change, too."""
+"""Minimum time between two looks, because each piece of a log counts as a change."""
 PAGE = 1000
 
 Reading_co = TypeVar("Reading_co", covariant=True)
 
 
 class TrialReadings(Protocol[Reading_co]):
-    """What is read of the trials of sweeps, kept while the watch looks at them."""
+    """A cached reading of the trials of sweeps."""
 
     def __call__(self, job: Job) -> Mapping[int, Reading_co]:
         """Returns the reading of each trial of a sweep by the trial's number."""
@@ -42,14 +42,14 @@ class TrialReadings(Protocol[Reading_co]):
 
 
 class TrialReports(Protocol):
-    """What trials have reported of the primary metric, as `TrialReadings`."""
+    """The values of the primary metric that trials have reported, cached like `TrialReadings`."""
 
     def __call__(self, job: Job, ended: Collection[str]) -> Mapping[int, Sequence[float]]:
         """Returns the values of each trial by its number. ended: the jobs of the trials that have ended."""
         ...
 
     def runs(self, job: Job) -> Mapping[int, str]:
-        """Returns of each trial whose values come from a run beside its own the name of that run."""
+        """Returns the run of each trial whose values come from another run than its own."""
         ...
 
     def forget_all_but(self, sweeps: Collection[str]) -> None:
@@ -58,17 +58,17 @@ class TrialReports(Protocol):
 
 
 class ChildWatch:
-    """Applies `ChildrenSeen` to the parents that this server holds, on a thread of its own."""
+    """Applies `ChildrenSeen` to unfinished parents, on a thread of its own."""
 
     def __init__(self, loop: Loop, reports: TrialReports, busy: TrialReadings[float]) -> None:
         self._loop = loop
         self._reports = reports
-        """Reads the values of the primary metric that rank 0 reported, in order."""
+        """Reads the values of the primary metric that rank 0 has reported, in order."""
         self._busy = busy
-        """Reads the share of their time that the ranks of measured trials worked."""
+        """Reads the share of time in which the ranks of measured trials were working."""
         self._changed, self._stopping = threading.Event(), threading.Event()
         self._names: list[str] = []
-        """The jobs that have changed since the last look."""
+        """Jobs that have changed since the last look."""
         self._thread = threading.Thread(target=self._run, name="children", daemon=True)
         self._unsubscribe = loop.bus.subscribe(self._hear)
 
@@ -109,30 +109,30 @@ class ChildWatch:
                 due_at = time.monotonic() + LOOK_INTERVAL_S
 
     def parents(self) -> list[Job]:
-        """The unfinished parents that this server holds."""
+        """Returns the unfinished parents."""
         return [one.job for one in list(self._loop.jobs.values()) if one.job.kind is not JobKind.COMMAND]
 
     def parents_of(self, changed: Collection[str]) -> list[Job]:
-        """Returns the unfinished parents among these jobs and above them; all, if one of the jobs has ended."""
+        """Returns the unfinished parents among these jobs and above them; all parents if one of the jobs has ended."""
         records = [self._loop.jobs.get(name) for name in changed]
-        if None in records:  # Its parent isn't known.
+        if None in records:  # The parent of an ended job isn't known.
             return self.parents()
         names = {*changed, *(record.job.parent for record in records if record)}
         return [job for job in self.parents() if job.name in names]
 
     def forget_ended(self) -> None:
-        """Drops what was read of the trials of parents that have ended."""
+        """Drops the readings of trials whose parents have ended."""
         names = {job.unique_name for job in self.parents()}
         self._reports.forget_all_but(names)
         self._busy.forget_all_but(names)
 
     def look_at(self, job: Job) -> None:
-        """Applies to a parent how far its children are."""
+        """Applies the progress of the children to a parent."""
         if not self._loop.is_current:
             return
         children = self._children(job.name)
         statuses = tuple(_status(one.job) for one in reversed(children))
-        # The reports are read after the states: what a trial reported before its end is counted with its end.
+        # Reports are read after states, so that everything a trial reported before its end counts with its end.
         ended = {one.job for one in statuses if one.state.is_terminal}
         reports = self._reports(job, ended)
         self._loop.tell(job.name, ChildrenSeen(statuses, reports, self._busy(job), self._reports.runs(job)))

@@ -23,9 +23,9 @@ async def follow(
     logs: bool = True,
     last_event_id: Annotated[str, Header()] = "",
 ) -> EventStream:
-    """Events `story`, `state`, `log`, and `end` when the job is over and everything was sent.
+    """Streams the events `story`, `state` and `log`, and `end` when the job is over and everything has been sent.
 
-    A job is over when it has ended and its outputs are in their places, or have been held up for half a minute.
+    A job is over when it has ended and its outputs are published, or have been delayed for half a minute.
     """
     job = (await away(lambda: current(context.control, name))).job
     place = place_behind(last_event_id, job) if last_event_id else (after, story)

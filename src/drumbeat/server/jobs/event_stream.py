@@ -1,8 +1,8 @@
 """Server-sent events: a job's events, states and logs as they happen, to any number of followers.
 
 A follower pulls at its own pace: the server holds one batch for it, never a queue. The id of an event is
-`<position>.<last event>`, with `.<first version>` of a job whose name a deleted one had. A follower that sends the
-last one it has seen as `Last-Event-ID` goes on behind it, or starts over if that was another job's.
+`<position>.<last event>`, followed by `.<first version>` if a deleted job had the job's name. A follower that sends the
+last id as `Last-Event-ID` continues after it, or starts over if it was another job's.
 """
 
 from __future__ import annotations
@@ -32,41 +32,41 @@ from drumbeat.server.jobs.log_reader import LogReader
 from drumbeat.server.loop.bus import job_topic
 
 BATCH = 256 << 10
-"""Bytes of log in one pull."""
+"""Bytes of logs in one pull."""
 PAUSE_S = 0.02
-"""Between two pulls of one follower: what arrives within it is pulled at once."""
+"""Pause between two pulls of a follower. Whatever arrives within it is sent together."""
 HEARTBEAT_S = 15.0
 PRIMARY_INTERVAL_S = 0.5
-"""The least time between two looks at a job's primary metric: logs come far more often."""
+"""Minimum time between two readings of a job's primary metric, because logs arrive far more often."""
 PULLS = CapacityLimiter(2)
-"""Threads that pull. A crowd in as many threads would only wait for Python's lock, and keep everybody else from it."""
+"""Threads that pull. More threads would only contend for Python's interpreter lock and slow down everything else."""
 
 _EVENT_ID = re.compile(r"(\d+)\.(\d+)(?:\.(\d+))?", re.ASCII)
 
 
 @cache
 def serializer_of(kind: type[Any]) -> TypeAdapter[Any]:
-    """Returns what writes the values of a class as JSON. It is made when the first one is sent."""
+    """Returns the JSON serializer of a class. It is created when the first value is sent."""
     return TypeAdapter(kind)
 
 
 class EventStream(StreamingResponse):
-    """So that the API's description says what comes."""
+    """A stream of events, as a class of its own for the description of the API."""
 
     media_type = "text/event-stream"
 
 
 def place_behind(event_id: str, job: Job | None) -> tuple[int, int]:
-    """Position and number of the last event by a stream id; (0, 0) for the id of a deleted job of the same name."""
+    """Parses a stream id into position and number of the last event; (0, 0) for a deleted job of the same name."""
     match = _EVENT_ID.fullmatch(event_id)
     if match is None:
-        raise RefusedError("that isn't the id of an event of this stream", where=f"Last-Event-ID: {event_id[:80]}")
+        raise RefusedError("this isn't the id of an event of this stream", where=f"Last-Event-ID: {event_id[:80]}")
     position, last_event, first_version = (int(one or 1) for one in match.groups())
     return (0, 0) if job and first_version != job.first_version else (position, last_event)
 
 
 async def events(follower: Follower, fanout: Fanout) -> AsyncIterator[bytes]:
-    """Batches as they come; a comment now and then where nothing does."""
+    """Yields batches as they arrive, and a comment now and then while nothing does."""
     with fanout.signal(job_topic(follower.job)) as signal:
         while not fanout.is_closing:
             pulled = time.monotonic()
@@ -82,7 +82,7 @@ async def events(follower: Follower, fanout: Fanout) -> AsyncIterator[bytes]:
 
 
 class Follower:
-    """One reader's place in a job. `pull` blocks and is called by one thread at a time."""
+    """The position of one reader in a job. `pull` blocks; one thread at a time may call it."""
 
     def __init__(self, context: ServerContext, job: Job, position: int, last_event: int, *, has_logs: bool) -> None:
         self.control, self.notice_of, self.job, self.last_event = (
@@ -101,13 +101,13 @@ class Follower:
         self._state: JobView | None = None
 
     def pull(self) -> bytes:
-        """The events since the last pull; b"" = none. What a job wrote comes before the word that it has ended.
+        """Returns the events since the last pull; b"" = none. All logs of a job come before the event of its end.
 
         Raises NotFoundError when the job was deleted.
         """
         record = current(self.control, self.job)
         if record.job.first_version != self._first_version:
-            raise NotFoundError(f"that job {self.job} was deleted, and another job has its name")
+            raise NotFoundError(f"job {self.job} was deleted, and another job has its name")
         before = self.reader.position
         logs = self._logs()
         self.has_more = self.reader.position != before

@@ -1,4 +1,4 @@
-"""Snapshots in, a job's files out."""
+"""Routes for uploading snapshots and downloading the files of jobs."""
 
 from __future__ import annotations
 
@@ -33,22 +33,22 @@ router = new_router("/api/v1", tags=["files"])
 Digest = Annotated[str, InPath(pattern=r"^[0-9a-f]{64}$", description="SHA-256 of the tar file, in hex.")]
 
 
-@router.head("/snapshots/{digest}", responses={404: {"description": "It isn't kept here."}})
+@router.head("/snapshots/{digest}", responses={404: {"description": "The server doesn't have it."}})
 def has_snapshot(digest: Digest, control: ControlOf) -> Response:
-    """Whether this content is kept already."""
+    """Whether the server has this snapshot."""
     if not control.artifacts.has_snapshot(digest):
-        raise NotFoundError("this snapshot isn't kept here", where=digest, fix="Send it with PUT.")
+        raise NotFoundError("the server doesn't have this snapshot", where=digest, fix="Send it with PUT.")
     return Response()
 
 
 @router.put(
     "/snapshots/{digest}",
     status_code=201,
-    responses={200: {"description": "It was kept already."}, 409: {"description": "The bytes have another SHA-256."}},
+    responses={200: {"description": "The server had it."}, 409: {"description": "The bytes have another SHA-256."}},
     openapi_extra={"requestBody": {"required": True, **BINARY}},
 )
 async def put_snapshot(digest: Digest, control: ControlOf, request: Request) -> Response:
-    """Keeps a tar file whose SHA-256 is `digest`; nothing is kept unless it is."""
+    """Stores a tar file if its SHA-256 is `digest`."""
     if await away(lambda: control.artifacts.has_snapshot(digest)):
         return Response(status_code=200)
     pieces = Arriving(request.stream())
@@ -58,7 +58,7 @@ async def put_snapshot(digest: Digest, control: ControlOf, request: Request) -> 
 
 @router.get("/jobs/{name}/files")
 def list_files(name: str, control: ControlOf) -> list[FileView]:
-    """Everything that can be fetched of a job."""
+    """Lists the files of a job that can be downloaded."""
     return [FileView(one.path, one.size) for one in control.jobs.files(name)]
 
 
@@ -77,7 +77,7 @@ def get_file(
     wanted: Annotated[str, Header(alias="Range")] = "",
     if_range: Annotated[str, Header(alias="If-Range")] = "",
 ) -> Response:
-    """A file as it is now, or one range of it; what is written to it meanwhile isn't in it."""
+    """Returns a file, or one range of it, with its size at the time of the request."""
     found = look(control, name, path)
     whole = Cut(0, found.size)
     cut = cut_of(wanted, found.size) if wanted and if_range in ("", found.etag) else None
@@ -87,7 +87,7 @@ def get_file(
 
 
 def look(control: Control, name: str, path: str) -> ServedFile:
-    """The file of a job that lies there."""
+    """Returns the file of a job at a path. Raises NotFoundError."""
     place = control.jobs.open_file(name, path)
     try:
         status = os.stat(place)  # noqa: PTH116 - os.stat and Path.stat are the same

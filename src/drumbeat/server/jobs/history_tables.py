@@ -1,4 +1,4 @@
-"""The events of many jobs at once, without their messages: for sums over all of them."""
+"""Reads the events of many jobs at once, without their messages, for sums over them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _NAMES_AT_ONCE = 500
 
 
 def read(connection: Connection, names: Sequence[str], since: datetime | None) -> list[History]:
-    """Returns the histories of the jobs that these names and this time choose, oldest first."""
+    """Returns the histories of the jobs with these names, or of jobs since a time, oldest first."""
     histories: dict[str, tuple[str, str, list[JobEvent]]] = {}
     for start in range(0, max(len(names), 1), _NAMES_AT_ONCE):
         chosen = _chosen(names[start : start + _NAMES_AT_ONCE], since)

@@ -1,4 +1,4 @@
-"""From a client's request to a job: checked, named and planned, but not yet written."""
+"""Turns a client's request into a job that is checked, named and planned, but not yet written."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ ENVIRONMENT_STAND_IN = "@environment"
 """The folder of the Python environment that each node makes, in a preview."""
 _FREE_PORT = re.compile(r"(@node\d+):0\b")
 _PORTS = ("MASTER_PORT", horovod.PORT)
-"""Variables that a preview has no number for."""
+"""Variables whose numbers a preview can't know."""
 
 
 def planned(
     request: JobRequest, facts: Callable[[CommandJob], PlanFacts], environments: Environments
 ) -> tuple[CommandJob, Planned]:
-    """The job that was asked for, and its plan. Raises SpecError, RefusedError."""
+    """Returns the requested job and its plan. Raises SpecError, RefusedError."""
     job = jobfile.from_dict(request.document, request.source)
     if not isinstance(job, CommandJob):
         raise NotYetError(
@@ -59,7 +59,7 @@ def planned(
 
 
 def new_job(written: CommandJob, made: Planned, now: datetime) -> tuple[Job, JobEvent]:
-    """The job at its first instant, and its first event."""
+    """Returns a new job and its first event."""
     job = Job(
         name=made.plan.job,
         plan=made.plan,
@@ -76,13 +76,13 @@ def new_job(written: CommandJob, made: Planned, now: datetime) -> tuple[Job, Job
 
 
 def invent_name(subject: str) -> str:
-    """`subject-7f3a9c`: readable, and not taken."""
+    """Returns a readable name that isn't taken, such as `subject-7f3a9c`."""
     slug = re.sub(r"[^a-z0-9]+", "-", subject.lower()).strip("-")[:40].strip("-")
     return f"{slug or 'job'}-{secrets.token_hex(3)}"
 
 
 def preview_processes(plan: Plan) -> tuple[ProcessSpec, ...]:
-    """The processes with stand-ins for what only the nodes know: `@node0` for addresses and folders."""
+    """Returns the processes with stand-ins for values that only nodes know, such as `@node0` for an address."""
     roster = _stand_ins(plan)
     plan = _with_environment(plan)
     processes = [
@@ -98,7 +98,7 @@ def preview_processes(plan: Plan) -> tuple[ProcessSpec, ...]:
 
 
 def _with_environment(plan: Plan) -> Plan:
-    """The plan with the PATH of what its ranks run in, as nodes set it; in a container it is the image's."""
+    """Returns the plan with the PATH that nodes set for the environment of ranks; in a container it is the image's."""
     if plan.container is not None:
         return replace(plan, path_first=())
     if plan.python is None:
@@ -108,7 +108,7 @@ def _with_environment(plan: Plan) -> Plan:
 
 
 def preview_line(plan: Plan) -> str:
-    """Returns the launcher's own line, which node 0 runs beside its ranks; "" = it has none."""
+    """Returns the launcher's own command line, which node 0 runs beside its ranks; "" = it has none."""
     roster = _stand_ins(plan)
     return " ".join(map(_quoted, LAUNCHERS[plan.launcher].preview(plan, roster)))
 

@@ -1,4 +1,4 @@
-"""The core's jobs as the API shows them."""
+"""Converts jobs of the core to views of the API."""
 
 from __future__ import annotations
 
@@ -40,24 +40,24 @@ if TYPE_CHECKING:
 
 
 def job_view(record: Record, notice: str = "", primary: Series | None = None) -> JobView:
-    """A stored job as the API shows it."""
+    """Returns a stored job as the API shows it."""
     return JobView(**_facts(record), notice=notice, primary=primary_view(primary))
 
 
 def job_with_events(record: Record, events: list[JobEvent], notice: str, primary: Series | None = None) -> JobWithStory:
-    """A stored job and its events."""
+    """Returns a stored job with its events."""
     lines = tuple(event_lines(events))
     facts: dict[str, Any] = {**_facts(record), "preflight": preflight_view(record.job)}
     return JobWithStory(**facts, notice=notice, primary=primary_view(primary), story=lines)
 
 
 def primary_view(series: Series | None) -> PrimaryView | None:
-    """The primary metric of a job as the API shows it."""
+    """Returns the primary metric of a job as the API shows it."""
     return PrimaryView(series.name, value_to_json(series.last.value), series.last.step) if series else None
 
 
 def event_lines(events: list[JobEvent], after: int = 0) -> list[StoryLine]:
-    """The events after the first `after`, as the API shows them."""
+    """Returns the events after the first `after`, as the API shows them."""
     return [
         StoryLine(n, line.at, line.state, line.reason, line.sentence, line.attempt, line.round)
         for n, line in enumerate(events[after:], after + 1)
@@ -116,7 +116,7 @@ def _outputs(job: Job) -> tuple[OutputView, ...]:
 
 
 def _services(job: Job) -> Iterator[ServiceView]:
-    """The services of each node, as its agent last reported them."""
+    """Yields the services of each node, as its agent last reported them."""
     for node in range(job.plan.nodes if job.plan.services else 0):
         status = job.nodes[node] if node < len(job.nodes) else None
         is_there = status is not None and status.round == job.round and not job.state.is_terminal

@@ -1,4 +1,4 @@
-"""Jobs as people use them: submitted, previewed, canceled, and their files listed."""
+"""The service of jobs: submits, previews and cancels them, and lists their files."""
 
 from __future__ import annotations
 
@@ -72,10 +72,7 @@ _PARENT_STOPS = "not submitted: its parent was being stopped"
 
 @dataclass(frozen=True)
 class Reuse:
-    """What the result of a child may be taken from. key: under which its own result is found later, "" = never.
-
-    source: an earlier job with the same key, "" = none.
-    """
+    """Where a child's result may be reused from, and where its own result is found later."""
 
     key: str = ""
     source: str = ""
@@ -98,26 +95,26 @@ class Jobs:
 
     # --- submitting -------------------------------------------------------------------------------------------
     def submit(self, request: JobRequest, parent: str = "", by: Principal = UNKNOWN) -> tuple[Record, bool]:
-        """Submits a job durably; returns it, and whether it is new. parent: the sweep or pipeline that it is a part of.
+        """Submits a job durably. Returns it, and whether it is new. parent: the sweep or pipeline that it is part of.
 
-        Raises SpecError, RefusedError; ConflictError, also when the key was used with another document.
+        Raises SpecError, RefusedError; ConflictError, also if the key was used with another document.
         """
         try:
             submission, _ = self._submission(request, parent, by.user)
             record, is_new = self._loop.call(lambda: self.write(submission))
         except DrumbeatError:
-            # A job that can't be submitted now may have been submitted before, and the answer lost.
+            # A job that can't be submitted now may have been submitted before, with the response lost.
             before = self._loop.store.submitted(request.key) if request.key else None
             if before is None or not _is_from(before, request):
                 raise
             return before, False
         if not _is_from(record, request):
-            what = f"job {record.job.name} was submitted with this key, and from another document"
-            raise ConflictError(what, fix="Send what was sent with it before, or give this job a key of its own.")
+            what = f"job {record.job.name} was submitted with this key from another document"
+            raise ConflictError(what, fix="Send the same document again, or use another key.")
         return record, is_new
 
     def _submission(self, request: JobRequest, parent: str, user: str) -> tuple[Submission, Plan]:
-        """What is written of a job, and its plan, or that of an example trial."""
+        """Returns the rows of a new job, and its plan; of a sweep, that of an example trial."""
         self._require_sources(request)
         resolved, now = self._planner.resolved(request), self._loop.clock.now()
         whole = replace(resolved.request, notes=(*resolved.notes, *request.notes))
@@ -137,7 +134,7 @@ class Jobs:
             command, planned = self._planner.plan(whole)
             job, first = job_submission.new_job(command, planned, now)
         job = replace(job, parent=parent, user=user)
-        if not parent:  # A target that was deleted since must not keep trials and steps from running.
+        if not parent:  # A target that was deleted meanwhile must not keep trials and steps from running.
             self._planner.check_notices(job)
         uses = (*uses, *uses_of(planned.asset), *data_uses(planned.data), *place_uses(job.plan))
         return Submission(key, job, request.document, (first,), uses, kept), planned.plan
@@ -145,14 +142,14 @@ class Jobs:
     def _planned_steps(
         self, request: JobRequest, pipeline: PipelineJob, go_on: Callable[[], None] = lambda: None
     ) -> tuple[str, Graph, dict[str, Planned]]:
-        """The name of a pipeline, its steps, and the plan of each. Raises what planning a step raises."""
+        """Returns the name of a pipeline, its graph, and the plan of each step. Raises what planning a step raises."""
         title = pipeline.display_name or pipeline.experiment_name or request.experiment
         name = pipeline.name or job_submission.invent_name(title)
         graph = expand(pipeline, name)
         return name, graph, planned_steps(request, graph, name, self._planner, go_on)
 
     def _example_trial(self, request: JobRequest, sweep: SweepJob) -> tuple[str, Planned]:
-        """The name of a sweep, and the plan of a trial. Raises what planning the trial raises."""
+        """Returns the name of a sweep and the plan of a trial. Raises what planning the trial raises."""
         name = sweep.name or job_submission.invent_name(
             sweep.display_name or sweep.experiment_name or request.experiment
         )
@@ -161,18 +158,18 @@ class Jobs:
     def submit_child(
         self, parent: str, request: JobRequest, find: Callable[[Plan], Reuse] = lambda _plan: Reuse()
     ) -> None:
-        """Submits a child of a running parent and lets the parent know, as one step of the loop. Idempotent.
+        """Submits a child of a running parent and notifies the parent, in one step of the loop. Idempotent.
 
-        Where the parent is being stopped, it learns that the child does not exist, or how far the child is. The parent
-        also learns of a refusal. find: gives what the child's result may be taken from, by its plan. Raises AwayError
-        while the server's database is away, or another server is the active one; PostponedError while the child's
-        compute can't be used, a store of data doesn't answer, or the files of a deleted job of the child's name are
-        still being removed.
+        The parent is notified of a refusal as well. If the parent is being stopped, it learns that the child doesn't
+        exist, or the child's progress. find: returns where the child's result may be reused from, given its plan.
+        Raises AwayError while the database is unavailable or another server is active; PostponedError while the child's
+        compute is unusable, a store of data doesn't answer, or the files of a deleted job of the child's name are still
+        being removed.
         """
         job = str(request.document["name"])
         try:
             submission, plan = self._submission(request, parent, self._loop.store.load(parent).job.user)
-        except AwayError:  # It isn't about the child, and the parent could not be told.
+        except AwayError:  # This isn't about the child, and the parent can't be notified either.
             raise
         except DrumbeatError as error:
             refusal = error  # Python unbinds the name at the end of this block.
@@ -191,10 +188,10 @@ class Jobs:
             raise PostponedError from conflict
 
     def _refuse_child(self, parent: str, request: JobRequest, error: DrumbeatError) -> bool:
-        """Lets a parent know that a child can't be planned, and says whether it is to be tried again."""
+        """Notifies a parent that a child can't be planned. Returns whether to try again."""
         job = str(request.document["name"])
         record = self._loop.store.submitted(request.key) if request.key else None
-        if record is not None:  # It was submitted before; the server was stopped before it took the effect away.
+        if record is not None:  # The child exists: the server was stopped before it removed the effect.
             self._child_submitted(parent, record.job)
             return False
         is_postponed = isinstance(error, UnusableComputeError | UnreachableError | StorageError)
@@ -205,11 +202,11 @@ class Jobs:
         return is_postponed
 
     def _is_stopping(self, parent: str) -> bool:
-        """Whether a parent has no further children submitted. Raises StandbyError."""
+        """Whether a parent submits no further children. Raises StandbyError."""
         return self._loop.held(parent).job.state is not State.RUNNING
 
     def _write_child(self, parent: str, submission: Submission) -> ConflictError | None:
-        """Writes a child and lets its parent know. Returns why the child is to be written later, None = it isn't."""
+        """Writes a child and notifies its parent. Returns why to try again later, None = the child is written."""
         name = submission.job.name
         record = self._loop.store.submitted(submission.key)
         if record is None and self._is_stopping(parent):
@@ -224,7 +221,7 @@ class Jobs:
             if self._is_taken(name):
                 self._loop.apply(parent, ChildRefused(name, str(error)))
                 return None
-            # The files of a deleted job of that name are still there.
+            # The files of a deleted job of that name still exist.
             self._loop.apply(parent, ChildPostponed(name, error.what))
             return error
         self._child_submitted(parent, record.job)
@@ -241,12 +238,12 @@ class Jobs:
         self._loop.apply(parent, ChildrenSeen((ChildStatus(child.name, child.state, child.sentence),)))
 
     def write(self, submission: Submission) -> tuple[Record, bool]:
-        """Writes a planned job; returns it, and whether it is new. Only on the loop's thread.
+        """Writes a planned job. Returns it, and whether it is new. Only on the loop's thread.
 
-        Raises RefusedError when a quota lets no more jobs wait.
+        Raises RefusedError if a quota allows no more waiting jobs.
         """
         loop, compute = self._loop, submission.job.plan.compute
-        if compute not in self._engines:  # It was deleted since the plan was made.
+        if compute not in self._engines:  # The compute was deleted after planning.
             raise no_compute(compute, self._engines)
         _require_sources(loop.store, submission.job.plan)
         failpoint("submit.before_commit")
@@ -261,15 +258,15 @@ class Jobs:
         own = StepParts(request.code, request.inputs, request.environment)
         for digest in digests_of({**request.parts, "": own}):
             if not self._artifacts.has_snapshot(digest):
-                raise NotFoundError(f"snapshot {digest} was not uploaded", fix="Send it before the job.")
+                raise NotFoundError(f"snapshot {digest} was not uploaded", fix="Upload it before the job.")
 
     def preview(
         self, request: JobRequest, by: Principal = UNKNOWN, go_on: Callable[[], None] = lambda: None
     ) -> PreviewView:
-        """What `submit` would run: a job, a sweep with an example trial, or a pipeline. Starts and writes nothing.
+        """Returns what `submit` would run: a job, a sweep with an example trial, or a pipeline. Has no effect.
 
-        A note says where `submit` would refuse the job because its name is taken. go_on: called before each step of a
-        pipeline; what it raises ends the preview.
+        A note says if `submit` would refuse the job because its name is taken. go_on: called before each step of a
+        pipeline; an exception from it ends the preview.
         """
         resolved = self._planner.resolved(request)
         request = replace(resolved.request, notes=(*resolved.notes, *request.notes))
@@ -282,7 +279,7 @@ class Jobs:
             other = self._loop.record(name).job if name else None
         except NotFoundError:
             other = None
-        return (f"submitting it will be refused: there is a job {name} already ({other.state})",) if other else ()
+        return (f"submitting it will be refused: job {name} exists already ({other.state})",) if other else ()
 
     def _preview(
         self, request: JobRequest, written: jobfile.Job, by: Principal, go_on: Callable[[], None]
@@ -306,7 +303,7 @@ class Jobs:
     def _preview_pipeline(
         self, request: JobRequest, pipeline: PipelineJob, by: Principal, go_on: Callable[[], None]
     ) -> PreviewView:
-        """The steps, all of which are planned, and what the first of them would run."""
+        """Plans all steps, and returns them with what the first one would run."""
         name, graph, plans = self._planned_steps(request, pipeline, go_on)
         path, planned = next(iter(plans.items()))
         asked = step_request(request, graph, name, path, {})
@@ -323,9 +320,9 @@ class Jobs:
 
     # --- afterwards -------------------------------------------------------------------------------------------
     def cancel(self, name: str, by: str, *, discard: bool = False) -> Record:
-        """Asks a job to stop. Idempotent. discard: give up results that are being kept. by: who asks.
+        """Asks a job to stop. Idempotent. discard: also drop results that are being stored. by: who asks.
 
-        Raises NotFoundError; ConflictError for a job that has ended otherwise, or keeps its results.
+        Raises NotFoundError; ConflictError if the job has ended in another way, or is storing its results.
         """
         self._loop.call(lambda: self._cancel(name, CancelRequested(by, discard)))
         return self._loop.store.load(name)
@@ -338,9 +335,9 @@ class Jobs:
             self._loop.apply(name, request)
 
     def files(self, name: str) -> list[StoredFile]:
-        """Every file of a job that can be fetched; of one that has ended, plan and events too.
+        """Returns the files of a job that can be downloaded; for an ended job, plan and events too.
 
-        A client that saw the job end may ask before the outbox has written them. Raises NotFoundError.
+        A client may ask right after the end, before the outbox has written these. Raises NotFoundError.
         """
         job = self._loop.store.load(name).job
         files = self._own_files(job)
@@ -354,23 +351,23 @@ class Jobs:
             return files
         try:
             self._events_writer.write(job)
-        except StorageError:  # A full disk: the outbox tries again, and the other files can be fetched.
+        except StorageError:  # On a full disk, the outbox tries again, and the other files can be downloaded.
             return files
         return self._artifacts.files(job.name)
 
     def open_file(self, name: str, path: str) -> Path:
-        """Where a file of a job is; of a pipeline, an output is a step's. Raises NotFoundError, ForbiddenError."""
+        """Returns the path of a job's file, for a pipeline's output a step's. Raises NotFoundError, ForbiddenError."""
         return self._artifacts.open_file(*place_of_file(self._loop.store, self._loop.store.load(name).job, path))
 
 
 def _is_from(record: Record, request: JobRequest) -> bool:
-    """Whether the job was made from the request's document."""
+    """Whether the job was created from the request's document."""
     sent, kept = (json.dumps(one, sort_keys=True) for one in (request.document, record.spec))
     return sent == kept
 
 
 def _require_sources(store: SqlStore, plan: StagedFiles) -> None:
-    """Raises NotFoundError when a job whose output the plan reads was deleted since. Only on the loop's thread."""
+    """Raises NotFoundError if a job whose output the plan reads has been deleted. Only on the loop's thread."""
     for one in plan.inputs:
         place = reference_to(one.uri) if one.uri.startswith("azureml:") else None
         if isinstance(place, OfJob):

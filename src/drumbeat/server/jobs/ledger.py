@@ -1,4 +1,4 @@
-"""The ledger over many jobs: their events are read, and their wall time is summed."""
+"""The ledger of many jobs: sums their wall time from their events."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from drumbeat.server.database.records import History
 from drumbeat.server.loop.loop import Loop
 
 DEFAULT_AGE = timedelta(days=30)
-"""Jobs that ended before are left out, unless they are named or another time is given."""
+"""Jobs that ended earlier are left out, unless they are named or another time is given."""
 
 UNKNOWN = "unknown"
 """The person of jobs that were submitted before servers knew persons."""
 
 Parts = list[tuple[str, list[Stretch]]]
-"""What a job adds to the rows of a ledger: names of rows, and the parts of its wall time in each."""
+"""The contributions of a job to a ledger: names of rows, and its stretches of wall time in each."""
 
 
 class Ledger:
-    """Reads where the wall time of jobs went. Thread-safe.
+    """Sums up where the wall time of jobs went. Thread-safe.
 
-    title: gives the present name of the experiment that a job names. saves: gives the checkpoints of jobs, by job.
+    title: returns the current name of a job's experiment. saves: returns the checkpoints of jobs, by job.
     """
 
     def __init__(
@@ -35,10 +35,10 @@ class Ledger:
         self._loop, self._title, self._saves = loop, title, saves
 
     def read(self, by: LedgerGroup, since: datetime | None, names: Sequence[str] = ()) -> LedgerView:
-        """Returns the ledger of the jobs in these names and of the children of those that are parents, else of all.
+        """Returns the ledger of the named jobs and their children, or else of all jobs.
 
-        since: leaves out jobs that ended before; None = 30 days ago. It counts only without names. Raises
-        NotFoundError for a name that no job has.
+        since: leaves out jobs that ended earlier; None = 30 days ago. Ignored if names are given. Raises NotFoundError
+        for a name that no job has.
         """
         for name in names:
             self._loop.record(name)
@@ -59,7 +59,7 @@ def summed(
     since: datetime | None,
     saves: Mapping[str, list[Save]] = MappingProxyType({}),
 ) -> LedgerView:
-    """Returns the ledger of these jobs; sweeps and pipelines among them are left out. saves: by job."""
+    """Returns the ledger of these jobs without sweeps and pipelines. saves: checkpoints by job."""
     parts: dict[str, list[Stretch]] = {}
     jobs: dict[str, set[str]] = {}
     for history in histories:
@@ -77,7 +77,7 @@ def _stretches(history: History, now: datetime, saves: Mapping[str, list[Save]])
 
 
 def _sorted(rows: list[LedgerRow], by: LedgerGroup) -> list[LedgerRow]:
-    """The newest week first; anything else by its wall time, the longest first."""
+    """Sorts weeks from the newest, and other rows from the longest wall time."""
     if by is LedgerGroup.WEEK:
         return sorted(rows, key=lambda row: row.name, reverse=True)
     return sorted(rows, key=lambda row: (-row.wall_s, row.name))

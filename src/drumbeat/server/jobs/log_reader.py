@@ -1,4 +1,4 @@
-"""The logs of a job as text: pieces in the order of their arrival, decoded per rank. `log_routes.py` has the route."""
+"""Reads the logs of a job as text: pieces in the order of their arrival, decoded per rank."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ LONGEST_CHARACTER = 4
 
 
 class LogReader:
-    """Reads on after a position.
+    """Reads logs from a position.
 
-    A character that was cut between two pieces comes whole with the later one, also when the earlier piece was read by
-    another reader.
+    A character that was split between two pieces is returned with the later one, also if another reader read the
+    earlier piece.
     """
 
     def __init__(self, artifacts: FolderArtifacts, job: str, position: int = 0) -> None:
@@ -30,14 +30,14 @@ class LogReader:
         self._ends: dict[LogName, int] = {}
 
     def read(self, limit: int) -> list[LogPiece]:
-        """The next pieces, about `limit` bytes; [] = no more yet. Blocks on the disk."""
+        """Returns the next pieces, about `limit` bytes; [] = no more yet. Blocks on the disk."""
         chunks = self.artifacts.log_chunks(self.job, after=self.position, limit=limit)
         if chunks:
             self.position = chunks[-1].position
         return [piece for chunk in chunks if (piece := self._piece_of(chunk)).text]
 
     def rest(self) -> list[LogPiece]:
-        """What is left of characters that never came whole."""
+        """Returns the rest of characters that were never completed."""
         rests = ((log, decoder.decode(b"", final=True)) for log, decoder in self._decoders.items())
         return [_piece(log, self.position, self._ends[log], text) for log, text in rests if text]
 
@@ -48,7 +48,7 @@ class LogReader:
         return _piece(chunk.log, chunk.position, chunk.offset, self._decoders[chunk.log].decode(chunk.data))
 
     def _decoder_at(self, chunk: LogChunk) -> codecs.IncrementalDecoder:
-        """A decoder that has seen the beginning of the character that the chunk goes on with."""
+        """Returns a decoder that has seen the beginning of the character that the chunk continues."""
         decoder = codecs.getincrementaldecoder("utf-8")("replace")
         if chunk.offset and chunk.data and is_continuation(chunk.data[0]):
             before = self._before(chunk)
@@ -69,5 +69,5 @@ def _piece(log: LogName, position: int, offset: int, text: str) -> LogPiece:
 
 
 def is_continuation(byte: int) -> bool:
-    """Whether a byte stands inside a UTF-8 character, not at its beginning."""
+    """Whether a byte is a continuation byte of UTF-8."""
     return byte & 0xC0 == 0x80

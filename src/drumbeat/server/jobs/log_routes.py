@@ -1,4 +1,4 @@
-"""A job's logs, for readers that don't follow; those that do read them as events (`job_events.py`)."""
+"""Routes of a job's logs for readers that don't follow; the others read events (`event_routes.py`)."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ if TYPE_CHECKING:
     from drumbeat.model.api.jobs import LogPiece
     from drumbeat.server.home_folder import FolderArtifacts
 
-# The end of a job's logs: about so many bytes of what arrived last, from a whole line on.
+# The end of a job's logs: about so many of the last bytes, beginning with a complete line.
 
 PAGE_BYTES = 1 << 20
 MAX_PIECES = 1 << 16
-"""In one answer: a piece takes more memory than its text when that is short."""
+"""Maximum number of pieces in a response, because a short piece takes more memory than its text."""
 
 
 @dataclass(frozen=True)
 class LogTail:
     """The last pieces of a job's logs.
 
-    first: everything older is among the pieces up to this position; of one that was cut that is its own. end: the
+    first: everything older is in pieces up to this position, which is that of the first piece if it was cut. end: the
     position of the last piece.
     """
 
@@ -39,7 +39,7 @@ class LogTail:
 def read_tail(artifacts: FolderArtifacts, job: str, wanted: int) -> LogTail:
     """Reads the end of the logs, about `wanted` bytes. Blocks on the disk.
 
-    Of pieces that a crash took there is less than their records say: what lacks is read from those before.
+    Pieces that were lost in a crash are shorter than recorded; earlier pieces make up for the difference.
     """
     start = end = artifacts.log_end(job)
     pieces: list[LogPiece] = []
@@ -64,7 +64,7 @@ def _read_range(artifacts: FolderArtifacts, job: str, start: int, end: int) -> l
 
 
 def _trimmed(pieces: list[LogPiece], start: int, surplus: int) -> tuple[list[LogPiece], int]:
-    """The pieces without about `surplus` bytes at their beginning, and the position of what is older."""
+    """Drops about `surplus` bytes at the beginning. Returns the pieces, and the position of everything older."""
     skipped = 0
     while skipped < len(pieces) and surplus >= (size := len(pieces[skipped].text.encode())):
         surplus -= size
@@ -81,7 +81,7 @@ def _trimmed(pieces: list[LogPiece], start: int, surplus: int) -> tuple[list[Log
 
 router = new_router("/api/v1", tags=["jobs"])
 
-TAIL = "Instead of what comes after a position: the end, about so many bytes; the first piece begins with a whole line."
+TAIL = "Return about this many bytes from the end, beginning with a complete line, instead of those after a position."
 
 
 @router.get("/jobs/{name}/logs")
@@ -92,7 +92,7 @@ def logs(
     limit: Annotated[int, Query(ge=1, le=4 << 20, description="Bytes, about.")] = 1 << 20,
     tail: Annotated[int, Query(ge=0, le=4 << 20, description=TAIL)] = 0,
 ) -> LogPage:
-    """Pieces of all ranks' logs in the order of their arrival, for readers that don't follow."""
+    """Returns pieces of all ranks' logs in the order of their arrival, for readers that don't follow."""
     control.store.load(name)
     if tail:
         last = read_tail(control.artifacts, name, tail)

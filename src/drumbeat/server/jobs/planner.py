@@ -1,4 +1,4 @@
-"""The planner: plans a requested job with what this server knows of computes, environments, data and registries."""
+"""The planner, which plans requested jobs with the server's computes, environments, data and registries."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NONE: Mapping[str, JobOutputs] = MappingProxyType({})
 
 
 class Coming(Mapping[str, JobOutputs]):
-    """What is known of jobs' outputs: of those that are coming, and of those that exist."""
+    """The outputs of jobs that will be submitted later, and of jobs that exist."""
 
     def __init__(self, coming: Mapping[str, JobOutputs], known: Mapping[str, JobOutputs]) -> None:
         self._coming, self._known = coming, known
@@ -43,20 +43,20 @@ class Coming(Mapping[str, JobOutputs]):
 
 
 class Planner:
-    """Plans requests. programs: the folder that goes first on the ranks' PATH in the environment `current`."""
+    """Plans requests. programs: the folder that comes first on the ranks' PATH in the environment `current`."""
 
     def __init__(self, loop: Loop, engines: Engines, catalogs: Catalogs, direct: DirectOutputs, programs: str) -> None:
         self._loop, self._engines, self._catalogs = loop, engines, catalogs
         self._direct, self._programs = direct, programs
 
     def resolved(self, request: JobRequest) -> Resolved:
-        """The request with every registered component that it names. Raises SpecError, UnknownNameError."""
+        """Returns the request with all registered components that it names. Raises SpecError, UnknownNameError."""
         return self._catalogs.components.resolved(request)
 
     def plan(self, request: JobRequest, coming: Mapping[str, JobOutputs] = NONE) -> tuple[CommandJob, Planned]:
-        """The job that a request asks for, and its plan. Raises SpecError, RefusedError.
+        """Returns the job of a request, and its plan. Raises SpecError, RefusedError.
 
-        coming: the outputs of jobs that are submitted later, by their names: of the steps of a pipeline.
+        coming: the outputs of steps of a pipeline that are submitted later, by the names of their jobs.
         """
 
         def facts(job: CommandJob) -> PlanFacts:
@@ -68,7 +68,7 @@ class Planner:
         return written, planned
 
     def check_notices(self, job: Job) -> None:
-        """Checks that everyone whom a job notifies can be reached through a target. Raises NotFoundError."""
+        """Checks that each notice of a job has a target. Raises NotFoundError."""
         self._catalogs.notices.check(job.policy.notify)
 
     def _facts(self, job: CommandJob) -> PlanFacts:
@@ -97,7 +97,7 @@ class Planner:
 
 
 def _sizes(supply: Supply, *, is_for_gpus: bool) -> dict[str, list[Size]]:
-    """The machines of each compute that are for jobs with GPUs only, or the others."""
+    """Returns the machines of each compute that are for jobs with GPUs only, or the others."""
     return {
         name: [(one.cpus, len(one.gpus)) for one in machines if one.is_for_gpus == is_for_gpus]
         for name, machines in supply.machines.items()

@@ -1,4 +1,4 @@
-"""The pre-flight of a job as the API shows it."""
+"""Converts the pre-flight of a job to its view in the API."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _HASH_LETTERS = 12
 
 
 def preflight_view(job: Job) -> PreflightView | None:
-    """Returns the pre-flight of the present attempt, None where its nodes made none."""
+    """Returns the pre-flight of the current attempt, None = its nodes ran none."""
     checked = checked_nodes(job)
     if not checked:
         return None

@@ -1,4 +1,4 @@
-"""What `drumbeat plan` answers: what would run, and whether it would start. Nothing is started and nothing written."""
+"""The answer to `drumbeat plan`: what would run, and whether it would start now. Has no effects."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from drumbeat.server.jobs import job_submission
 from drumbeat.server.loop.loop import Loop
 
 _PREVIEW = "(preview)"
-"""The name under which a job is placed that isn't submitted: another job may have its own name. No job has this one."""
+"""The name under which a preview is placed, as another job may have its own name. No job can have this one."""
 
 
 def preview(job: Job, made: Planned, loop: Loop, engines: Mapping[str, Engine]) -> PreviewView:
-    """What would become of a job that was submitted now."""
+    """Returns what would happen to a job that was submitted now."""
     placed = _placed(job, loop)
     queue = _queue(job, placed, loop)
     if placed.never:

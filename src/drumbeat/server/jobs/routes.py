@@ -1,4 +1,4 @@
-"""Jobs: submit, plan, list, look, cancel, hide."""
+"""Routes of jobs: submit, plan, list, show, cancel, archive."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from drumbeat.server.routing import new_router
 
 router = new_router("/api/v1", tags=["jobs"])
 
-Discard = Annotated[bool, Query(description="Also while it keeps its results; what isn't kept yet is lost.")]
+Discard = Annotated[bool, Query(description="Cancel also while results are being stored; the rest of them is lost.")]
 PARENT = "Jobs of this sweep or pipeline; empty: jobs that are part of none; every job when absent."
 PERSON = "Jobs of this person; empty: jobs whose person is unknown; of anyone when absent."
 TEXT = "Only jobs with this text in their name, display name, experiment, compute or tags; in any case of letters."
@@ -31,9 +31,9 @@ SCANNED = 100
 HIDDEN: dict[str, bool | None] = {"false": False, "true": True, "all": None}
 
 
-@router.post("/jobs", status_code=201, responses={200: {"model": JobView, "description": "This key came before."}})
+@router.post("/jobs", status_code=201, responses={200: {"model": JobView, "description": "The key was used before."}})
 def submit(body: JobRequest, control: ControlOf, principal: PrincipalOf, response: Response) -> JobView:
-    """Takes the job in; once this has answered, it is durable."""
+    """Submits a job. It is durable when the response arrives."""
     record, is_new = control.jobs.submit(body, by=principal)
     response.status_code = 201 if is_new else 200
     return job_view(record)
@@ -41,7 +41,7 @@ def submit(body: JobRequest, control: ControlOf, principal: PrincipalOf, respons
 
 @router.post("/plan")
 async def plan(body: JobRequest, control: ControlOf, principal: PrincipalOf, request: Request) -> PreviewView:
-    """What would run; starts nothing and writes nothing. Ends with its client."""
+    """Returns what would run, without effects. Ends when the client disconnects."""
     return await while_connected(request, lambda go_on: control.jobs.preview(body, principal, go_on))
 
 
@@ -71,7 +71,7 @@ def list_jobs(
     after: Annotated[str | None, Query(description="`after` of the page before.")] = None,
     text: Annotated[str, Query(max_length=200, description=TEXT)] = "",
 ) -> JobPage:
-    """A page of jobs, newest first."""
+    """Lists a page of jobs, newest first."""
     chosen = replace(chosen, limit=limit, after=after)
     records = _with_text(control.store, chosen, text) if text else control.store.jobs(chosen)
     primaries = control.metrics.primaries([record.job.name for record in records])
@@ -81,7 +81,7 @@ def list_jobs(
 
 @router.get("/job-counts")
 def count_jobs(*, control: ControlOf, chosen: ChosenJobs) -> dict[State, int]:
-    """How many jobs are in each state; states of none are left out."""
+    """Counts the jobs in each state; states without jobs are left out."""
     return control.store.count_jobs(chosen)
 
 
@@ -106,7 +106,7 @@ def _has_text(record: Record, text: str) -> bool:
 
 @router.get("/jobs/{name}")
 def show(name: str, context: ContextOf) -> JobWithStory:
-    """One job and its story."""
+    """Returns one job and its events."""
     control = context.control
     record = current(control, name)
     primary = control.metrics.primaries([name]).get(name)
@@ -115,20 +115,20 @@ def show(name: str, context: ContextOf) -> JobWithStory:
 
 @router.get("/jobs/{name}/story")
 def story(name: str, control: ControlOf) -> list[StoryLine]:
-    """Everything that happened to a job, oldest first."""
+    """Returns the events of a job, oldest first."""
     return event_lines(control.store.events(name))
 
 
 @router.get("/jobs/{name}/definition")
 def show_definition(name: str, control: ControlOf) -> DefinitionView:
-    """The job file as it was submitted, and the plan that was made of it."""
+    """Returns the job file as it was submitted, and its plan."""
     record = current(control, name)
     return DefinitionView(dict(record.spec), dumps_document(record.spec), record.job.plan)
 
 
 @router.post("/jobs/{name}/cancel")
 def cancel(name: str, control: ControlOf, principal: PrincipalOf, discard: Discard = False) -> JobView:
-    """Asks a job to stop; twice is the same as once."""
+    """Asks a job to stop. Idempotent."""
     return job_view(control.jobs.cancel(name, principal.title, discard=discard))
 
 

@@ -1,4 +1,4 @@
-"""Jobs and their events in the tables."""
+"""The tables of jobs and their events."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from drumbeat.server.loop.lease_tables import UNFINISHED
 from drumbeat.server.resources.tables import note_uses
 
 _SOME = 500
-"""Names in one statement; databases limit its values."""
+"""Names in one statement, as databases limit the number of its values."""
 
-# Statements that are run for each event stand here ready: making one anew takes longer than SQLite does.
+# Statements that run for each event are built once, because building one takes longer than SQLite takes to run it.
 _REWRITE = update(jobs).where(jobs.c.name == bindparam("its_name"), jobs.c.version == bindparam("its_version"))
-"""Sets the columns that it is given."""
+"""Sets the columns that are passed with it."""
 
 _HEADS = select(jobs.c.name, jobs.c.version, jobs.c.archived)
-"""What tells whether a record that is remembered is still the job's."""
+"""The columns that tell whether a cached record is still current."""
 
 
 _HEAD = _HEADS.where(jobs.c.name == bindparam("its_name"))
@@ -49,7 +49,7 @@ _ADD, _ADD_SUBMISSION, _ADD_EVENTS = insert(jobs), insert(submissions), insert(j
 
 
 class Remembered:
-    """The records read last, so that a job is parsed once per version and not once per read."""
+    """Caches records, so that a job is parsed once per version and not once per read."""
 
     def __init__(self, size: int = 512) -> None:
         self._size = size
@@ -57,7 +57,7 @@ class Remembered:
         self._lock = threading.Lock()
 
     def get(self, name: str, version: int) -> Record | None:
-        """The record, if it is remembered at that version."""
+        """Returns the record if it is cached at that version."""
         with self._lock:
             record = self._records.get(name)
             if record is None or record.version != version:
@@ -66,7 +66,7 @@ class Remembered:
             return record
 
     def put(self, records: Iterable[Record]) -> None:
-        """Remembers them; the ones not used for longest are forgotten."""
+        """Adds records, and drops the least recently used ones."""
         with self._lock:
             for record in records:
                 self._records[record.job.name] = record
@@ -77,7 +77,7 @@ class Remembered:
 
 # --- reading ----------------------------------------------------------------------------------------------------
 def load(connection: Connection, name: str, remembered: Remembered) -> Record:
-    """One job. Raises NotFoundError."""
+    """Returns one job. Raises NotFoundError."""
     found = _records(connection, _HEAD, remembered, {"its_name": name})
     if not found:
         raise no_job(name)
@@ -85,7 +85,7 @@ def load(connection: Connection, name: str, remembered: Remembered) -> Record:
 
 
 def by_key(connection: Connection, key: str, remembered: Remembered) -> Record | None:
-    """The job that was submitted with this key."""
+    """Returns the job that was submitted with this key."""
     return next(iter(_records(connection, _HEAD_BY_KEY, remembered, {"key": key})), None)
 
 
@@ -98,12 +98,12 @@ def request(connection: Connection, name: str) -> JobRequest:
 
 
 def unfinished(connection: Connection, remembered: Remembered) -> list[Record]:
-    """Every job that hasn't ended, oldest first."""
+    """Returns every job that hasn't ended, oldest first."""
     return _records(connection, _UNFINISHED, remembered)
 
 
 def page(connection: Connection, chosen: JobFilter, remembered: Remembered) -> list[Record]:
-    """A page of a list, newest first."""
+    """Returns a page of a list, newest first."""
     heads = _page(chosen)
     if chosen.after is not None:
         number = connection.scalar(_NUMBER, {"its_name": chosen.after})
@@ -113,7 +113,7 @@ def page(connection: Connection, chosen: JobFilter, remembered: Remembered) -> l
     return _records(connection, heads, remembered)
 
 
-@lru_cache(256)  # Children of a job are looked for often.
+@lru_cache(256)  # The children of jobs are listed often.
 def _page(chosen: JobFilter) -> Select[*tuple[Any, ...]]:
     return _HEADS.where(*_conditions(chosen)).order_by(jobs.c.number.desc()).limit(chosen.limit)
 
@@ -161,7 +161,7 @@ def _records(
     remembered: Remembered,
     values: dict[str, Any] | None = None,
 ) -> list[Record]:
-    """The records of those rows, in their order; only jobs that aren't remembered are read whole."""
+    """Returns the records of those rows, in their order. Only jobs that aren't cached are read completely."""
     rows = connection.execute(heads, values).all()
     looked_up = {str(row.name): remembered.get(row.name, row.version) for row in rows}
     found = {name: record for name, record in looked_up.items() if record is not None}
@@ -185,7 +185,7 @@ def _parsed(connection: Connection, names: Sequence[str]) -> dict[str, Record]:
 
 
 def read_events(connection: Connection, name: str) -> list[JobEvent]:
-    """A job's events, oldest first. Raises NotFoundError."""
+    """Returns a job's events, oldest first. Raises NotFoundError."""
     rows = connection.execute(_EVENTS, {"its_name": name}).all()
     if not rows and connection.scalar(_NUMBER, {"its_name": name}) is None:
         raise no_job(name)
@@ -197,10 +197,10 @@ def read_events(connection: Connection, name: str) -> list[JobEvent]:
 
 # --- writing ----------------------------------------------------------------------------------------------------
 def add(connection: Connection, new: Submission) -> Record:
-    """Writes a new job, what was sent, and its events. Raises ConflictError when its name is taken."""
+    """Writes a new job, its request, and its events. Raises ConflictError if its name is taken."""
     name = new.job.name
     if connection.scalar(_NUMBER, {"its_name": name}) is not None:
-        raise ConflictError(f"there is a job {name} already", fix="Give it another name.")
+        raise ConflictError(f"job {name} exists already", fix="Give this one another name.")
     version = _free_name(connection, name)
     job = replace(new.job, first_version=version)
     fixed = {"name": job.name, "submitted_at": job.submitted_at, "version": version, "archived": False}
@@ -214,7 +214,7 @@ def add(connection: Connection, new: Submission) -> Record:
 
 
 def _free_name(connection: Connection, name: str) -> int:
-    """The first version of a new job, beyond those of a deleted one of its name. Raises ConflictError."""
+    """Returns the first version of a new job, after those of a deleted job of its name. Raises ConflictError."""
     deleted = connection.execute(_REMOVAL, {"its_name": name}).first()
     if deleted is None:
         return 1
@@ -226,7 +226,7 @@ def _free_name(connection: Connection, name: str) -> int:
 
 
 def rewrite(connection: Connection, change: Change) -> None:
-    """Puts a job's new value in place of the version it was made from. Raises StaleError, NotFoundError."""
+    """Replaces the version of a job from which the change was made. Raises StaleError, NotFoundError."""
     guard = {"its_name": change.job.name, "its_version": change.version}
     columns = {"version": change.version + 1, **_columns(change.job)}
     if connection.execute(_REWRITE, guard | columns).rowcount != 1:
@@ -240,7 +240,7 @@ def add_events(connection: Connection, lines: Sequence[tuple[str, JobEvent]]) ->
 
 
 def archive(connection: Connection, name: str, *, is_archived: bool) -> None:
-    """Hides a job, or shows it. Raises NotFoundError, ConflictError."""
+    """Archives a job, or restores it. Raises NotFoundError, ConflictError."""
     row = connection.execute(select(jobs.c.state).where(jobs.c.name == name).with_for_update()).first()
     if row is None:
         raise no_job(name)
@@ -281,9 +281,9 @@ def _why_stale(connection: Connection, change: Change) -> StaleError | NotFoundE
     version = connection.scalar(select(jobs.c.version).where(jobs.c.name == name))
     if version is None:
         return no_job(name)
-    return StaleError(f"job {name} has moved on from version {change.version} to {version}")
+    return StaleError(f"job {name} has changed from version {change.version} to {version}")
 
 
 def no_job(name: str) -> NotFoundError:
-    """What is raised for a name that no job has."""
-    return NotFoundError(f"there is no job {name}", fix="See `drumbeat list` for those that there are.")
+    """Returns the error for a name that no job has."""
+    return NotFoundError(f"there is no job {name}", fix="List the jobs: drumbeat list")

@@ -1,4 +1,4 @@
-"""The checkpoints of jobs, as `drumbeat.train.Checkpoints` logs them: once a save's files are written."""
+"""The checkpoints of jobs, which `drumbeat.train.Checkpoints` logs when the files of a save are written."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 STALL, WRITE = "checkpoint/stall_s", "checkpoint/write_s"
 _MAX_SAVES = 10_000
-"""Saves of one job that are read; of more, a part."""
+"""Maximum number of saves of one job that are read."""
 
 
 def saves_of(store: SqlMetricStore, names: Sequence[str]) -> dict[str, list[Save]]:
-    """Returns the checkpoints of each of these jobs that has saved any."""
+    """Returns the checkpoints of those of these jobs that have saved any."""
     runs = {run_id(name): name for name in names}
     stalls = store.curves([*runs], STALL, _MAX_SAVES)
     writes = store.curves([*stalls], WRITE, _MAX_SAVES) if stalls else {}
@@ -46,13 +46,13 @@ def _saves(stalls: list[Point], writes: list[Point]) -> list[Save]:
 
 
 class CheckpointSaves:
-    """Reports saved checkpoints to elastic jobs, which may then take the nodes that are free. Thread-safe."""
+    """Reports saved checkpoints to elastic jobs, which may then grow to free nodes. Thread-safe."""
 
     def __init__(self, loop: Loop) -> None:
         self._loop = loop
 
     def note(self, job: Job, attempt: int, records: Sequence[Spooled]) -> None:
-        """Takes records that a node of the attempt has just sent. What fails is noted with the next checkpoint."""
+        """Handles new records from a node of the attempt. After a failure, the next checkpoint is reported instead."""
         if not job.growth or (job.state, job.attempt) != (State.RUNNING, attempt):
             return
         steps = [step for _, record in records if isinstance(record, PointsLogged) for step in _saved(record)]

@@ -1,4 +1,4 @@
-"""The files of the code that a job was submitted with, for a comparison with another job's."""
+"""The files of a job's code, for comparing jobs."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from dataclasses import dataclass
 from typing import BinaryIO
 
 MAX_TEXT = 1 << 20
-"""Bytes of a file whose lines are compared."""
+"""Maximum size of a file whose lines are compared."""
 MAX_TEXTS = 64 << 20
-"""Bytes of all of them together."""
+"""Their maximum total size."""
 
 
 @dataclass(frozen=True)
 class CodeFile:
-    """A file of a snapshot. lines: None = it is no text, or too long."""
+    """A file of a snapshot. lines: None = it isn't text, or is too long."""
 
     sha256: str
     lines: tuple[str, ...] | None = None
 
 
 def read_files(archive: BinaryIO) -> dict[str, CodeFile]:
-    """Returns the files of a snapshot by path; a link counts with where it leads. Raises OSError, tarfile.TarError."""
+    """Returns the files of a snapshot by path; links are compared by target. Raises OSError, tarfile.TarError."""
     files: dict[str, CodeFile] = {}
     left = MAX_TEXTS
     with tarfile.open(fileobj=archive, mode="r:") as tar:
@@ -51,7 +51,7 @@ def _lines(data: bytes) -> tuple[str, ...] | None:
 
 
 def describe_difference(before: CodeFile | None, after: CodeFile | None) -> str | None:
-    """Returns `differs (+3 −1)`, `only here`, `same`, or None for a file that isn't there."""
+    """Returns `differs (+3 −1)`, `only here`, `same`, or None for a file that doesn't exist."""
     if after is None:
         return None
     if before is None:

@@ -1,4 +1,4 @@
-"""Comparing jobs: what differs in what was submitted, and what came of it."""
+"""Compares jobs: differences in their submissions, and their outcomes."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from drumbeat.server.metrics.code_files import CodeFile, describe_difference
 
 _MISSING = None
 MAX_FILES = 50
-"""Files of the code that are listed."""
+"""Maximum number of listed files of the code."""
 _NAMES = frozenset({"name", "display_name", "description", "tags", "properties"})
-"""Keys of a job file that say nothing of what runs."""
+"""Keys of a job file that don't affect what runs."""
 
 
 @dataclass(frozen=True)
 class Compared:
-    """One job with all that a comparison reads."""
+    """A job with everything that a comparison reads."""
 
     record: Record
     events: Sequence[JobEvent]
@@ -34,13 +34,13 @@ class Compared:
     saves: Sequence[Save] = ()
     """Its checkpoints."""
     parameters: Mapping[str, str] = field(default_factory=dict[str, str])
-    """What its script logged as parameters."""
+    """The parameters that its script logged."""
     contents: Mapping[str, str] = field(default_factory=dict[str, str])
-    """What tells the content of each input whose address doesn't, by name."""
+    """The fingerprint of each input whose URI doesn't identify its content, by name."""
     curves: Mapping[str, Sequence[Point]] = field(default_factory=dict[str, Sequence[Point]])
     """Points of the metrics whose last steps differ between the jobs."""
     files: Mapping[str, CodeFile] = field(default_factory=dict[str, CodeFile])
-    """The files of its code, by path; empty where the code isn't kept any more."""
+    """The files of its code, by path; empty if the code has been pruned."""
 
 
 def compare(jobs: Sequence[Compared], now: datetime) -> ComparisonView:
@@ -52,7 +52,7 @@ def compare(jobs: Sequence[Compared], now: datetime) -> ComparisonView:
 
 
 def _code(jobs: Sequence[Compared]) -> list[dict[tuple[str, str], Any]]:
-    """Returns for each job how the files of its code differ from those of the first one."""
+    """Returns for each job how the files of its code differ from the first job's."""
     first = jobs[0].files
     if not all(one.files for one in jobs):
         return [{} for _ in jobs]
@@ -88,13 +88,13 @@ def _submitted(one: Compared) -> dict[tuple[str, str], Any]:
 
 
 def uneven(jobs: Sequence[Sequence[Series]]) -> list[str]:
-    """Returns the metrics that all the jobs have, up to different steps: their last values don't compare."""
+    """Returns the metrics of all jobs whose last steps differ, so that their last values aren't comparable."""
     last = [{one.name: one.last.step for one in series} for series in jobs]
     return [name for name in last[0] if all(name in one for one in last) and len({one[name] for one in last}) > 1]
 
 
 def _at_one_step(jobs: Sequence[Compared]) -> list[dict[tuple[str, str], Any]]:
-    """Returns for each job the values of such metrics at the last step that all of them reached."""
+    """Returns for each job the values of such metrics at the last step that all jobs reached."""
     facts: list[dict[tuple[str, str], Any]] = [{} for _ in jobs]
     for name in jobs[0].curves:
         step = min(max((point.step for point in one.curves[name]), default=0) for one in jobs)

@@ -1,4 +1,4 @@
-"""Experiments: those that hold runs, and those that only jobs name."""
+"""The service of experiments: those with runs, and those that only jobs name."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from drumbeat.server.metrics.metrics import Metrics
 
 @dataclass(frozen=True)
 class ExperimentUsage:
-    """How many jobs an experiment has, when the last of them was submitted, and by which names they call it."""
+    """The jobs of an experiment: their number, the last submission, and the names that they use for it."""
 
     jobs: int
     latest_at: datetime | None
@@ -32,14 +32,14 @@ class ExperimentUsage:
 
 
 class Experiments:
-    """What people ask of experiments. Thread-safe."""
+    """Lists, renames, archives and compares experiments. Thread-safe."""
 
     def __init__(
         self, loop: Loop, metrics: Metrics, artifacts: FolderArtifacts, contents_of: Callable[[Job], Mapping[str, str]]
     ) -> None:
         self._loop, self._metrics, self._artifacts = loop, metrics, artifacts
         self._contents_of = contents_of
-        """Returns what tells the content of each input of a job."""
+        """Returns the fingerprint of each input of a job."""
 
     def all(self, view: View = "active") -> list[tuple[Experiment, ExperimentUsage]]:
         """Returns experiments with their usage, the last created first."""
@@ -47,14 +47,14 @@ class Experiments:
         return [(one, _usage(uses.get(one.id, []))) for one in self._metrics.store.experiments(view)]
 
     def named(self, name: str) -> tuple[Experiment, ExperimentUsage]:
-        """Returns the experiment that has, or had before, this name. Raises NotFoundError, with the nearest name."""
+        """Returns the experiment with this current or earlier name. Raises NotFoundError with the nearest name."""
         uses = self._uses()
         try:
             own = self._metrics.store.experiment(experiment_id(name))
         except NotFoundError:
             known = [one.name for one in self._metrics.store.experiments("all")]
             close = nearest(name, known)
-            fix = f"Did you mean `{close}`?" if close else "`drumbeat experiment list` shows them."
+            fix = f"Did you mean `{close}`?" if close else "List the experiments: drumbeat experiment list"
             raise NotFoundError(f"no experiment is called {name[:80]!r}", fix=fix) from None
         return own, _usage(uses.get(own.id, []))
 
@@ -64,12 +64,12 @@ class Experiments:
         return self._metrics.store.rename_experiment(own.id, to, self._now_ms()), usage
 
     def archive(self, name: str, *, is_archived: bool) -> tuple[Experiment, ExperimentUsage]:
-        """Hides an experiment, or shows it again. Raises NotFoundError."""
+        """Archives an experiment, or restores it. Raises NotFoundError."""
         own, usage = self.named(name)
         return self._metrics.store.archive_experiment(own.id, self._now_ms(), is_archived=is_archived), usage
 
     def names_in_jobs(self, name: str) -> tuple[str, ...]:
-        """Returns the names by which jobs call the experiment that has, or had before, this name."""
+        """Returns the names in jobs for the experiment with this current or earlier name."""
         if self._metrics.is_empty:
             return (name,)
         try:
@@ -78,7 +78,7 @@ class Experiments:
             return (name,)
 
     def title(self, name: str) -> str:
-        """Returns the present name of the experiment that jobs call by this name."""
+        """Returns the current name of the experiment that jobs call by this name."""
         if self._metrics.is_empty:
             return name
         try:
@@ -117,11 +117,11 @@ class Experiments:
         try:
             with self._artifacts.open_snapshot(job.plan.code) as archive:
                 return read_files(archive)
-        except (DrumbeatError, OSError, tarfile.TarError):  # It may have been pruned: the digests say that it differs.
+        except (DrumbeatError, OSError, tarfile.TarError):  # It may have been pruned. The digests show that it differs.
             return {}
 
     def _uses(self) -> dict[str, list[ExperimentUse]]:
-        """Returns the names that jobs use, by experiment; every one of them exists afterwards."""
+        """Returns the names that jobs use, by experiment. Creates the experiments that don't exist."""
         uses: dict[str, list[ExperimentUse]] = {}
         for one in self._loop.store.experiments():
             uses.setdefault(self._ensured(one).id, []).append(one)

@@ -1,4 +1,4 @@
-"""Where metrics, parameters and tags of runs are kept, and the documents of MLflow's model registry."""
+"""Records of the store of metrics: experiments, searches, histories, and documents of MLflow's model registry."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from drumbeat.model.metrics import JsonObject, Point, Run
 from drumbeat.model.mlflow_writes import MAX_METRICS_IN_BATCH
 
 Comparison = Mapping[str, Any]
-"""One condition of a search as mlflow's `SearchUtils.parse_search_filter` returns it: type, key, comparator, value."""
+"""A condition of a search, as from mlflow's `SearchUtils.parse_search_filter`: type, key, comparator, value."""
 
 Order = tuple[str, str, bool]
-"""What a search sorts by: type (`attribute`, `metric`, `parameter`, `tag`), key, whether ascending."""
+"""A sort key of a search: type (`attribute`, `metric`, `parameter`, `tag`), key, whether ascending."""
 
 View = Literal["active", "deleted", "all"]
 
@@ -27,13 +27,13 @@ class Experiment:
     created_ms: int
     updated_ms: int
     is_archived: bool = False
-    """Archived here is what MLflow calls deleted: hidden from lists until it is restored."""
+    """Whether it is hidden from lists, which MLflow calls deleted."""
     tags: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 @dataclass(frozen=True)
 class RunPage:
-    """A page of runs. token: asks for the next page; "" = this is the last."""
+    """A page of runs. token: of the next page; "" = this is the last one."""
 
     runs: tuple[Run, ...]
     token: str = ""
@@ -41,13 +41,13 @@ class RunPage:
 
 @dataclass(frozen=True)
 class RunSearch:
-    """Which runs to return. Every comparison must hold."""
+    """A search for runs. All comparisons must hold."""
 
     experiments: tuple[str, ...] = ()
     """Ids of experiments; empty = all."""
     comparisons: tuple[Comparison, ...] = ()
     orders: tuple[Order, ...] = ()
-    """After these the latest start comes first, then the lower id."""
+    """Sort keys, followed by the start, latest first, and the id."""
     view: View = "active"
     limit: int = 1000
     token: str = ""
@@ -59,14 +59,14 @@ class HistoryPage:
 
     points: tuple[Point, ...]
     after: int
-    """What `history` is to be called with to go on: for the next page, or for points that arrive later."""
+    """The argument of `history` for the next page, or for points that arrive later."""
     is_last: bool
-    """Whether these are the last points that have arrived so far."""
+    """Whether these include the last point so far."""
 
 
 @dataclass(frozen=True)
 class RefusedParam:
-    """A parameter that was logged with another value than the one that is kept."""
+    """A parameter that was logged with another value than the stored one."""
 
     run: str
     key: str
@@ -76,17 +76,17 @@ class RefusedParam:
 
 @dataclass(frozen=True)
 class Taken:
-    """How far the records of a source have been taken, and which parameters of these were not."""
+    """The offset up to which the records of a source have been taken, and the parameters that were refused."""
 
     offset: int
     refused: tuple[RefusedParam, ...] = ()
 
 
 RECENT_POINTS = 2 * MAX_METRICS_IN_BATCH
-"""Of a series, with which those are compared that are written: a batch is known again behind another one."""
+"""The number of last points of a series with which new ones are compared, to recognize a repeated batch."""
 
 NEXT_VERSION = -1
-"""As the version of a new document: the number after the highest that its name ever had, counted from 1."""
+"""The version of a new document that gets the number after the highest that its name ever had, from 1."""
 
 
 @dataclass(frozen=True)
@@ -96,5 +96,5 @@ class Document:
     kind: str
     name: str
     version: int
-    """0 where this kind has no versions."""
+    """0 = this kind has no versions."""
     body: JsonObject

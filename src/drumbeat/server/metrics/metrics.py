@@ -1,4 +1,4 @@
-"""The runs of jobs: records come from nodes, a run begins with its job or its first record, and ends with its job."""
+"""The runs of jobs: a run begins with its job or its first record from a node, and ends with its job."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ from drumbeat.model.errors import DrumbeatError
 from drumbeat.model.metrics import PointsLogged, value_to_json
 from drumbeat.model.states import Reason
 
-# The first value that a job's ranks log in a round: the sign that they have started up and work.
+# The first value that a job's ranks log in a round shows that they have started up and work.
 
 
 class FirstValues:
@@ -54,7 +54,7 @@ class FirstValues:
         self._loop = loop
 
     def note(self, job: Job, attempt: int, records: Sequence[Spooled]) -> None:
-        """Takes records that a node of the attempt has just sent. What fails is noted with the next records."""
+        """Handles new records from a node of the attempt. After a failure, the next records are used instead."""
         if (job.state, job.reason, job.attempt) != (State.RUNNING, Reason.RANKS_RUNNING, attempt):
             return
         if sentence := first_value(job, records):
@@ -64,9 +64,9 @@ class FirstValues:
 
 
 def first_value(job: Job, records: Sequence[Spooled]) -> str:
-    """Returns the first value among the records that a rank of the job's present round logged, in a sentence.
+    """Returns a sentence about the first value among the records that a rank of the job's current round logged.
 
-    "" = there is none. A node may send what earlier rounds logged after the next one has begun.
+    "" = there is none. A node may send records of earlier rounds after the next one has begun.
     """
     began_at = job.failures[-1].at if job.failures else job.started_at
     began_ms = began_at.timestamp() * 1000 if began_at else 0.0
@@ -83,14 +83,14 @@ def first_value(job: Job, records: Sequence[Spooled]) -> str:
 log = logging.getLogger(__name__)
 
 OUTSIDE_RUN_S = 24 * 3600
-"""How long a run outside of jobs counts as under way after its start and its last metric. One whose process was killed
-is RUNNING for ever.
+"""How long a run outside of jobs counts as running after its start and its last metric, because a run whose process
+was killed stays RUNNING.
 """
 
 MAX_COMPARED = 2000
-"""Points of a curve by which jobs of different lengths are compared."""
+"""Points of a curve with which jobs of different lengths are compared."""
 MAX_NESTED = 200
-"""Runs beside a job's own that are shown."""
+"""Maximum number of nested runs of a job that are shown."""
 
 STATUS_OF: dict[State, RunStatus] = {
     State.COMPLETED: "FINISHED",
@@ -101,7 +101,7 @@ STATUS_OF: dict[State, RunStatus] = {
 
 
 class TakenLines(NamedTuple):
-    """How far the lines of a spool have been taken. foreign: the number of records that aren't the job's to write."""
+    """The offset up to which the lines of a spool have been taken. foreign: number of records of runs of other jobs."""
 
     offset: int
     foreign: int = 0
@@ -109,15 +109,15 @@ class TakenLines(NamedTuple):
 
 @dataclass(frozen=True)
 class MetricPlace:
-    """Where metrics are kept. It is opened when they are first needed: many servers never do."""
+    """The place of the store of metrics, which is opened when it is first needed."""
 
     open: Callable[[], SqlMetricStore]
     exists: Callable[[], bool]
-    """Whether any server has opened it before: what doesn't exist holds nothing."""
+    """Whether the store has been created; otherwise it is empty."""
 
 
 class Metrics:
-    """What nodes and people ask of metrics. Thread-safe."""
+    """Takes and serves the metrics of jobs. Thread-safe."""
 
     def __init__(self, loop: Loop, secrets: Secrets, place: MetricPlace | None) -> None:
         self._loop, self._secrets, self._place = loop, secrets, place
@@ -125,14 +125,14 @@ class Metrics:
         self._checkpoint_saves = CheckpointSaves(loop)
         self._lock = threading.Lock()
         self._ending = threading.Lock()
-        """Held while the run of a job that has ended is made, or removed."""
+        """Held while the run of an ended job is created or removed."""
         self._store: SqlMetricStore | None = None
         self._ensured: dict[str, str] = {}
-        """Jobs whose runs exist, with their unique names: another server may delete a job."""
+        """The unique names of jobs whose runs exist, by job."""
         self._own_runs: dict[str, set[str]] = {}
         """The runs that a job is known to have created, by its unique name."""
         self._settled: dict[str, str] = {}
-        """Jobs whose runs have ended for good, with their unique names."""
+        """The unique names of jobs whose runs have been settled, by job."""
 
     @property
     def store(self) -> SqlMetricStore:
@@ -146,7 +146,7 @@ class Metrics:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing can have been logged, as no store was ever opened."""
+        """Whether nothing has been logged, because the store was never created."""
         return self._store is None and (self._place is None or not self._place.exists())
 
     def close(self) -> None:
@@ -157,13 +157,12 @@ class Metrics:
 
     # --- from nodes -------------------------------------------------------------------------------------------
     def take(self, source: Source, secret: str, offset: int, lines: bytes) -> TakenLines:
-        """Takes whole lines of a node's spool that begin at `offset`; returns up to where its records are kept.
+        """Takes complete lines of a node's spool from `offset` on. Returns the offset up to which they have been taken.
 
-        Records of runs that aren't the job's own are left out, and counted.
+        Records of runs of other jobs are skipped and counted. Until the job has ended, records of replaced attempts
 
-        Attempts that were replaced are heard, too, as what they logged isn't lost with them, until the job has ended.
-        Raises UnauthorizedError, NotFoundError, StaleError for an attempt that never was or is over, SpecError for
-        lines that are damaged.
+        are taken, too. Raises UnauthorizedError, NotFoundError; StaleError for an attempt that doesn't exist or is
+        over; SpecError for damaged lines.
         """
         node = (source.attempt, source.node)
         self._secrets.check(source.job, *node, secret)
@@ -182,7 +181,7 @@ class Metrics:
         taken = self.store.take(source, offset, records)
         for misfit in misfits:
             log.warning(
-                "node %d of job %s sent a record that is not kept as a whole: %s", source.node, source.job, misfit
+                "node %d of job %s sent a record that is stored only in part: %s", source.node, source.job, misfit
             )
         for refused in taken.refused:
             what = "parameter %r of run %s is %r already; node %d of job %s logged it as %r"
@@ -194,7 +193,7 @@ class Metrics:
         return TakenLines(taken.offset, foreign)
 
     def _own_records(self, job: Job, records: Sequence[Spooled]) -> tuple[list[Spooled], int]:
-        """Returns the records with one that changes nothing in place of each of another job's run, and their number."""
+        """Replaces the records of other jobs' runs by ones without effect, and returns the number of these."""
         own = self._own_runs.setdefault(job.unique_name, {run_id(job.name), BLANK.run})
         kept: list[Spooled] = []
         foreign = 0
@@ -205,25 +204,25 @@ class Metrics:
             foreign += not is_own
             kept.append(one if is_own else Spooled(one.end, BLANK))
         if foreign:
-            log.warning("job %s sent %d records of runs that aren't its own; they are left out", job.name, foreign)
+            log.warning("job %s sent %d records of other jobs' runs, which were ignored", job.name, foreign)
         return kept, foreign
 
     def _is_own(self, job: Job, record: MetricRecord) -> bool:
-        """Whether the run of a record is the job's, or becomes it by this record."""
+        """Whether the run of a record belongs to the job, or begins to do so with this record."""
         try:
             return self.store.run(record.run).job == job.name
         except NotFoundError:
             return isinstance(record, RunCreated) and record.job == job.name
 
     def take_records(self, job: Job, source: Source, offset: int, records: Sequence[Spooled]) -> None:
-        """Takes records that come from elsewhere than a node's spool, by offsets of their own."""
+        """Takes records from another source than a node's spool, with offsets of their own."""
         self._ensure(job)
         self.store.take(source, offset, records)
         self._loop.bus.publish(job_topic(job.name))
 
     def _attempted(self, source: Source) -> Job:
         job = self._loop.record(source.job).job
-        if source.attempt > job.attempt:  # Memory knows an attempt only once its grant was answered.
+        if source.attempt > job.attempt:  # The loop knows an attempt only after its placement was written.
             job = self._loop.store.load(source.job).job
         if source.attempt > job.attempt:
             raise StaleError(f"job {source.job} has no attempt {source.attempt}")
@@ -231,7 +230,7 @@ class Metrics:
 
     # --- runs -------------------------------------------------------------------------------------------------
     def begun_run(self, name: str) -> Run | None:
-        """Returns the run of a job, None while it has none: a job that waits has none but for records of its nodes.
+        """Returns the run of a job, None while it has none. A waiting job gets one only by records of its nodes.
 
         Raises NotFoundError.
         """
@@ -245,7 +244,7 @@ class Metrics:
         return self.run_of(name)
 
     def run_of(self, name: str) -> Run:
-        """Returns the run of a job, which is made if there is none, with the status of the job as it is now.
+        """Returns the run of a job with the job's current status. Creates it if necessary.
 
         Raises NotFoundError.
         """
@@ -256,7 +255,7 @@ class Metrics:
         return self.store.run(run_id(name))
 
     def nested_runs(self, name: str) -> list[Run]:
-        """Returns the runs that a job's ranks created beside the job's own, in the order of their starts."""
+        """Returns the runs that a job's ranks created beside its own, in the order of their starts."""
         if self.is_empty:
             return []
         of_job = {"type": "attribute", "key": "job", "comparator": "=", "value": name}
@@ -264,32 +263,31 @@ class Metrics:
         return [run for run in page.runs if run.id != run_id(name)]
 
     def nested_reports(self, name: str, metric: str) -> tuple[str, list[float]]:
-        """Returns the values of a metric in the first of these runs that has it, and the run's name; "", [] = none."""
+        """Returns name and values of the first nested run that has a metric; "", [] = none."""
         for run in self.nested_runs(name):
             if any(one.name == metric for one in run.metrics):
                 return run.name, [point.value for point in self.history(run.id, metric, 0).points]
         return "", []
 
     def note_end(self, job: Job) -> None:
-        """Sees to it that a job that has ended has a run, whether it logged anything or not, with the job's status.
+        """Ensures that an ended job has a run with its status, even if it logged nothing.
 
-        Idempotent. Raises StorageError, after which it is to be called again; what else fails is written to the
-        server's log: the job has ended.
+        Idempotent. Raises StorageError, after which the caller retries; other errors are only logged.
         """
         if self._place is None or job.started_at is None:
             return
         try:
             with self._ending:
-                if self._loop.is_there(job):  # Neither a deleted job nor the next one of its name is given this end.
+                if self._loop.is_there(job):  # Not for a deleted job, nor for another one of its name.
                     self._ensure(job)
                     self._settle(job)
         except (RefusedError, VersionError) as error:
             log.warning("job %s has no run in MLflow's API: %s", job.name, error)
 
     def settle(self) -> None:
-        """Brings the runs up to date with their jobs: those that run have one, and those that ended have their status.
+        """Updates the runs from their jobs: running jobs have a run, and runs of ended jobs have their status.
 
-        Readers call it first: no job has to report its start or end to its run.
+        Readers call this first, so jobs needn't update their runs at start and end.
         """
         for record in list(self._loop.unfinished().values()):
             if record.job.started_at is not None:
@@ -304,7 +302,7 @@ class Metrics:
                     self._settle(job)
 
     def has_outside_run(self) -> bool:
-        """Whether a run outside of jobs is under way: started, or last written to, within `OUTSIDE_RUN_S`.
+        """Whether a run outside of jobs is active: started or last written to within `OUTSIDE_RUN_S`.
 
         Raises StorageError.
         """
@@ -331,14 +329,14 @@ class Metrics:
             self.store.remove_points()
 
     def primaries(self, names: Sequence[str]) -> dict[str, Series]:
-        """Returns for each job that has logged any the first metric that its rank 0 logged: the job's primary one."""
+        """Returns the primary metric of each job that has logged one: the first one that its rank 0 logged."""
         if not names or self.is_empty:
             return {}
         found = self.store.primaries([run_id(name) for name in names])
         return {name: found[run_id(name)] for name in names if run_id(name) in found}
 
     def saves(self, names: Sequence[str]) -> dict[str, list[Save]]:
-        """Returns the checkpoints of each of these jobs that has saved any by `drumbeat.train.Checkpoints`."""
+        """Returns the checkpoints of those of these jobs that saved any with `drumbeat.train.Checkpoints`."""
         if not names or self.is_empty:
             return {}
         return saves_of(self.store, names)
@@ -353,18 +351,18 @@ class Metrics:
             return {}
 
     def main_series(self, name: str) -> list[Series]:
-        """Returns the series of a job's rank 0 that its script logged, and those of what its updates sent."""
+        """Returns the series that the script of a job's rank 0 logged, and those of its communication volume."""
         if self.is_empty:
             return []
         own = [one for one in self.store.series(run_id(name)) if one.rank == 0]
         return [one for one in own if not one.name.startswith(SYSTEM) or one.name.startswith(UPDATES)]
 
     def curve(self, name: str, metric: str) -> list[Point]:
-        """Returns points that stand for a metric of a job's rank 0."""
+        """Returns the thinned curve of a metric of a job's rank 0."""
         return [] if self.is_empty else self.store.curve(run_id(name), metric, 0, MAX_COMPARED)
 
     def history(self, run: str, name: str, rank: int, after: int = 0) -> HistoryPage:
-        """Returns a page of a series, as the store does."""
+        """Returns a page of a series. See `SqlMetricStore.history`."""
         if self.is_empty:
             return HistoryPage((), after, is_last=True)
         return self.store.history(run, name, rank, after)
@@ -373,7 +371,7 @@ class Metrics:
         if self._ensured.get(job.name) != job.unique_name:
             created = _created(job, self._loop.clock.now())
             if self.store.ensure_run(created, job.plan.experiment).job != job.name:
-                # Another job has created a run with the id that this one's was to have.
+                # Another job has created a run with the id of this job's run.
                 self.store.remove_run(created.run)
                 self.store.ensure_run(created, job.plan.experiment)
             self._ensured[job.name] = job.unique_name

@@ -1,4 +1,4 @@
-"""A real MLflow server that is named for this one."""
+"""The address of an external MLflow server."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from urllib.parse import urlsplit, urlunsplit
 
 @dataclass(frozen=True)
 class MlflowAddress:
-    """Where a real MLflow server is."""
+    """The address of an external MLflow server."""
 
     url: str
     credentials: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
-    """By MLflow's variables for them (`MLFLOW_CREDENTIALS`)."""
+    """The values of MLflow's environment variables for credentials (`MLFLOW_CREDENTIALS`)."""
 
     @property
     def shown(self) -> str:

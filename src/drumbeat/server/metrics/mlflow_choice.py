@@ -1,4 +1,4 @@
-"""The real MLflow server that a person named, in a file of the server's home."""
+"""The setting of the external MLflow server, in a file of the server's home."""
 
 from __future__ import annotations
 
@@ -17,22 +17,21 @@ VARIABLE = "DRUMBEAT_MLFLOW"
 
 
 class MlflowFile:
-    """The MLflow server that a person named for this server, across its restarts, in a file of mode 0600.
+    """The stored setting of the external MLflow server, in a file with mode 0600.
 
-    environ: may name another MLflow server in DRUMBEAT_MLFLOW, with MLflow's own variables for its credentials, which
-    holds for this process.
+    environ: DRUMBEAT_MLFLOW, with MLflow's own variables for credentials, overrides the setting for this process.
     """
 
     def __init__(self, path: Path, environ: Mapping[str, str]) -> None:
         self._path = path
         self.fixed = environ.get(VARIABLE, "")
-        """The URL that this process was started with, in place of the kept one; "" = none."""
+        """The URL from this process's environment, which overrides the stored one; "" = none."""
         self._credentials = {name: environ[name] for name in MLFLOW_CREDENTIALS if environ.get(name)}
         if self.fixed:
             self.connect(MlflowAddress(self.fixed)).close()
 
     def read(self) -> MlflowAddress | None:
-        """Returns the address that holds; None = there is none. Raises StorageError."""
+        """Returns the effective address; None = there is none. Raises StorageError."""
         if self.fixed:
             return MlflowAddress(self.fixed, self._credentials)
         try:
@@ -42,22 +41,22 @@ class MlflowFile:
         except (OSError, ValueError, TypeError) as error:
             what = f"the address of the MLflow server can't be read: {error}"
             raise StorageError(
-                what, where=str(self._path), fix="Name it again: drumbeat server start --mlflow URL"
+                what, where=str(self._path), fix="Set it again: drumbeat server start --mlflow URL"
             ) from None
 
     def keep(self, address: MlflowAddress | None) -> None:
-        """Keeps an address, or forgets it (None). Raises StorageError."""
+        """Stores an address, or removes it (None). Raises StorageError."""
         try:
             if address is None:
                 self._path.unlink(missing_ok=True)
             else:
                 self._write(json.dumps({"url": address.url, "credentials": dict(address.credentials)}))
         except OSError as error:
-            what = f"the address of the MLflow server can't be kept: {error.strerror}"
+            what = f"the address of the MLflow server can't be saved: {error.strerror}"
             raise StorageError(what, where=str(self._path)) from None
 
     def connect(self, address: MlflowAddress) -> HttpMlflowServer:
-        """Returns the server at an address, which isn't asked yet. Raises RefusedError for what is no address."""
+        """Returns a client of the server at an address, without a request. Raises RefusedError for an invalid URL."""
         return HttpMlflowServer(address.url, address.credentials)
 
     def _write(self, text: str) -> None:

@@ -1,4 +1,4 @@
-"""The real MLflow server that runs are copied to: it is named, replaced and given up while this server runs."""
+"""The external MLflow server to which runs are copied, which can be set, replaced and removed at run time."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 
 
 class MlflowTarget:
-    """Copies runs to the MLflow server that is named, if one is. Thread-safe."""
+    """Copies runs to the external MLflow server, if one is set. Thread-safe."""
 
     def __init__(self, choice: MlflowFile | None, copies_to: Callable[[HttpMlflowServer], RunCopies]) -> None:
         self._choice, self._copies_to = choice, copies_to
@@ -29,11 +29,11 @@ class MlflowTarget:
 
     @property
     def url(self) -> str:
-        """The address of the MLflow server without credentials; "" = none is named."""
+        """The URL of the MLflow server without credentials; "" = none is set."""
         return self._address.shown if self._address else ""
 
     def start(self) -> None:
-        """Begins to copy to the server that is kept."""
+        """Begins to copy to the stored server."""
         if self._choice is None:
             return
         try:
@@ -44,12 +44,12 @@ class MlflowTarget:
             log.warning("runs aren't copied: %s", error)
 
     def set(self, address: MlflowAddress | None) -> None:
-        """Keeps the address and copies to it from now on; None = runs aren't copied any more.
+        """Stores an address, and copies runs there from now on; None = stops copying.
 
-        Raises RefusedError, StorageError, and ConflictError while this server has another one for as long as it runs.
+        Raises RefusedError, StorageError; ConflictError if the environment of this process has set another server.
         """
         if self._choice is None:
-            raise RefusedError("this server copies no runs")
+            raise RefusedError("this server can't copy runs")
         url = address.url if address else ""
         if self._choice.fixed and url != self._choice.fixed:
             what = f"this server was started with DRUMBEAT_MLFLOW or --mlflow: it copies runs to {self.url}"
@@ -67,7 +67,7 @@ class MlflowTarget:
         log.info("runs are copied to %s", self.url or "no MLflow server")
 
     def stop(self) -> None:
-        """Ends the copying; what is kept stays."""
+        """Stops copying; the stored address stays."""
         with self._lock:
             self._end()
 

@@ -1,4 +1,4 @@
-"""Metrics of jobs, comparisons of jobs, and experiments."""
+"""Routes of metrics, comparisons of jobs, and experiments."""
 
 from __future__ import annotations
 
@@ -35,21 +35,21 @@ router = new_router("/api/v1", tags=["metrics"])
 
 VIEWS: dict[str, View] = {"false": "active", "true": "deleted", "all": "all"}
 MAX_POINTS = 20_000
-"""In one curve or page."""
+"""Maximum number of points in a curve or page."""
 MAX_JOBS = 1000
-"""Whose curves are sent at once."""
+"""Maximum number of jobs in a request for curves."""
 MIN_SHARE = 20
-"""Points of each curve, whatever all of them together are limited to."""
+"""Minimum number of points of each curve, regardless of the total."""
 CURVES_METRIC = "When absent, the primary metric of each job; of the trials of `parent`, the metric of the sweep."
-MAX_TOTAL = f"Points of all curves together: each has an equal share of them, at least {MIN_SHARE}."
+MAX_TOTAL = f"Points of all curves together, of which each curve gets an equal share, at least {MIN_SHARE}."
 
-Rank = Annotated[int | None, Query(description="Only this rank; node 0 itself is -1, node 1 -2. All when absent.")]
-Name = Annotated[str, Query(description="The experiment's present or earlier name.")]
+Rank = Annotated[int | None, Query(description="Only this rank; -1 is node 0 itself, -2 node 1. All when absent.")]
+Name = Annotated[str, Query(description="The experiment's current or earlier name.")]
 
 
 @router.get("/jobs/{name}/metrics")
 def show_metrics(name: str, control: ControlOf, rank: Rank = None) -> MetricsView:
-    """All metrics of a job: last, lowest and highest value of each. A job that waits has none, and is `SCHEDULED`."""
+    """Returns all metrics of a job with last, lowest and highest value. A waiting job has none, and is `SCHEDULED`."""
     run = control.metrics.begun_run(name)
     if run is None:
         job = control.loop.record(name).job
@@ -70,9 +70,9 @@ def show_curves(
     rank: Rank = None,
     max_points: Annotated[int, Query(ge=MIN_POINTS, le=MAX_POINTS)] = 1000,
 ) -> list[CurveView]:
-    """Curves of metrics, each of at most `max_points` logged points.
+    """Returns curves of metrics, each with at most `max_points` logged points.
 
-    The first and the last point are among them, and of equally long parts the lowest and the highest.
+    These are the first and the last point, and the lowest and highest point of each of equally long parts.
     """
     if control.metrics.begun_run(name) is None:
         return []
@@ -90,10 +90,10 @@ def show_history(
     metric: str,
     control: ControlOf,
     rank: int = 0,
-    after: Annotated[int, Query(ge=0, description="`after` of the page before.")] = 0,
+    after: Annotated[int, Query(ge=0, description="`after` of the previous page.")] = 0,
     limit: Annotated[int, Query(ge=1, le=MAX_POINTS)] = 10_000,
 ) -> HistoryView:
-    """A page of all points of a metric of one rank, in the order of arrival."""
+    """Returns a page of all points of a metric of one rank, in the order of arrival."""
     control.loop.record(name)
     page = control.metrics.store.history(run_id(name), metric, rank, after, limit)
     return HistoryView(metric, rank, tuple(map(point_view, page.points)), page.after, page.is_last)
@@ -109,7 +109,7 @@ def show_curves_of_jobs(
     max_points: Annotated[int, Query(ge=MIN_POINTS, le=1000)] = 60,
     max_total: Annotated[int | None, Query(ge=1, description=MAX_TOTAL)] = None,
 ) -> list[JobCurveView]:
-    """One curve of rank 0 of each of several jobs; of a job that has not logged the metric, none."""
+    """Returns a curve of rank 0 of each job that has logged the metric."""
     children, own_metric = _children(control, parent) if parent else ([], "")
     metric = metric or own_metric
     names = list(dict.fromkeys([*job, *children]))
@@ -127,10 +127,10 @@ def show_curves_of_jobs(
 
 
 def _children(control: Control, parent: str) -> tuple[list[str], str]:
-    """The jobs of a sweep or a pipeline, and the metric that the sweep is about; "" = none."""
+    """Returns the children of a job, and the metric of a sweep; "" = none."""
     with suppress(NotFoundError):
         sweep = current(control, parent).job.sweep
-        if sweep is not None:  # Its trials are known by their names: their records need not be read.
+        if sweep is not None:  # The names of trials follow from their numbers, so their records needn't be read.
             names = [trial_name(parent, one.number) for one in sweep.trials if one.state is not None]
             return names[:MAX_JOBS], sweep.metric
     records = control.store.jobs(JobFilter(is_archived=None, limit=MAX_JOBS, parent=parent))
@@ -148,19 +148,19 @@ def _curve(name: str, metric: str, points: list[Point]) -> JobCurveView:
 
 @router.get("/compare")
 def compare_jobs(job: Annotated[list[str], Query(min_length=2, max_length=20)], control: ControlOf) -> ComparisonView:
-    """What differs between jobs, and what came of them."""
+    """Compares jobs: their submissions and outcomes."""
     return control.experiments.compare(job)
 
 
 @router.get("/experiments")
 def list_experiments(control: ControlOf, archived: Literal["false", "true", "all"] = "false") -> list[ExperimentView]:
-    """Experiments, the last created first."""
+    """Lists experiments, newest first."""
     return [experiment_view(*one) for one in control.experiments.all(VIEWS[archived])]
 
 
 @router.get("/experiments/named")
 def show_experiment(name: Name, control: ControlOf) -> ExperimentView:
-    """One experiment."""
+    """Returns one experiment."""
     return experiment_view(*control.experiments.named(name))
 
 
@@ -168,14 +168,14 @@ def show_experiment(name: Name, control: ControlOf) -> ExperimentView:
 def rename_experiment(
     name: Name, to: Annotated[str, Query(min_length=1, max_length=250)], control: ControlOf, principal: PrincipalOf
 ) -> ExperimentView:
-    """Gives an experiment another name; jobs that are submitted with the earlier one still belong to it."""
+    """Renames an experiment. Jobs that are submitted with the earlier name still belong to it."""
     control.job_users.require_own_experiment(principal, name)
     return experiment_view(*control.experiments.rename(name, to))
 
 
 @router.post("/experiments/archive")
 def archive_experiment(name: Name, control: ControlOf, principal: PrincipalOf) -> ExperimentView:
-    """Hides an experiment from lists; nothing is deleted."""
+    """Hides an experiment from lists, without deleting anything."""
     control.job_users.require_own_experiment(principal, name)
     return experiment_view(*control.experiments.archive(name, is_archived=True))
 
@@ -193,18 +193,18 @@ def _nested_view(run: Run, own: str) -> NestedRunView:
 
 
 def series_view(series: Series) -> SeriesView:
-    """A series as the API shows it."""
+    """Returns a series as the API shows it."""
     low, high = (point_view(point) if point else None for point in (series.min, series.max))
     return SeriesView(series.name, series.rank, series.count, point_view(series.last), low, high)
 
 
 def point_view(point: Point) -> PointView:
-    """A point as the API shows it."""
+    """Returns a point as the API shows it."""
     return PointView(point.step, value_to_json(point.value), _time(point.at_ms))
 
 
 def experiment_view(experiment: Experiment, usage: ExperimentUsage) -> ExperimentView:
-    """An experiment as the API shows it."""
+    """Returns an experiment as the API shows it."""
     return ExperimentView(
         experiment.id,
         experiment.name,
@@ -219,7 +219,7 @@ def experiment_view(experiment: Experiment, usage: ExperimentUsage) -> Experimen
 
 
 def _time(at_ms: int) -> datetime:
-    """Returns the time, or the nearest that there is: clients may log any number."""
+    """Converts a timestamp, clamped to the valid range, because clients may log any number."""
     try:
         return datetime.fromtimestamp(at_ms / 1000, UTC)
     except (ValueError, OverflowError, OSError):

@@ -1,4 +1,4 @@
-"""The thread that copies runs to the real MLflow server that is named for this server."""
+"""The thread that copies runs to the external MLflow server."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ log = logging.getLogger(__name__)
 INTERVAL_S = 2.0
 """How often running runs are copied."""
 _FULL_EVERY = 30
-"""Of so many rounds, one looks at all runs: those that changed after their end, and those of before this server."""
+"""One of so many rounds checks all runs, also those that changed after their end or before this server started."""
 _LATEST = 100
-"""Runs that are looked at in each round though they do not run."""
+"""Number of the latest ended runs that each round checks."""
 _RUNNING = ({"type": "attribute", "key": "status", "comparator": "=", "value": "RUNNING"},)
 
 
 class RunCopies:
-    """Keeps the copies of all runs up to date. settle: ends the runs of jobs that have ended."""
+    """Keeps the copies of all runs current. settle: ends the runs of ended jobs."""
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class RunCopies:
         self._store, self._files, self._server, self._settle = store, files, server, settle
         self._running: set[str] = set()
         self._seen: dict[str, Run] = {}
-        """Late runs as they were copied."""
+        """The last copied state of the latest runs."""
         self._rounds, self._trouble = 0, ""
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="run-copies", daemon=True)
@@ -52,7 +52,7 @@ class RunCopies:
         self._thread.start()
 
     def stop(self) -> None:
-        """Ends the thread, and the connections to the server."""
+        """Ends the thread, and closes the connections to the server."""
         self._stopping.set()
         if self._thread.is_alive():
             self._thread.join()
@@ -64,13 +64,13 @@ class RunCopies:
                 self.copy()
             except DrumbeatError as error:
                 self._warn(str(error))
-            except Exception:  # Without the thread, no run would be copied any more.
+            except Exception:  # The thread must go on.
                 if not self._stopping.is_set():
                     log.exception("runs can't be copied; trying again")
             self._stopping.wait(INTERVAL_S)
 
     def copy(self) -> None:
-        """Copies what has changed. Raises UnreachableError while the MLflow server is away, and the store's errors."""
+        """Copies changes. Raises UnreachableError while the MLflow server is away, and the store's errors."""
         store = self._store()
         self._settle()
         is_full, self._rounds = self._rounds % _FULL_EVERY == 0, self._rounds + 1
@@ -84,14 +84,14 @@ class RunCopies:
         self._warn("")
 
     def _others(self, store: SqlMetricStore, running: set[str]) -> Iterator[Run]:
-        """Yields the runs that were running in the round before, and late ones that began and ended since."""
+        """Yields the runs that were running in the previous round, and those that have begun and ended since."""
         for run in store.search_runs(RunSearch(view="all", limit=_LATEST)).runs:
             if run.id not in running and run.id not in self._running and self._seen.get(run.id) != run:
                 yield run
         for ended in self._running - running:
             try:
                 yield store.run(ended)
-            except NotFoundError:  # It was deleted with its job.
+            except NotFoundError:  # The run was deleted with its job.
                 continue
 
     def _copy(self, store: SqlMetricStore, run: Run) -> None:
@@ -103,14 +103,14 @@ class RunCopies:
                 self._seen.pop(next(iter(self._seen)))
         except UnreachableError:
             raise
-        except DrumbeatError as error:  # One run that is refused doesn't keep others from being copied.
-            log.warning("run %s isn't copied whole: %s", run.id, error)
+        except DrumbeatError as error:  # A refused run mustn't block the others.
+            log.warning("run %s was copied only in part: %s", run.id, error)
         except Exception:
-            log.exception("run %s isn't copied whole", run.id)
+            log.exception("run %s was copied only in part", run.id)
 
     def _warn(self, trouble: str) -> None:
         if trouble != self._trouble:
-            log.warning("runs wait to be copied: %s", trouble) if trouble else log.info("runs are copied again")
+            log.warning("copying runs is delayed: %s", trouble) if trouble else log.info("copying runs works again")
         self._trouble = trouble
 
 

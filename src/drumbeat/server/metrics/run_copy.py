@@ -1,8 +1,8 @@
-"""Brings the copy of one run in a real MLflow server up to date.
+"""Updates the copy of one run in the external MLflow server.
 
-What was copied is a document of the store. A copy that was interrupted is repeated: MLflow counts a point that it has
-already once. The id of a job's run is made from the job's name: a run of the same id that started at another time was
-that of a deleted job, and its copy is left as it is.
+A document in the store records what was copied. An interrupted copy is repeated, as MLflow ignores points that it has
+already. The id of a job's run is derived from the job's name: a run with the same id but another start belonged to a
+deleted job, and its copy isn't changed.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ if TYPE_CHECKING:
 
 KIND = "mlflow_copy"
 RUN_TAG = "drumbeat.run_id"
-"""The tag of a copy that has the run's id here."""
+"""The tag of a copy with the id of the original run."""
 _PARENT = "mlflow.parentRunId"
 _SCHEME = "mlflow-artifacts:/"
 _START = "start_ms"
-"""The key of the start of the run that was copied. Documents of earlier versions lack it; the copy itself tells it."""
+"""The key for the run's start. Documents of earlier versions lack it; then it is read from the copy."""
 _SERVER = "server"
-"""The key of the address of the MLflow server that has the copy. Documents of earlier versions lack it."""
+"""The key for the URL of the MLflow server with the copy. Documents of earlier versions lack it."""
 _POINTS, _PAIRS = 1000, 100
-"""What one request may hold, as MLflow limits it."""
+"""MLflow's limits for one request."""
 
 
 @dataclass
 class RunCopy:
-    """The copy of a run. body: what was copied."""
+    """The copy of a run. body: the document that records what was copied."""
 
     store: SqlMetricStore
     files: FolderRunFiles
@@ -48,7 +48,7 @@ class RunCopy:
 
     @classmethod
     def of(cls, store: SqlMetricStore, files: FolderRunFiles, server: HttpMlflowServer, run: Run) -> RunCopy:
-        """Returns the copy, which is created if it doesn't exist. Raises UnreachableError, RefusedError."""
+        """Returns the copy of a run, and creates it if necessary. Raises UnreachableError, RefusedError."""
         body = _kept(store, server, run)
         if body is None:
             body = _created(store, server, run)
@@ -57,7 +57,7 @@ class RunCopy:
         return cls(store, files, server, run, body)
 
     def update(self) -> None:
-        """Copies what has changed. Raises UnreachableError, RefusedError."""
+        """Copies changes. Raises UnreachableError, RefusedError."""
         if self.run.deleted_ms is not None:
             return self._delete()
         if self.body["is_deleted"]:
@@ -79,7 +79,7 @@ class RunCopy:
             self._keep(is_deleted=True)
 
     def _tags(self) -> dict[str, str]:
-        """Returns the run's tags, of which one names the run that it is nested in: its copy, created if need be."""
+        """Returns the run's tags; the parent tag refers to the copy of the parent, which is created if necessary."""
         tags = dict(self.run.tags)
         if parent := tags.get(_PARENT):
             with suppress(NotFoundError):
@@ -118,7 +118,7 @@ class RunCopy:
     def _artifacts(self) -> None:
         root: str = self.body["artifacts"]
         if not root.startswith(_SCHEME):
-            return  # Its clients write to a store of their own, which this server has no credentials for.
+            return  # Its clients write to another store, for which this server has no credentials.
         sent: dict[str, int] = self.body["files"]
         for path, place in self._files(self.run.id):
             size = place.stat().st_size
@@ -150,14 +150,14 @@ class RunCopy:
 
 
 def copied_name(series: Series) -> str:
-    """Returns the name of a series in the copy, whose metrics have no rank: rank 0's keep theirs."""
+    """Returns the name of a series in the copy, where metrics have no rank; rank 0's names are unchanged."""
     if series.rank == 0:
         return series.name
     return f"rank_{series.rank}/{series.name}" if series.rank > 0 else f"node_{-1 - series.rank}/{series.name}"
 
 
 def _kept(store: SqlMetricStore, server: HttpMlflowServer, run: Run) -> JsonObject | None:
-    """Returns what was copied of the run, None if nothing was."""
+    """Returns the document about the copy of a run, None = it wasn't copied."""
     try:
         body = store.document(KIND, run.id).body
         if body.get(_SERVER, server.address) != server.address:

@@ -1,6 +1,4 @@
-"""Which notices the end of a job calls for. Only the end asks for them: `closing_effects` in
-`server/loop/loop.py`.
-"""
+"""Determines the notices for the end of a job. `closing_effects` in `server/loop/loop.py` calls it."""
 
 from __future__ import annotations
 
@@ -15,9 +13,9 @@ log = logging.getLogger(__name__)
 
 
 def due_notices(targets: NoticeTargets, job: Job) -> tuple[SendNotice, ...]:
-    """Returns the notices that the end of a job calls for. Jobs of a sweep or pipeline call for none.
+    """Returns the notices for the end of a job. Trials and steps get none.
 
-    None, too, where the targets can't be read: the job ends all the same.
+    Returns none, too, if the targets can't be read, because the job must end nevertheless.
     """
     try:
         return _due(targets, job)

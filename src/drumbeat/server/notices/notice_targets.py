@@ -1,4 +1,4 @@
-"""The targets of notices, as the ends of jobs use them."""
+"""Notice targets."""
 
 from __future__ import annotations
 
@@ -14,34 +14,34 @@ from drumbeat.server.resources.resources import ResourceService
 
 
 class NoticeTargets(ResourceService[NoticeTargetView]):
-    """What the ends of jobs are reported to. Thread-safe."""
+    """Manages notice targets. Thread-safe."""
 
     def __init__(self, catalog: SqlStore, key: bytes) -> None:
         super().__init__(NOTICE_TARGET, catalog, key)
         self._problems: dict[str, str] = {}
-        """By target: why its last notice could not be delivered, as far as this server knows."""
+        """Why the last notice of this server to each target could not be delivered, by target."""
 
     def create(self, document: Mapping[str, object], source: str) -> tuple[NoticeTargetView, bool]:
-        """As of other kinds; the problem of the target that had the name is forgotten."""
+        """Creates a target like other resources, and drops the problem of an earlier one of its name."""
         made, is_new = super().create(document, source)
         self.note(made.name, "")
         return replace(made, problem=""), is_new
 
     def check(self, names: Sequence[str]) -> None:
-        """Raises NotFoundError unless each of a job's `notify` is a target, or an address and a mail target exists."""
+        """Raises NotFoundError unless each entry of a job's `notify` is a target, or an address with a mail target."""
         for name in names:
             if "@" not in name:
                 self.opened(name)
             elif not self.mail():
                 what = f"{name} can't be notified: the server has no notice target of type mail"
-                raise NotFoundError(what, where="drumbeat.notify", fix="Make one: drumbeat notice create -f FILE")
+                raise NotFoundError(what, where="drumbeat.notify", fix="Create one: drumbeat notice create -f FILE")
 
     def note(self, name: str, problem: str) -> None:
-        """Keeps why the last notice to a target could not be delivered; "" = it was."""
+        """Records why the last notice to a target could not be delivered; "" = it was delivered."""
         self._problems = {**self._problems, name: problem}
 
     def mail(self) -> str:
-        """The name of the first mail target; "" = there is none."""
+        """Returns the name of the first mail target; "" = there is none."""
         return next((name for name, document in self.documents().items() if document["type"] == "mail"), "")
 
     def _view(self, one: Resource) -> NoticeTargetView:

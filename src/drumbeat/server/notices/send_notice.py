@@ -1,6 +1,6 @@
-"""Sending notices: the effect `send_notice`, tried again for a day with growing pauses.
+"""The effect `send_notice`, which is retried for a day with growing pauses.
 
-`webhook_and_mail.py` delivers one notice once.
+`webhook_and_mail.py` makes one attempt.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from datetime import timedelta
 
 from drumbeat.model.plurals import counted
 
-# What a notice says of the end of a job: a title, and the text below it. Pure.
+# The text of a notice about the end of a job. Pure.
 
 MAX_SENTENCE = 2000
 
 
 def title(job: Job) -> str:
-    """One line: the job, and how it ended."""
+    """Returns a line with the job and its end."""
     name = job.name if job.display_name in ("", job.name) else f"{job.display_name} ({job.name})"
     return _one_line(f"drumbeat: job {name} {job.state}", 200)
 
 
 def lines(job: Job) -> list[str]:
-    """Why it ended so, how long it took, and what to look at next."""
+    """Returns lines with the reason, the duration, and a command for more."""
     sentences = [_one_line(job.sentence, MAX_SENTENCE)]
     if job.verdict and job.verdict.advice:
         sentences.append(job.verdict.advice)
@@ -52,7 +52,7 @@ def _length(job: Job) -> str:
 
 
 def _one_line(text: str, most: int) -> str:
-    """Text of others on one line, without control characters: it goes into headers and chats."""
+    """Returns untrusted text on one line without control characters, for headers and chats."""
     clean = " ".join("".join(c if c.isprintable() else " " for c in text).split())
     return clean if len(clean) <= most else f"{clean[: most - 1]}…"
 
@@ -60,7 +60,7 @@ def _one_line(text: str, most: int) -> str:
 log = logging.getLogger(__name__)
 
 MAX_TRIES = 60
-"""With the pauses below, more than a day."""
+"""With the pauses below, this is more than a day."""
 _FIRST_PAUSE_S, _MAX_PAUSE_S = 1.0, 1800.0
 _AT_ONCE = 4
 
@@ -71,10 +71,10 @@ class NoticeSender:
     def __init__(self, loop: Loop, targets: NoticeTargets) -> None:
         self._loop, self._targets = loop, targets
         self._progress: dict[int, MailProgress] = {}
-        """By effect: receivers of its mail that this server need not send it again."""
+        """Mail receivers that have been dealt with, by effect."""
 
     def handler(self) -> Handler:
-        """The handler of `send_notice`, with threads of its own: a mail server that doesn't answer delays no job."""
+        """The handler of `send_notice`, with threads of its own, so that a slow mail server delays no job."""
         pool = Pool("notices", _AT_ONCE)
         return Handler(SendNotice, NOTICES, self._carry_out, lambda _pending: pool, retry_after_s=pause_s)
 
@@ -82,7 +82,7 @@ class NoticeSender:
         """Delivers a test notice now. Raises NotFoundError, UnreachableError, RefusedError."""
         from drumbeat.server.notices.webhook_and_mail import NoticeText, deliver
 
-        words = ["This is a test: the ends of jobs will be reported here.", "It was sent by `drumbeat notice test`."]
+        words = ["This is a test. The ends of jobs will be reported here.", "It was sent by `drumbeat notice test`."]
         try:
             deliver(self._targets.opened(name), NoticeText("drumbeat: a test notice", words))
         except (RefusedError, UnreachableError) as error:
@@ -91,7 +91,7 @@ class NoticeSender:
         self._targets.note(name, "")
 
     def _carry_out(self, pending: PendingEffect, job: Job) -> None:
-        """Delivers one notice. Raises UnreachableError, AwayError, or what nobody foresaw: it is tried again."""
+        """Delivers one notice. Raises UnreachableError, AwayError or unexpected errors, after which it is retried."""
         effect = pending.effect
         if isinstance(effect, SendNotice):
             try:
@@ -100,16 +100,16 @@ class NoticeSender:
                 self._targets.note(effect.target, error.what)
                 if pending.tries + 1 < MAX_TRIES:
                     raise
-                log.warning("job %s: the notice to %s is given up: %s", job.name, effect.target, error)
+                log.warning("job %s: the notice to %s was given up: %s", job.name, effect.target, error)
             except DrumbeatError as error:
                 self._targets.note(effect.target, error.what)
                 log.warning("job %s: the notice to %s can't be delivered: %s", job.name, effect.target, error)
             except Exception as error:
-                # Without the error's text, which may have a secret of the target.
+                # Without the error's text, which may contain a secret of the target.
                 self._targets.note(effect.target, f"an unexpected failure on the server: {type(error).__name__}")
                 if pending.tries + 1 < MAX_TRIES:
                     raise
-                log.exception("job %s: the notice to %s is given up", job.name, effect.target)
+                log.exception("job %s: the notice to %s was given up", job.name, effect.target)
         self._loop.store.done(pending.id)
         self._progress.pop(pending.id, None)
 
@@ -119,7 +119,7 @@ class NoticeSender:
         try:
             target = self._targets.opened(effect.target)
         except NotFoundError:
-            return  # It was deleted after the job's end.
+            return  # The target was deleted after the job's end.
         key = hashlib.sha256(f"{job.name} {job.submitted_at} {effect.target} {effect.address}".encode()).hexdigest()
         notice = NoticeText(title(job), lines(job), key[:32])
         try:
@@ -131,5 +131,5 @@ class NoticeSender:
 
 
 def pause_s(tries: int) -> float:
-    """Returns how long a notice that failed waits before the next try, after so many tries."""
+    """Returns the pause before the next try, after so many failed tries."""
     return min(_MAX_PAUSE_S, _FIRST_PAUSE_S * 2.0 ** min(tries, 20))

@@ -1,6 +1,6 @@
-"""How a notice reaches its target: JSON to a webhook, or a message to a mail server. Imported at the first notice.
+"""Delivers a notice as JSON to a webhook, or as a message to a mail server. Imported at the first notice.
 
-The tries and the pauses between them are those of `server/notices/send_notice.py`.
+`server/notices/send_notice.py` repeats failed attempts.
 """
 
 from __future__ import annotations
@@ -24,37 +24,37 @@ if TYPE_CHECKING:
 
 TIMEOUT_S = 20.0
 _PASSING = (408, 425, 429)
-"""Refusals of a webhook that pass; those from 500 on do, too."""
+"""Transient refusals of a webhook, beside all from 500 on."""
 _FINAL_FROM = 500
-"""From this code on, a refusal of a mail server is final (RFC 5321, 4.2.1)."""
+"""From this code on, a mail server's refusal is final (RFC 5321, 4.2.1)."""
 _NEW_URL = "Create the target again with the right url: drumbeat notice create."
 
 
 @dataclass(frozen=True)
 class NoticeText:
-    """What is said, and what it is about."""
+    """The text of a notice, and the job."""
 
     title: str
     lines: Sequence[str]
     key: str = ""
-    """Identifies the notice: a message that is sent twice has one Message-ID."""
+    """Identifies the notice, so that a message that is sent twice has the same Message-ID."""
 
 
 _Answer = tuple[int, bytes]
-"""A code of a mail server, and its text."""
+"""Code and text of a mail server's response."""
 
 
 @dataclass(frozen=True)
 class MailProgress:
-    """The receivers of a mail that aren't sent it again."""
+    """The receivers to whom a mail is not sent again."""
 
     taken: frozenset[str] = frozenset()
     refused: Mapping[str, _Answer] = field(default_factory=dict[str, _Answer])
-    """Those whom the mail server refused for good."""
+    """Receivers that the mail server refused permanently."""
 
 
 class PutOffError(UnreachableError):
-    """Some receivers of a mail may take it later. progress: the others, of this try and those before."""
+    """Some receivers of a mail may accept it later. progress: the other receivers, of all tries so far."""
 
     def __init__(self, what: str, *, where: str, progress: MailProgress) -> None:
         super().__init__(what, where=where)
@@ -64,9 +64,9 @@ class PutOffError(UnreachableError):
 def deliver(
     target: AnyTarget, notice: NoticeText, receivers: Sequence[str] = (), progress: MailProgress | None = None
 ) -> None:
-    """Delivers a notice. receivers: of a mail, instead of the target's own. progress: what earlier tries came to.
+    """Delivers a notice. receivers: of a mail, instead of the target's own. progress: the result of earlier tries.
 
-    Raises UnreachableError for what may pass, PutOffError among it, and RefusedError for what won't.
+    Raises UnreachableError or PutOffError for a transient failure, RefusedError for a permanent one.
     """
     if target.type == "mail":
         _mail(target, notice, receivers or target.to, progress or MailProgress())
@@ -82,11 +82,11 @@ def _post(target: WebhookTarget, notice: NoticeText) -> None:
             target.credentials.url.get_secret_value(), json={"text": text}, timeout=TIMEOUT_S, follow_redirects=False
         )
     except (httpx.InvalidURL, UnicodeError):
-        what = "its address isn't one of a webhook"
+        what = "its URL isn't that of a webhook"
         raise RefusedError(what, where=where, fix=_NEW_URL) from None
     except httpx.HTTPError as error:
         what = f"its webhook can't be reached: {type(error).__name__}"
-        raise UnreachableError(what, where=where) from None  # The error's text has the address, which is a secret.
+        raise UnreachableError(what, where=where) from None  # The error's text contains the URL, which is a secret.
     if answer.is_success:
         return
     what = f"its webhook answered {answer.status_code}: {' '.join(answer.text.split())[:200]}"
@@ -96,16 +96,16 @@ def _post(target: WebhookTarget, notice: NoticeText) -> None:
 
 
 def _escaped(text: str) -> str:
-    """Text as Slack's markup shows it."""
+    """Escapes text for Slack's markup."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
 def _mail(target: MailTarget, notice: NoticeText, receivers: Sequence[str], before: MailProgress) -> None:
     where = f"notice target {target.name}"
     if not receivers:
-        raise RefusedError("it has no receivers", where=where, fix="Write them under `to`.")
+        raise RefusedError("it has no receivers", where=where, fix="List them under `to`.")
     due = [one for one in receivers if one not in before.taken and one not in before.refused]
-    # None is due if the one that was put off has been taken out of the target.
+    # No receiver is left if the remaining one has been removed from the target.
     answers = {**before.refused, **(_send(target, notice, receivers, due) if due else {})}
     refused = {one: answer for one, answer in answers.items() if one in receivers}
     if refused:
@@ -115,7 +115,7 @@ def _mail(target: MailTarget, notice: NoticeText, receivers: Sequence[str], befo
 def _send(
     target: MailTarget, notice: NoticeText, receivers: Sequence[str], due: Sequence[str]
 ) -> Mapping[str, _Answer]:
-    """Sends a mail to those who are due; returns the receivers that the server refused, with its answers."""
+    """Sends a mail to the remaining receivers. Returns those that the server refused, with its responses."""
     where = f"notice target {target.name}"
     try:
         line = _connected(target)
@@ -130,23 +130,23 @@ def _send(
     except smtplib.SMTPResponseException as error:
         raise _refusal(where, error.smtp_code, error.smtp_error) from None
     except smtplib.SMTPNotSupportedError as error:
-        raise RefusedError(f"its mail server can't do what the target asks of it: {error}", where=where) from None
-    except UnicodeError:  # Without its text, which has a character of the password.
-        what = "its host, or its user or password, has characters that can't be sent to a mail server"
-        raise RefusedError(what, where=where, fix="Mail servers are logged into with ASCII only.") from None
+        raise RefusedError(f"its mail server lacks a feature that the target needs: {error}", where=where) from None
+    except UnicodeError:  # Without its text, which contains a character of the password.
+        what = "its host, user or password has characters that can't be sent to a mail server"
+        raise RefusedError(what, where=where, fix="Use only ASCII characters for the login.") from None
     except (OSError, smtplib.SMTPException) as error:
         raise UnreachableError(f"its mail server can't be reached: {error}", where=where) from None
 
 
 def _leave(line: smtplib.SMTP) -> None:
-    """Ends the session. What became of the mail is known before, whatever the server answers to QUIT."""
+    """Ends the session. The outcome is known before, so the response to QUIT doesn't matter."""
     with contextlib.suppress(OSError, smtplib.SMTPException):
         line.quit()
     line.close()
 
 
 def _tell_refused(where: str, refused: Mapping[str, _Answer], taken: frozenset[str]) -> None:
-    """Raises PutOffError if a receiver may take the mail later, else RefusedError."""
+    """Raises PutOffError if a receiver may accept the mail later, else RefusedError."""
     put_off = {one: answer for one, answer in refused.items() if answer[0] < _FINAL_FROM}
     final = {one: answer for one, answer in refused.items() if one not in put_off}
     words = [f"{_answer_of(*next(iter(some.values())))} for {list_first(sorted(some), 3)}"

@@ -1,1 +1,1 @@
-"""What operators need of a server: metrics for Prometheus, health, traces and logs for OpenTelemetry."""
+"""Monitoring of a server: metrics for Prometheus, health checks, traces and logs for OpenTelemetry."""

@@ -1,4 +1,4 @@
-"""Counters and histograms that any thread adds to, and a scrape reads."""
+"""Thread-safe counters and histograms, which scrapes read."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Counter:
 
 @dataclass
 class Bucketed:
-    """Observed values: how many fell into each bucket, and their sum. The last bucket has no upper bound."""
+    """The number of observed values in each bucket, and their sum. The last bucket has no upper bound."""
 
     counts: list[int]
     total: float = 0.0
@@ -55,7 +55,7 @@ class Histogram:
             one.total += value
 
     def read(self) -> dict[Labels, tuple[list[tuple[str, float]], float]]:
-        """Returns by labels the buckets as (`le`, how many values are at most that), and the sum."""
+        """Returns the cumulative buckets (`le`, count) and the sum, by labels."""
         with self._lock:
             copies = {labels: (list(one.counts), one.total) for labels, one in self._by_labels.items()}
         bounds = [*(f"{bound:g}" for bound in self.bounds), "+Inf"]

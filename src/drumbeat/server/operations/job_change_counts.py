@@ -1,6 +1,6 @@
-"""What is counted of jobs as they change: how many ended and how, how long they waited, how long the loop took.
+"""Counters of changes of jobs: ends, waiting times, durations of the loop.
 
-What is read when Prometheus asks, such as the states of jobs and the lengths of queues, is in `metric_table.py`.
+Values that are read at a scrape, such as states of jobs and lengths of queues, are in `metric_table.py`.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ LOOP_BOUNDS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5
 
 
 class JobCounts:
-    """Counts the changes of this server's jobs since it started. Called on the loop's thread, read by any."""
+    """Counts changes of jobs since the start of this server. Written on the loop's thread, read by any."""
 
     def __init__(self) -> None:
         self.ended = Counter()
-        """By state and reason."""
+        """Ended jobs, by state and reason."""
         self.waits = Histogram(WAIT_BOUNDS_S)
         """Seconds in the queue until slots were granted, by compute."""
         self.walls = Histogram(WALL_BOUNDS_S)
@@ -31,7 +31,7 @@ class JobCounts:
         """Seconds that the loop took to decide and commit a change."""
 
     def note(self, applied: Applied) -> None:
-        """Counts a change that was committed."""
+        """Counts a committed change."""
         before, job = applied.before, applied.job
         self.applied.observe(applied.took_s)
         for failure in job.failures[len(before.failures) :]:

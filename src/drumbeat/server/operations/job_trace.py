@@ -1,4 +1,4 @@
-"""The trace of a job that has ended: its attempts, their rounds, and what each second was spent on. Pure."""
+"""The trace of an ended job: its attempts, their rounds, and the classes of time in these. Pure."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Attributes = dict[str, str | int | float | bool]
 
 @dataclass(frozen=True)
 class SpanDraft:
-    """A span of a job's trace. key: its place in the trace; "" = the job itself."""
+    """A span of a job's trace. key: its position in the trace; "" = the job itself."""
 
     key: str
     parent: str
@@ -27,23 +27,23 @@ class SpanDraft:
     end: datetime
     attributes: Attributes = field(default_factory=Attributes)
     error: str = ""
-    """What failed, "" = nothing."""
+    """The error, "" = none."""
 
 
 @dataclass(frozen=True)
 class TraceOrigin:
-    """What the ids of a trace are made from. A trace that is sent twice has the same ids."""
+    """The source of the ids of a trace, so that a trace that is sent twice has the same ids."""
 
     job: str
     submitted_at: datetime
 
     @property
     def trace_id(self) -> int:
-        """128 bits, the same for a parent and its children if this is the parent's."""
+        """Returns the trace's id of 128 bits, which children share with their parent."""
         return self._number("trace", 16)
 
     def span_id(self, key: str) -> int:
-        """64 bits."""
+        """Returns a span's id of 64 bits."""
         return self._number(f"span {key}", 8)
 
     def _number(self, purpose: str, size: int) -> int:
@@ -52,7 +52,7 @@ class TraceOrigin:
 
 
 def job_spans(job: Job, events: Sequence[JobEvent], now: datetime) -> list[SpanDraft]:
-    """Returns the spans of a job: the job, its attempts, their rounds, and in these one for each class of time."""
+    """Returns the spans of a job: the job, its attempts, their rounds, and one for each class of time in these."""
     parts = _merged(ledger_times.stretches(events, now))
     if not parts:
         return []
@@ -72,7 +72,7 @@ def job_spans(job: Job, events: Sequence[JobEvent], now: datetime) -> list[SpanD
 
 
 def attributes_of(job: Job) -> Attributes:
-    """What is known of a job, as attributes of its spans and log records."""
+    """Returns the attributes of a job's spans and log records."""
     return {
         "drumbeat.job": job.name,
         "drumbeat.experiment": job.plan.experiment,
@@ -86,7 +86,7 @@ def attributes_of(job: Job) -> Attributes:
 
 
 def _merged(parts: Sequence[Stretch]) -> list[Stretch]:
-    """Joins neighbours of the same class in the same round."""
+    """Joins adjacent stretches of the same class in the same round."""
     merged: list[Stretch] = []
     for part in parts:
         last = merged[-1] if merged else None

@@ -1,6 +1,6 @@
-"""The metrics of a server in Prometheus' text format. prometheus_client is imported at the first scrape.
+"""The metrics of a server in Prometheus' text format. The first scrape imports prometheus_client.
 
-`METRICS` is the table of all of them; docs/operating.md lists the same, and a test compares the two.
+`METRICS` is the table of all metrics; docs/operating.md lists the same, and a test compares the two.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ Values = dict[Labels, float]
 
 @dataclass(frozen=True)
 class MetricSources:
-    """What the metrics of a server are read from."""
+    """The sources of a server's metrics."""
 
     control: Control
     jobs: JobCounts
     requests: Histogram
     places: dict[str, str]
-    """Name to folder of the places whose disks are reported."""
+    """The folders whose disks are reported, by name."""
 
 
 @dataclass(frozen=True)
 class MetricRow:
-    """A metric: its name, what it says, its labels, and how it is read."""
+    """A metric: name, help text, labels, and how it is read."""
 
     name: str
     help: str
@@ -52,7 +52,7 @@ class MetricRow:
 
     @property
     def type(self) -> str:
-        """Its type in Prometheus' words."""
+        """Its Prometheus type."""
         if self.name.endswith("_total"):
             return "counter"
         return "histogram" if self.name in _HISTOGRAMS else "gauge"
@@ -68,7 +68,7 @@ def _own(sources: MetricSources) -> list[Job]:
 
 
 def _in_queue(sources: MetricSources) -> list[Job]:
-    """Returns the jobs that wait for slots: not those that wait before another try."""
+    """Returns the jobs that wait for slots, without those that wait before a retry."""
     return [job for job in _own(sources) if job.state is State.QUEUED and not job.retry_at]
 
 
@@ -165,7 +165,7 @@ _HISTOGRAMS = frozenset(
 
 
 class Exposition:
-    """The metrics of one server process; with those of the process itself, as every Python program exports them."""
+    """The metrics of one server process, including the usual ones of Python and the process."""
 
     def __init__(self, sources: MetricSources) -> None:
         from prometheus_client import CollectorRegistry
@@ -178,7 +178,7 @@ class Exposition:
         self._registry.register(own)
 
     def text(self) -> bytes:
-        """Reads everything now."""
+        """Reads all metrics now."""
         from prometheus_client.exposition import generate_latest
 
         return generate_latest(self._registry)

@@ -1,4 +1,4 @@
-"""The addresses that monitoring asks: `/metrics`, `/healthz`, `/readyz`."""
+"""Routes for monitoring: `/metrics`, `/healthz`, `/readyz`."""
 
 from __future__ import annotations
 
@@ -14,32 +14,32 @@ from drumbeat.server.control import Control
 from drumbeat.server.operations.metric_table import CONTENT_TYPE
 from drumbeat.server.routing import new_router
 
-# Whether a server is alive, and whether it is ready to take jobs.
+# Liveness and readiness of a server.
 
 MAX_BEAT_AGE_S = 15.0
-"""The loop renews its lease every 0.5 s; a store that doesn't answer, or a loop that stands still, delays it."""
+"""The loop renews its lease every 0.5 s, unless the database doesn't answer or the loop hangs."""
 
 
 @dataclass(frozen=True)
 class Check:
-    """A thing that must be so. problem: what is wrong, "" = nothing. It is shown to anybody, and names no path."""
+    """A health check. problem: "" = healthy. It is public, so it mustn't contain paths."""
 
     name: str
     problem: str
 
 
 def liveness(control: Control) -> list[Check]:
-    """Returns what a supervisor restarts a server for: its control loop stands still."""
+    """Returns the checks whose failure requires a restart: the control loop has ended."""
     return [Check("loop", "" if control.loop.is_running else "the control loop's thread has ended")]
 
 
 def readiness(control: Control, folder: str) -> list[Check]:
-    """Returns what keeps a server from taking jobs. folder: the one that it writes to."""
+    """Returns the checks for whether the server can accept jobs. folder: the one that it writes to."""
     return [
         *liveness(control),
         Check("lease", _lease(control)),
         Check("store", _problem(control.store.other_servers)),
-        Check("disk", "" if os.access(folder, os.W_OK) else "the server's folder can't be written to"),
+        Check("disk", "" if os.access(folder, os.W_OK) else "the server's folder isn't writable"),
     ]
 
 
@@ -63,7 +63,7 @@ router = new_router(tags=["operations"])
 
 @dataclass(frozen=True)
 class HealthView:
-    """The state of a server. problems: by check, what is wrong; empty when all is well."""
+    """The health of a server. problems: by check; empty = healthy."""
 
     status: str
     problems: dict[str, str]
@@ -71,7 +71,7 @@ class HealthView:
 
 @router.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}})
 async def expose_metrics(context: ContextOf) -> Response:
-    """The server's metrics in Prometheus' text format. It needs the API token, as a bearer token."""
+    """Returns the server's metrics in Prometheus' text format. Needs the API token as a bearer token."""
     operations = context.operations
     content = await away(operations.text) if operations else b""
     return Response(content, media_type=CONTENT_TYPE)
@@ -79,13 +79,13 @@ async def expose_metrics(context: ContextOf) -> Response:
 
 @router.get("/healthz", responses={503: {"model": HealthView}})
 def show_health(context: ContextOf, response: Response) -> HealthView:
-    """Whether the server is alive; 503 = it must be started again. It needs no token."""
+    """Whether the server is alive; 503 = it must be restarted. Needs no token."""
     return _view(liveness(context.control), response)
 
 
 @router.get("/readyz", responses={503: {"model": HealthView}})
 async def show_readiness(context: ContextOf, response: Response) -> HealthView:
-    """Whether the server can take jobs; 503 = not now. It needs no token."""
+    """Whether the server can accept jobs; 503 = not now. Needs no token."""
     return _view(await away(lambda: readiness(context.control, context.folder)), response)
 
 

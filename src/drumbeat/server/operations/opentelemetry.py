@@ -1,7 +1,7 @@
-"""Traces of jobs, their events and the server's log, sent to an OpenTelemetry collector by OTLP over HTTP.
+"""Sends traces of jobs, their events and the server's log to an OpenTelemetry collector by OTLP over HTTP.
 
-Only this module knows OpenTelemetry's packages; it is imported when a collector is configured. What can't be sent is
-dropped: the control loop only puts a reference into a queue.
+Only this module imports OpenTelemetry's packages, and it is imported only if a collector is configured. Data that can't
+be sent is dropped. The control loop only puts a reference into a queue.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from drumbeat.server.loop.loop import Applied
 from drumbeat.server.operations.job_trace import SpanDraft, TraceOrigin, attributes_of, job_spans
 
 MAX_WAITING = 10_000
-"""Changes of jobs that wait to be sent; later ones are dropped meanwhile."""
+"""Maximum number of pending changes of jobs; further ones are dropped."""
 _SHUTDOWN_S = 2.0
 _SAMPLED = TraceFlags(TraceFlags.SAMPLED)
 _SEVERITIES = {
@@ -45,15 +45,15 @@ _SEVERITIES = {
     logging.CRITICAL: SeverityNumber.FATAL,
 }
 _OWN_LOGGERS = ("opentelemetry", "urllib3", "requests")
-"""Loggers of the parts that send: what they say of sending is not sent."""
+"""Loggers of the exporter itself, whose records are not sent."""
 
 log = logging.getLogger(__name__)
 
 
 class OtlpSender(logging.Handler):
-    """Sends what happens to jobs, and the server's log, to the collector at `endpoint`, such as `http://host:4318`.
+    """Sends changes of jobs and the server's log to the collector at `endpoint`, such as `http://host:4318`.
 
-    Headers, certificates, timeouts and compression are set by OpenTelemetry's own variables (OTEL_EXPORTER_OTLP_…).
+    OpenTelemetry's variables (OTEL_EXPORTER_OTLP_…) set headers, certificates, timeouts and compression.
     """
 
     def __init__(self, endpoint: str, control: Control) -> None:
@@ -70,13 +70,13 @@ class OtlpSender(logging.Handler):
         self._thread = threading.Thread(target=self._run, name="otlp", daemon=True)
 
     def start(self) -> None:
-        """Begins to send the server's log and what happens to jobs."""
+        """Begins to send the server's log and changes of jobs."""
         logging.getLogger().addHandler(self)
         self._control.loop.observers.append(self.note)
         self._thread.start()
 
     def stop(self) -> None:
-        """Sends what waits, for at most two seconds each."""
+        """Sends pending data, for at most two seconds each."""
         logging.getLogger().removeHandler(self)
         self._control.loop.observers.remove(self.note)
         self._put(None)
@@ -87,7 +87,7 @@ class OtlpSender(logging.Handler):
             thread.join(_SHUTDOWN_S)
 
     def note(self, applied: Applied) -> None:
-        """Takes a change of a job on the loop's thread; it is read and sent on another."""
+        """Queues a change of a job on the loop's thread; another thread reads and sends it."""
         if applied.events or applied.job.state.is_terminal:
             self._put(applied)
 
@@ -116,7 +116,7 @@ class OtlpSender(logging.Handler):
                 self._spans.on_end(self._span(job, origin, draft))
 
     def _origin(self, job: Job) -> TraceOrigin:
-        """The first of a job's parents: parents and children share a trace."""
+        """Returns the outermost parent of a job, because parents and children share a trace."""
         while job.parent:
             try:
                 job = self._control.loop.record(job.parent).job

@@ -1,4 +1,4 @@
-"""What is measured of one server process. The table of all metrics, with names and help, is in `metric_table.py`."""
+"""The measurements of one server process. `metric_table.py` has the table of all metrics with names and help texts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from drumbeat.server.operations.request_times import BOUNDS_S
 
 
 class Operations:
-    """Counts changes of jobs and requests from the start of the process. folder: the one that the server writes to."""
+    """Counts changes of jobs and requests since the start of the process. folder: the one that the server writes to."""
 
     def __init__(self, control: Control, folder: str) -> None:
         self._control = control
@@ -23,7 +23,7 @@ class Operations:
 
     @contextmanager
     def counting(self) -> Generator[None]:
-        """Counts changes of jobs within the `with`."""
+        """Counts changes of jobs during the `with` block."""
         self._control.loop.observers.append(self.jobs.note)
         try:
             yield

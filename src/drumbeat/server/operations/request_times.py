@@ -1,4 +1,4 @@
-"""How long requests wait for the beginning of their answers, by method, route and status."""
+"""Measures the time until the first byte of the response, by method, route and status."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
 
 BOUNDS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 UNKNOWN = "unknown"
-"""The route of requests that no route takes: their paths are anything."""
+"""The label of requests that match no route, because their paths are arbitrary."""
 
 
 class RequestTimes:
-    """ASGI middleware: measures each request until the first byte of its answer. Streams go on after that."""
+    """ASGI middleware that measures each request until the first byte of its response, also for streams."""
 
     def __init__(self, app: ASGIApp, *, times: Histogram) -> None:
         self.app, self.times = app, times
@@ -37,5 +37,5 @@ class RequestTimes:
 
 
 def route_of(scope: Scope) -> str:
-    """The path of the route that takes the request, with its parameters' names: `/api/v1/jobs/{name}`."""
+    """Returns the path of the route of a request, with the names of its parameters: `/api/v1/jobs/{name}`."""
     return getattr(scope.get("route"), "path", UNKNOWN)

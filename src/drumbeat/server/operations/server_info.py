@@ -1,4 +1,4 @@
-"""The server itself: who it is, how it is, stop."""
+"""Routes of the server itself: version, status, settings, stop."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from drumbeat.server.space.retention_setting import MAX_AGE_S
 AFTER_THE_END_S = 5.0
 MAX_NAMED = 5
 STOP_FIX = (
-    "Wait for the end (drumbeat wait JOB), cancel it (drumbeat cancel JOB), or stop the server all the same "
-    "(drumbeat server stop --force): jobs that run go on without one."
+    "Wait for the end (drumbeat wait JOB), cancel it (drumbeat cancel JOB), or stop the server anyway "
+    "(drumbeat server stop --force): running jobs continue without it."
 )
 PUBLISHING_FIX = (
-    "See why (drumbeat show JOB), give them up (drumbeat cancel JOB --discard), or stop the server all the same "
-    "(drumbeat server stop --force): the next one goes on with them."
+    "See why (drumbeat show JOB), discard them (drumbeat cancel JOB --discard), or stop the server anyway "
+    "(drumbeat server stop --force): it resumes publishing at its next start."
 )
 
 router = new_router("/api/v1", tags=["server"])
 
 
 class StopRequest(BaseModel):
-    """force: also with unfinished jobs; they go on without a server."""
+    """A request to stop. force: also with unfinished jobs, which continue without a server."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -40,7 +40,7 @@ class StopRequest(BaseModel):
 
 
 class IdleStopBody(BaseModel):
-    """idle_stop_s: the server stops after so many seconds with nothing to do; 0 = never."""
+    """The idle timeout. idle_stop_s: after so many idle seconds the server stops; 0 = never."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -48,7 +48,7 @@ class IdleStopBody(BaseModel):
 
 
 class MlflowServerBody(BaseModel):
-    """url: "" = runs aren't copied any more. credentials: by MLflow's own variables."""
+    """The external MLflow server. url: "" = stop copying runs. credentials: values of MLflow's own variables."""
 
     model_config = ConfigDict(extra="forbid", hide_input_in_errors=True)
 
@@ -57,13 +57,13 @@ class MlflowServerBody(BaseModel):
 
 
 class MlflowServerAnswer(BaseModel):
-    """url: without credentials; "" = runs aren't copied."""
+    """The external MLflow server. url: without credentials; "" = runs aren't copied."""
 
     url: str
 
 
 def _is_done(control: Control) -> bool:
-    """Whether nothing is unfinished; what follows the end of the last job is waited for."""
+    """Whether nothing is unfinished. Waits for the final steps of the last job."""
     end = time.monotonic() + AFTER_THE_END_S
     while control.has_unfinished_work(with_notices=False):
         if time.monotonic() > end or control.store.unfinished():
@@ -73,26 +73,26 @@ def _is_done(control: Control) -> bool:
 
 
 def _refusal(control: Control) -> ConflictError:
-    """Why the server isn't stopped."""
+    """Returns why the server doesn't stop."""
     jobs = [one.job.name for one in control.store.unfinished()]
     if jobs:
         how_many = "1 job isn't" if len(jobs) == 1 else f"{len(jobs)} jobs aren't"
         return ConflictError(f"{how_many} finished: {list_first(jobs, MAX_NAMED)}", fix=STOP_FIX)
     if ended := control.pending_outputs.all():
-        what = f"outputs are still being put in their places: those of {list_first([*ended], MAX_NAMED)}"
+        what = f"outputs are still being published: those of {list_first([*ended], MAX_NAMED)}"
         return ConflictError(what, fix=PUBLISHING_FIX)
-    return ConflictError("the end of the last job is being seen to", fix="Try again in a moment, or with --force.")
+    return ConflictError("the last job is being finalized", fix="Try again in a moment, or with --force.")
 
 
 @router.get("/version")
 async def version(context: ContextOf) -> VersionView:
-    """Who answers."""
+    """Returns the identity and versions of the server."""
     return VersionView(**asdict(context.identity), stands_by=not context.control.is_active)
 
 
 @router.get("/status")
 def status(context: ContextOf) -> StatusView:
-    """How the server is."""
+    """Returns the status of the server."""
     return StatusView(
         uptime_s=time.monotonic() - context.started,
         unfinished=tuple(one.job.name for one in context.control.store.unfinished()),
@@ -110,14 +110,14 @@ def status(context: ContextOf) -> StatusView:
 
 @router.put("/idle-stop")
 async def set_idle_stop(body: IdleStopBody, context: ContextOf) -> IdleStopBody:
-    """Sets after how long with nothing to do this server stops. It holds until the server ends."""
+    """Sets the idle time after which this server stops, until its end."""
     context.idle_stop_s = body.idle_stop_s
     return body
 
 
 @router.put("/mlflow-server")
 def set_mlflow_server(body: MlflowServerBody, control: ControlOf) -> MlflowServerAnswer:
-    """Names the real MLflow server that this server copies all runs to. It is kept across restarts."""
+    """Sets the external MLflow server to which this server copies all runs, also after a restart."""
     address = MlflowAddress(body.url, {str(name): value for name, value in body.credentials.items()})
     control.mlflow.set(address if body.url else None)
     return MlflowServerAnswer(url=control.mlflow.url)
@@ -125,9 +125,9 @@ def set_mlflow_server(body: MlflowServerBody, control: ControlOf) -> MlflowServe
 
 @router.post("/stop", status_code=202)
 def stop(context: ContextOf, body: StopRequest | None = None) -> dict[str, bool]:
-    """Ends the server and the interpreters that it has prepared for later jobs; jobs that run go on without it.
+    """Stops the server and its warm workers; running jobs continue without it.
 
-    One that isn't the only one is followed by another that stands by.
+    A standby server takes over if there is one.
     """
     is_forced = body is not None and body.force
     if not is_forced and not context.control.addresses.others and not _is_done(context.control):

@@ -1,4 +1,4 @@
-"""Outputs with mode `direct`: links at which the ranks write to the store themselves, one file each."""
+"""Outputs with mode `direct`: links by which ranks write to the store themselves, one file each."""
 
 from __future__ import annotations
 
@@ -12,32 +12,32 @@ from drumbeat.model.plan import OutputPlan, StagedFiles
 from drumbeat.ports.data import DataAccess
 
 DAY_S = 24 * 3600.0
-"""How long a link works for a job without a time limit."""
+"""Lifetime of a link for a job without a time limit."""
 _MORE_S = 3600.0
 _TRIED_S = 60.0
 
 
 @dataclass(frozen=True)
 class DirectOutputs:
-    """Those of all jobs. job_of: raises NotFoundError."""
+    """The direct outputs of all jobs. job_of: returns a job; raises NotFoundError."""
 
     data: DataAccess
     job_of: Callable[[str], Job]
 
     def check(self, plan: StagedFiles) -> None:
-        """Raises RefusedError, in the job's words, where a link can't be made."""
+        """Raises RefusedError with the output's name if a link can't be created."""
         for output in plan.outputs:
             if output.mode == "direct":
                 self._link(output, _TRIED_S)
 
     def link(self, job: str, name: str) -> Link:
-        """That of an output, for as long as the job may take. Raises ForbiddenError for what is no such output."""
+        """Returns the link of an output, valid for the job's time limit. Raises ForbiddenError for any other output."""
         found = self.job_of(job)
         for output in found.plan.outputs:
             if output.name == name and output.mode == "direct":
                 limit = found.policy.timeout_s
                 return self._link(output, DAY_S if limit is None else limit + _MORE_S)
-        raise ForbiddenError("this isn't one of the job's outputs with mode direct", where=name[:80])
+        raise ForbiddenError("the job has no output of this name with mode direct", where=name[:80])
 
     def _link(self, output: OutputPlan, lifetime_s: float) -> Link:
         try:

@@ -1,4 +1,4 @@
-"""Writes a job's plan and events beside its results: the effect `keep_story`."""
+"""The effect `keep_story`, which writes a job's plan and events beside its results."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PLAN = "plan.json"
 
 
 class EventsWriter:
-    """Writes the files. at_end: each is called with each ended job; again if the server is killed meanwhile."""
+    """Writes the files. at_end: functions that are called with each ended job, repeatedly if the server is killed."""
 
     def __init__(
         self, store: SqlStore, artifacts: FolderArtifacts, at_end: Sequence[Callable[[Job], None]] = ()
@@ -27,7 +27,7 @@ class EventsWriter:
         self._store, self._artifacts, self._at_end = store, artifacts, at_end
 
     def handler(self) -> Handler:
-        """The handler of `keep_story`. Its pool is its own: large event files take long to read."""
+        """The handler of `keep_story`. It has a pool of its own, because large event files take long to read."""
         return Handler(KeepEvents, FILES, self._carry_out, lambda _pending: Pool("story"))
 
     def _carry_out(self, pending: PendingEffect, job: Job) -> None:

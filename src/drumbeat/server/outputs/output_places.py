@@ -1,4 +1,4 @@
-"""The places and names that outputs get outside of their jobs' folders: which job's output each has now."""
+"""The places and names of published outputs, and which job's output each one holds now."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from drumbeat.server.resources.records import Use
 
 
 def place_uses(plan: Plan) -> tuple[Use, ...]:
-    """The places and names that the outputs of a job get, for the catalog."""
+    """Returns the places and names that a job's outputs get, for the catalog."""
     return tuple(Use("place", key, "", f"outputs.{one.name}") for one in plan.outputs for key in _keys(one))
 
 
 def has_its_places(store: SqlStore, job: Job) -> bool:
-    """Whether each output of a job came to its place and its name, and no later job has put another one there.
+    """Whether each output of a job was published, and no later job has replaced it.
 
-    Raises NotFoundError where the version that it was registered as was removed.
+    Raises NotFoundError if its registered version was removed.
     """
     done = {one.output: one for one in job.published}
     wanted = [one for one in job.plan.outputs if one.uri or one.asset]
@@ -35,7 +35,7 @@ def _is_current(store: SqlStore, job: Job, output: OutputPlan, published: Publis
         return False
     if not output.asset:
         return True
-    # People register versions, too.
+    # Users register versions, too.
     return published.asset == f"{output.asset}:{store.resource('data', output.asset, output.version).version}"
 
 

@@ -1,6 +1,4 @@
-"""Publishing the outputs of an ended job: the effect `publish_outputs`. What is done of it is in
-`publish_and_register.py`.
-"""
+"""The effect `publish_outputs`, which publishes the outputs of an ended job with `publish_and_register.py`."""
 
 from __future__ import annotations
 
@@ -21,24 +19,24 @@ from drumbeat.server.outputs.publish_and_register import MAX_TRIES, PASSING, Pub
 log = logging.getLogger(__name__)
 
 MAX_JOBS_AT_ONCE = 16
-"""Jobs whose outputs are published at the same time."""
+"""Maximum number of jobs whose outputs are published at the same time."""
 MAX_OUTPUTS_AT_ONCE = 4
-"""Outputs of one job that are published at the same time."""
+"""Maximum number of outputs of one job that are published at the same time."""
 
 
 class OutputPublisher:
-    """Publishes the outputs of ended jobs. A datastore that is down is tried again later, and delays no other job."""
+    """Publishes the outputs of ended jobs. A datastore that is down is retried later, and delays no other job."""
 
     def __init__(self, loop: Loop, publishing: Publishing, events_writer: EventsWriter) -> None:
         self._loop, self._publishing, self._events_writer = loop, publishing, events_writer
 
     def handler(self) -> Handler:
-        """The handler of `publish_outputs`. Its pool is its own: a datastore that doesn't answer delays no start."""
+        """The handler of `publish_outputs`, with a pool of its own, so that a slow datastore delays no start."""
         pool = Pool("publisher", MAX_JOBS_AT_ONCE)
         return Handler(PublishOutputs, FILES, self._carry_out, lambda _pending: pool, retry_after_s=wait_after)
 
     def _carry_out(self, pending: PendingEffect, job: Job) -> None:
-        """Publishes what is left; what can't be published becomes an event of the job. Raises PostponedError."""
+        """Publishes the remaining outputs; failures become events of the job. Raises PostponedError."""
         if left := outputs_left(job):
             with ThreadPoolExecutor(MAX_OUTPUTS_AT_ONCE, thread_name_prefix="outputs") as pool:
                 events = [one.result() for one in [pool.submit(self._publish, output, pending) for output in left]]
@@ -48,7 +46,7 @@ class OutputPublisher:
         self._loop.store.done(pending.id)
 
     def _publish(self, output: OutputPlan, pending: PendingEffect) -> OutputPublished | OutputHeldUp | None:
-        """Tries once, and applies the outcome to the job; None = a person has given the output up."""
+        """Tries once, and applies the outcome to the job; None = a user has discarded the output."""
 
         def is_wanted() -> bool:
             return output in outputs_left(self._loop.held(pending.job).job)
@@ -61,7 +59,7 @@ class OutputPublisher:
             event = OutputPublished(published)
         except PASSING as error:
             event = OutputHeldUp(output.name, said(error), pending.tries)
-            log.warning("job %s: output %s isn't in its place yet: %s", pending.job, output.name, event.why)
+            log.warning("job %s: output %s isn't published yet: %s", pending.job, output.name, event.why)
         self._loop.tell(pending.job, event)
         failpoint("effect.published")
         return event

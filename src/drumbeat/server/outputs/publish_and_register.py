@@ -1,6 +1,6 @@
-"""Outputs of a job that has ended: put where the job says, and registered under the name that it gives them.
+"""Publishes the outputs of an ended job: copies them to their places, and registers them under their names.
 
-The files are copied by `resumable_copy.py`. What is registered gets its type and tags here.
+`resumable_copy.py` copies the files. Registered versions get their type and tags here.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ log = logging.getLogger(__name__)
 
 LONGEST_WAIT_S = 300.0
 MAX_TRIES = 300
-"""A day, about: then the job's page says that its outputs could not be put there."""
+"""About a day of tries, after which publishing fails."""
 PASSING = (UnreachableError, StorageError, CertificateError)
-"""Troubles that may be over later: a certificate is renewed, a clock set right."""
+"""Errors that may pass: a certificate is renewed, a clock corrected."""
 
 
 def said(error: DrumbeatError) -> str:
-    """A store's refusal for who never heard of a manifest: which datastore, and what is wrong with it."""
+    """Returns a store's refusal as a message without manifests: the datastore, and what is wrong with it."""
     what = error.what
     if MANIFEST in what:
         what = what.partition("can't be ")[2].partition(": ")[2] or what
@@ -53,13 +53,13 @@ def _always() -> bool:
 
 
 def wait_after(tries: int) -> float:
-    """How long a store that was down is left alone, in seconds."""
+    """Returns the pause in seconds before a store that was down is tried again."""
     return min(LONGEST_WAIT_S, 2.0 ** min(tries, 20))
 
 
 @dataclass(frozen=True)
 class Publishing:
-    """data: every place that can be read and written. stores: the same without what manifests say; None = none."""
+    """Publishes outputs. data: access to all places. stores: the same without checks of manifests; None = none."""
 
     data: DataAccess
     stores: DataAccess | None
@@ -68,10 +68,10 @@ class Publishing:
     def publish(
         self, job: Job, output: OutputPlan, is_wanted: Callable[[], bool] = _always, *, is_last: bool
     ) -> Published | None:
-        """What has become of an output; None: it isn't wanted any more. is_wanted: asked now and then.
+        """Publishes an output, and returns the outcome; None = it was discarded. is_wanted: asked now and then.
 
-        A passing trouble is raised, unless it is the last try: then it is told. One that nobody has thought of counts
-        as passing: StorageError.
+        A transient error is raised, or at the last try returned as the outcome. An unexpected one counts as transient,
+        as a StorageError.
         """
         try:
             return self._publish(job, output, is_wanted)
@@ -83,8 +83,8 @@ class Publishing:
             trouble = error
         except Exception as error:
             log.exception("output %s of job %s can't be published", output.name, job.name)
-            what = f"an error that wasn't foreseen, {type(error).__name__}: {error}"
-            trouble = StorageError(what, fix="More about it is in the server's log.")
+            what = f"unexpected error, {type(error).__name__}: {error}"
+            trouble = StorageError(what, fix="See the server's log.")
         if isinstance(trouble, PASSING) and not is_last:
             raise trouble
         log.warning("output %s of job %s isn't published: %s", output.name, job.name, trouble)
@@ -97,7 +97,7 @@ class Publishing:
         try:
             listed = self.data.listing(source, is_file=output.type == "uri_file")
         except NotFoundError as error:
-            if job.state is not State.COMPLETED:  # It didn't come to write anything.
+            if job.state is not State.COMPLETED:  # It ended before it wrote anything.
                 return Published(output.name, "")
             raise NotFoundError(f"the job wrote nothing to output {output.name}") from error
         uri = output.uri if is_published(output, job.state) else ""
@@ -107,10 +107,10 @@ class Publishing:
         return Published(output.name, uri, len(listed.files), listed.size, asset)
 
     def _register_best(self, sweep: Job, output: OutputPlan, is_wanted: Callable[[], bool]) -> Published:
-        """Registers an output of a sweep's best trial, where the trial has put it."""
+        """Registers an output of a sweep's best trial at its place."""
         trial = self.assets.best_trial(sweep)
         if any(one.name == output.name for one in outputs_left(trial)):
-            raise StorageError(f"trial {trial.name} hasn't put it in its place yet")
+            raise StorageError(f"trial {trial.name} hasn't published it yet")
         uri = _place_of(trial, output.name)
         try:
             listed = self.data.listing(uri, is_file=output.type == "uri_file")
@@ -128,15 +128,15 @@ class Publishing:
             )
             try:
                 known = self.assets.register(asked, uri, job.name)[0].version
-            except ConflictError as error:  # Another has taken the version since the job began.
-                fix = f"To name them: drumbeat data create {output.asset} --path {uri}"
+            except ConflictError as error:  # The version was taken after the job began.
+                fix = f"To register them: drumbeat data create {output.asset} --path {uri}"
                 raise ConflictError(f"its files are in {uri}, and {error.what}", fix=fix) from error
         failpoint("publish.registered")
         return f"{output.asset}:{known}"
 
 
 def _place_of(job: Job, name: str) -> str:
-    """Where an output of a job that has ended is: in its place, else in the job's folder."""
+    """Returns where an output of an ended job is: at its published place, else in the job's folder."""
     direct = [one.uri for one in job.plan.outputs if one.name == name and one.mode == "direct"]
     in_place = [one.uri for one in job.published if one.output == name and one.uri and not one.problem]
     return next(iter((*direct, *in_place)), OfJob(job.name, name).uri)

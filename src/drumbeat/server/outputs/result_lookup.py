@@ -1,4 +1,4 @@
-"""Which job has the outputs that are meant: of a sweep its best trial, of a pipeline the steps that gave them."""
+"""Finds the job that has the outputs: for a sweep its best trial, for a pipeline its steps."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def step_result(store: SqlStore, pipeline: Job, path: str) -> str:
 
 
 def outputs_of(store: SqlStore, name: str) -> JobOutputs:
-    """Returns what is known of a job's outputs. Raises NotFoundError."""
+    """Returns the known outputs of a job. Raises NotFoundError."""
     job = store.load(name).job
     ended, is_completed = job.state.is_terminal, job.state is State.COMPLETED
     if job.pipeline is not None:
@@ -48,7 +48,7 @@ def _types(job: Job) -> dict[str, str]:
 
 
 def _of_pipeline(store: SqlStore, job: Job) -> dict[str, tuple[str, str]]:
-    """The outputs of a pipeline that a step has given, and where each is."""
+    """Returns the type and place of each output that a step has produced."""
     sources: dict[str, tuple[str, str]] = {}
     for one in job.pipeline.outputs if job.pipeline else ():
         step = job.pipeline.step(one.step) if job.pipeline else None
@@ -71,7 +71,7 @@ def _of_sweep(store: SqlStore, job: Job, *, has_ended: bool, is_completed: bool)
 
 # --- files ------------------------------------------------------------------------------------------------------
 def output_files(store: SqlStore, artifacts: FolderArtifacts, job: Job) -> list[StoredFile]:
-    """Returns the files of a pipeline's outputs, under the names that these have in the pipeline."""
+    """Returns the files of a pipeline's outputs, under their names in the pipeline."""
     found: list[StoredFile] = []
     for name, (source, output) in _of_pipeline(store, job).items():
         start = f"outputs/{output}"
@@ -84,7 +84,7 @@ def output_files(store: SqlStore, artifacts: FolderArtifacts, job: Job) -> list[
 
 
 def place_of_file(store: SqlStore, job: Job, path: str) -> tuple[str, str]:
-    """Returns the job that has a file, and the file's path there: an output of a pipeline is a step's."""
+    """Returns the job that has a file, and the file's path there. Outputs of a pipeline are its steps'."""
     parts = path.split("/")
     if job.pipeline is not None and len(parts) > 1 and parts[0] == "outputs":
         known = _of_pipeline(store, job)

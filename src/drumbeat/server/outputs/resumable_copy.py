@@ -1,7 +1,6 @@
-"""The files of an output on their way into a store; resumed where an earlier try was broken off.
+"""Copies the files of an output to a store, and resumes interrupted copies.
 
-What is in place already, by the folder's own manifest, isn't sent again. The manifest that says that the folder is
-whole comes last.
+Files in the folder's manifest aren't sent again. The manifest that marks the folder as complete is written last.
 """
 
 from __future__ import annotations
@@ -27,18 +26,18 @@ AT_ONCE = 4
 
 
 class NotWantedError(Exception):
-    """A person has given up what is being put in its place."""
+    """A user has discarded the output during the copy."""
 
 
 def require(is_wanted: Callable[[], bool]) -> None:
-    """Raises NotWantedError where the output isn't wanted any more."""
+    """Raises NotWantedError if the output was discarded."""
     if not is_wanted():
         raise NotWantedError
 
 
 @dataclass
 class Copy:
-    """One output on its way into a store. data, stores: as `Publishing` has them."""
+    """Copies one output to a store. data, stores: as in `Publishing`."""
 
     data: DataAccess
     stores: DataAccess | None
@@ -52,7 +51,7 @@ class Copy:
     _pace: ManifestPace = field(default_factory=ManifestPace)
 
     def run(self) -> None:
-        """Returns when all is in place."""
+        """Copies all files and the manifest."""
         if self.listed.is_file:
             require(self.is_wanted)
             folder, _, name = self.uri.rpartition("/")
@@ -65,7 +64,7 @@ class Copy:
         }
         missing = [one for one in self.listed.files if one.path not in self._kept]
         if not missing and told == Manifest(self._by, is_complete=True, files=self._kept):
-            return  # An earlier try came so far, and readers have it as whole already.
+            return  # An earlier try has completed it, so readers can see it already.
         require(self.is_wanted)
         self._tell(is_complete=False)
         self._copy(missing)
@@ -74,9 +73,9 @@ class Copy:
         self._tell(is_complete=True)
 
     def _require_still(self) -> None:
-        """Whoever has said that the folder isn't whole says when it is, also when another server is active by then.
+        """Checks that this server is still active or began the copy, so that it may complete the folder.
 
-        That one may have finished it just before, if this one stood still since it looked.
+        If this server was stopped meanwhile, the other one may have completed it.
         """
         with contextlib.suppress(StandbyError):
             require(self.is_wanted)
@@ -97,7 +96,7 @@ class Copy:
             self._kept[file.path] = (file.size, sha256)
             is_time = self._pace.take_turn()
         if is_time:
-            with contextlib.suppress(StandbyError):  # The active server may have said already that it is whole.
+            with contextlib.suppress(StandbyError):  # The active server may have completed the folder already.
                 require(self.is_wanted)
                 self._tell(is_complete=False)
 
@@ -110,15 +109,15 @@ class Copy:
             written = self.data.write(folder, path, pieces, file.size)
         if file.sha256 and written.sha256 != file.sha256:
             self.data.remove(folder, path)
-            raise StorageError(f"{file.path} isn't what the job wrote any more", where=self.source)
+            raise StorageError(f"{file.path} has changed since the job wrote it", where=self.source)
         return written.sha256
 
     def _told(self) -> Manifest | None:
-        """What an earlier try has said."""
+        """Returns the manifest of an earlier try."""
         return manifests.known(self.stores, self.uri) if self.stores else None
 
     def _in_place(self, told: Manifest) -> dict[str, tuple[int, str]]:
-        """What an earlier try has put there, as far as the folder bears it out."""
+        """Returns the files of an earlier try that are really in the folder."""
         if self.stores is None or not told.files:
             return {}
         sizes = {one.path: one.size for one in self.stores.listing(self.uri, is_file=False).files}

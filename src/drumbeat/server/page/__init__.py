@@ -1,1 +1,1 @@
-"""The web page: its built files, and the routes that send them. The sources are in `page/`, beside `src/`."""
+"""The web page: its built files and their routes. The sources are in `page/`, beside `src/`."""

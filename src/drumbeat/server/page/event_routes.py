@@ -1,6 +1,6 @@
-"""One stream for a whole page: which jobs have changed, and everything of one job.
+"""The event stream of a page: the jobs that have changed, and everything of one job.
 
-A browser opens few connections to a server, so a page that shows several things at once has a single stream.
+A browser opens few connections to a server, so a page has a single stream for everything that it shows.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from drumbeat.server.loop.bus import JOB
 from drumbeat.server.routing import new_router
 
 INTERVAL_S = 0.2
-"""Between two batches: what changes within it comes together."""
+"""Pause between two batches. Changes within it are sent together."""
 MAX_CHANGES = 100
-"""Jobs in one batch."""
+"""Maximum number of jobs in one batch."""
 
 router = new_router("/api/v1", tags=["events"])
 
@@ -35,13 +35,13 @@ router = new_router("/api/v1", tags=["events"])
 async def watch_jobs(
     *,
     context: ContextOf,
-    job: Annotated[str, Query(max_length=255, description="A job of which everything is sent.")] = "",
-    after: Annotated[int, Query(ge=0, description="Its logs behind this position.")] = 0,
-    story: Annotated[int, Query(ge=0, description="Its story behind this line.")] = 0,
+    job: Annotated[str, Query(max_length=255, description="A job to follow in full.")] = "",
+    after: Annotated[int, Query(ge=0, description="Send its logs after this position.")] = 0,
+    story: Annotated[int, Query(ge=0, description="Send its events after this number.")] = 0,
     logs: bool = True,
     last_event_id: Annotated[str, Header()] = "",
 ) -> EventStream:
-    """Events `jobs` with the jobs that change; and of one job `story`, `state`, `log` and `end`, as its own stream."""
+    """Streams `jobs` with changed jobs, and `story`, `state`, `log` and `end` of one job, as in its own stream."""
     followed = (await away(lambda: current(context.control, job))).job if job else None
     place = place_behind(last_event_id, followed) if last_event_id else (after, story)
     follower = Follower(context, followed, *place, has_logs=logs) if followed else None
@@ -64,7 +64,7 @@ async def _events(reader: ChangeReader, fanout: Fanout) -> AsyncIterator[bytes]:
 
 
 class ChangeReader:
-    """One reader's place: the versions of jobs that it has, and its place in the job that it follows."""
+    """The position of one reader: its versions of jobs, and its position in the job that it follows."""
 
     def __init__(self, context: ServerContext, follower: Follower | None) -> None:
         self._control, self._notice_of, self._follower = context.control, context.notice_of, follower
@@ -72,11 +72,11 @@ class ChangeReader:
 
     @property
     def has_more(self) -> bool:
-        """Whether the next pull gives more without any change."""
+        """Whether the next pull returns more without a change."""
         return self._follower is not None and self._follower.has_more and not self._follower.is_done
 
     def pull(self, names: set[str], is_first: bool) -> bytes:
-        """The events since the last pull. names: of the jobs that may have changed."""
+        """Returns the events since the last pull. names: jobs that may have changed."""
         changes = self._changes(sorted(names))
         batch = b""
         if changes:
@@ -88,12 +88,12 @@ class ChangeReader:
             return batch
         try:
             return follower.pull() + batch
-        except NotFoundError:  # Deleted; the batch says so.
+        except NotFoundError:  # The job was deleted, which is part of the batch.
             self._follower = None
             return batch
 
     def _changes(self, names: list[str]) -> JobChanges | None:
-        """What is new of these jobs. Logs and metrics ring for a job, too, and change nothing of it."""
+        """Returns the changes of these jobs. Logs and metrics notify, too, but don't change the job itself."""
         primaries = self._control.metrics.primaries(names[:MAX_CHANGES])
         changed: list[JobView] = []
         removed: list[str] = []

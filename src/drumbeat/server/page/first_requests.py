@@ -1,7 +1,7 @@
-"""What a screen of the web page asks for first, by its address.
+"""The first requests of each screen of the web page.
 
-The HTML names it, so that answers and code come beside the page's own script, not behind it. The page asks for exactly
-these addresses itself and finds them on their way. What the HTML says of a job is for callers who may read it.
+The HTML preloads them, so that responses and code arrive in parallel with the page's script. The page then requests
+exactly the same URLs. HTML with preloads of a job is only for callers who may read the job.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from drumbeat.server.control import Control
 
 API = "/api/v1"
 Words = Sequence[tuple[str, str]]
-"""Of a query, in their order."""
+"""The parameters of a query, in order."""
 
 LISTED = 100
-"""Jobs on a screen of the list."""
+"""Jobs on one page of the list."""
 GROUPS: Mapping[str, tuple[str, ...]] = {
     "queued": ("queued",),
     "waiting": ("queued",),
@@ -29,18 +29,18 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     "completed": ("completed",),
     "canceled": ("canceled",),
 }
-"""States that a filter of the list chooses; `waiting` is what `queued` was called in addresses that are kept."""
+"""The states of each filter of the list; `waiting` is the former name of `queued` in bookmarked URLs."""
 MAX_COMPARED, COMPARED_POINTS = 20, 8000
 LOG_BYTES = 64 << 10
 CHART_POINTS = 800
 MAX_CHARTS = 4
-"""Whose curves are asked for at once; those of further metrics come with their charts."""
+"""Number of charts whose curves are preloaded; others are requested with their charts."""
 TABS: Mapping[str, tuple[str, ...]] = {
     "command": ("logs", "metrics", "ranks", "outputs", "resources", "story", "file", "rehearsal"),
     "sweep": ("trials", "curves", "settings", "story", "outputs", "file"),
     "pipeline": ("graph", "story", "outputs", "file"),
 }
-"""By a job's kind, the one that opens first at the front."""
+"""The tabs of each kind of job, the default one first."""
 SCREENS: Mapping[str, str] = {
     "/experiments": "src/screens/experiments.tsx",
     "/compare": "src/screens/compare.tsx",
@@ -49,7 +49,7 @@ SCREENS: Mapping[str, str] = {
     "/ledger": "src/screens/ledger.tsx",
     "/server": "src/screens/server.tsx",
 }
-"""The module of each screen that isn't in the page's first script."""
+"""The modules of screens that aren't in the page's main script."""
 TAB_MODULES: Mapping[str, str] = {
     "metrics": "src/screens/job/metrics.tsx",
     "resources": "src/screens/job/metrics.tsx",
@@ -64,25 +64,25 @@ TAB_MODULES: Mapping[str, str] = {
 
 @dataclass(frozen=True)
 class FirstRequests:
-    """What is asked for before a screen is drawn."""
+    """The preloads of a screen."""
 
     answers: tuple[str, ...] = ()
-    """Addresses of the API."""
+    """URLs of the API."""
     module: str = ""
-    """Whose code is loaded; "" = the page's first script has it."""
+    """The module to preload; "" = the main script contains it."""
 
 
 @dataclass(frozen=True)
 class KnownJob:
-    """What the first requests of a job's screen depend on."""
+    """The properties of a job on which the first requests of its screen depend."""
 
     kind: JobKind
     metrics: tuple[str, ...] = ()
-    """Names of what its script logged, in the order of the screen."""
+    """The metrics that its script logged, in the order of the screen."""
 
 
 def known_job(control: Control, name: str, query: str) -> KnownJob:
-    """Returns what is known of a job. Raises NotFoundError."""
+    """Returns the properties of a job. Raises NotFoundError."""
     kind = current(control, name).job.kind
     if _tab(kind, _first(_words(query), "tab")) != "metrics" or control.metrics.is_empty:
         return KnownJob(kind)
@@ -91,13 +91,13 @@ def known_job(control: Control, name: str, query: str) -> KnownJob:
 
 
 def job_in(path: str) -> str:
-    """Returns the job whose screen a path names; "" = another screen. path: behind `/ui`, not decoded."""
+    """Returns the job of a path's screen; "" = another screen. path: after `/ui`, still encoded."""
     parts = path.removesuffix("/").split("/")
     return unquote(parts[2]) if len(parts) == len(("", "jobs", "NAME")) and parts[1] == "jobs" else ""
 
 
 def first_requests(path: str, query: str, job: KnownJob | None = None) -> FirstRequests:
-    """Returns what the screen at an address asks for first. path: behind `/ui`. job: None = nothing is known of it."""
+    """Returns the first requests of a screen. path: after `/ui`. job: None = unknown."""
     words = _words(query)
     if path == "/":
         return FirstRequests((_list_of_jobs(words),))
@@ -120,7 +120,7 @@ def _list_of_jobs(words: Words) -> str:
         ("text", text),
         ("parent", parent),
     ]
-    # Without a choice, jobs that are part of none: `parent` is sent empty.
+    # Without a filter, only jobs without a parent: `parent` is sent empty.
     return address("/jobs" if parent or text else "/jobs?parent=", chosen)
 
 
@@ -171,7 +171,7 @@ def _first(words: Words, name: str) -> str:
 
 
 def address(path: str, words: Words = ()) -> str:
-    """Returns an address of the API as browsers write it; words without a value are left out."""
+    """Returns a URL of the API in a browser's encoding. Empty parameters are left out."""
     text = "&".join(f"{key}={_escaped(value)}" for key, value in words if value)
     if not text:
         return f"{API}{path}"
@@ -179,10 +179,10 @@ def address(path: str, words: Words = ()) -> str:
 
 
 def _escaped(value: str) -> str:
-    """A value as `URLSearchParams` writes it."""
+    """Encodes a value like `URLSearchParams`."""
     return quote_plus(value, safe="*").replace("~", "%7E")
 
 
 def segment(name: str) -> str:
-    """Returns a part of a path as `encodeURIComponent` writes it."""
+    """Encodes a part of a path like `encodeURIComponent`."""
     return quote(name, safe="!~*'()")

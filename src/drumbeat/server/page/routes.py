@@ -1,4 +1,4 @@
-"""The web page's files: one HTML file for every address below `/ui`, its hashed assets, and the one-time link."""
+"""Routes of the web page: one HTML file for every path below `/ui`, its hashed assets, and the one-time link."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from drumbeat.server.routing import new_router
 from drumbeat.server.url_paths import rest
 
 BUILT = Path(__file__).parent / "built"
-"""What `npm run build` in `page/` writes; it is committed."""
+"""The output of `npm run build` in `page/`, which is committed."""
 HTML, MANIFEST = "index.html", "manifest.json"
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; connect-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
-"""Content-Security-Policy: only files of this server; no script within HTML, no styles but those of a known digest."""
+"""Content-Security-Policy: only files of this server, no inline scripts, and only inline styles with a known digest."""
 HEADERS = {
     "Content-Security-Policy": POLICY,
     "X-Content-Type-Options": "nosniff",
@@ -41,7 +41,7 @@ HEADERS = {
     "Cross-Origin-Opener-Policy": "same-origin",
 }
 LOOKUP_S = 0.1
-"""How long the HTML waits for what it names of a job: a page is painted without waiting for a slow store."""
+"""How long the HTML waits for the properties of a job, so that a slow store doesn't delay the page."""
 TYPES = {
     ".html": "text/html; charset=utf-8",
     ".js": "text/javascript; charset=utf-8",
@@ -50,7 +50,7 @@ TYPES = {
 }
 USED_LINK = """\
 <!doctype html><html lang="en"><title>drumbeat</title>
-<h1>This link was used, or is too old</h1>
+<h1>This link was used or has expired</h1>
 <p>Run <code>drumbeat ui</code> for another one. Each link opens the page once.</p>
 """
 
@@ -59,7 +59,7 @@ router = new_router(include_in_schema=False)
 
 @dataclass(frozen=True)
 class BuiltFile:
-    """A built file as it is sent."""
+    """A built file and its headers."""
 
     content: bytes
     zipped: bytes
@@ -68,7 +68,7 @@ class BuiltFile:
 
 @cache
 def built_files() -> dict[str, BuiltFile]:
-    """The page's files by their path, read once: together they are below a megabyte."""
+    """Reads the page's files, by path, once; together they are smaller than a megabyte."""
     files = [file for file in BUILT.rglob("*") if file.suffix in TYPES]
     return {str(file.relative_to(BUILT)): _read(file) for file in files}
 
@@ -80,7 +80,7 @@ def _read(file: Path) -> BuiltFile:
 
 @cache
 def page_headers() -> dict[str, str]:
-    """The headers of the HTML: its policy lets in the styles that were built into it, by their digest."""
+    """Returns the headers of the HTML, whose policy allows its inline styles by their digests."""
     styles = re.findall(rb"<style>(.*?)</style>", built_files()[HTML].content, re.DOTALL)
     digests = "".join(f" 'sha256-{b64encode(sha256(style).digest()).decode()}'" for style in styles)
     policy = POLICY.replace("style-src 'self'", f"style-src 'self'{digests}")
@@ -94,7 +94,7 @@ def page_headers() -> dict[str, str]:
 
 @cache
 def files_of(module: str) -> tuple[str, ...]:
-    """The built files that hold a module and what it imports, but not the page's first script."""
+    """Returns the built files of a module and its imports, except the main script."""
     manifest = json.loads((BUILT / MANIFEST).read_text(encoding="utf-8"))
     first = {HTML, *manifest[HTML]["imports"]}
     found: dict[str, None] = {}
@@ -110,13 +110,13 @@ def files_of(module: str) -> tuple[str, ...]:
 @router.get("/")
 @router.get(PAGE)
 def go_to_page() -> Response:
-    """The page lies below `/ui/`."""
+    """Redirects to the page, which is below `/ui/`."""
     return RedirectResponse(f"{PAGE}/", 307, headers=HEADERS)
 
 
 @router.get(PRINTED_BY_MLFLOW)
 def go_to_experiments() -> Response:
-    """The link that MLflow's clients print leads to the screen of experiments."""
+    """Redirects the link that MLflow's clients print to the screen of experiments."""
     return RedirectResponse(f"{PAGE}/experiments", 307, headers=HEADERS)
 
 
@@ -135,7 +135,7 @@ def open_page(code: str, context: ContextOf) -> Response:
 
 @router.get(f"{PAGE}/assets/" + rest("path"))
 async def send_asset(path: str, accept_encoding: Annotated[str, Header()] = "") -> Response:
-    """A file of the page, whose name changes with its content."""
+    """Returns an asset of the page. Its name changes with its content."""
     file = built_files().get(f"assets/{path}")
     if file is None:
         return Response(status_code=404, headers=HEADERS)
@@ -147,7 +147,7 @@ async def send_asset(path: str, accept_encoding: Annotated[str, Header()] = "") 
 
 @router.get(f"{PAGE}/" + rest("path"))
 async def send_page(request: Request, context: ContextOf, accept_encoding: Annotated[str, Header()] = "") -> Response:
-    """The page itself for every address, which its script reads; it names what the address's screen asks for first."""
+    """Returns the page's HTML for every path, with preloads for the screen of the path."""
     place = request.scope["raw_path"].decode("latin-1").removeprefix(PAGE)
     job = None
     with move_on_after(LOOKUP_S), suppress(DrumbeatError):
@@ -161,7 +161,7 @@ async def send_page(request: Request, context: ContextOf, accept_encoding: Annot
 
 
 async def _job_for(request: Request, context: ServerContext, name: str) -> KnownJob | None:
-    """What is known of a job, for a caller who may read it. Raises DrumbeatError where that can't be said."""
+    """Returns the properties of a job for a caller who may read it. Raises DrumbeatError."""
     session = valid_session(request.scope["headers"], context.sessions) if name and context.sessions else ""
     if not session or context.sessions is None or context.callers is None:
         return None
@@ -171,7 +171,7 @@ async def _job_for(request: Request, context: ServerContext, name: str) -> Known
 
 
 def _links(first: FirstRequests) -> bytes:
-    """Elements of HTML by which a browser asks for these things at once."""
+    """Returns HTML elements with which a browser preloads these."""
     files = files_of(first.module) if first.module else ()
     modules = [f'<link rel="modulepreload" crossorigin href="{PAGE}/{file}">' for file in files]
     answers = [f'<link rel="preload" as="fetch" crossorigin href="{html.escape(one)}">' for one in first.answers]

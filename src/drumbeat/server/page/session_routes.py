@@ -1,4 +1,4 @@
-"""Sessions of the web page: links that open it, and what its actions carry."""
+"""Routes for sessions of the web page: one-time links, and tokens for actions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NO_SESSION = "the request carries no session of the web page"
 
 @router.post("/links", status_code=201)
 def create_page_link(context: ContextOf, request: Request) -> PageLinkView:
-    """Makes a link that opens the web page once. The page keeps a cookie, and needs no token."""
+    """Creates a link that opens the web page once. The page gets a cookie, and needs no token."""
     if context.sessions is None:
         raise NotFoundError(NO_SESSION)
     link = context.sessions.new_link(digest_of_caller(context, request))
@@ -27,9 +27,9 @@ def create_page_link(context: ContextOf, request: Request) -> PageLinkView:
 
 @router.get("/session")
 def show_page_session(context: ContextOf, request: Request, principal: PrincipalOf) -> PageSessionView:
-    """What the web page sends with each action, in the header `Drumbeat-Action`, and whose session it is."""
+    """Returns the token that the page sends with actions in the header `Drumbeat-Action`, and the session's user."""
     sessions = context.sessions
     given = valid_session(request.scope["headers"], sessions) if sessions else ""
     if sessions is None or not given:
-        raise NotFoundError(NO_SESSION, fix="`drumbeat ui` opens the page.")
+        raise NotFoundError(NO_SESSION, fix="Open the page: drumbeat ui")
     return PageSessionView(sessions.action_token(given), principal.user, principal.role)

@@ -1,6 +1,6 @@
-"""Which earlier job a step's result is taken from: the newest that completed with its key (`core/pipelines/reuse.py`).
+"""Finds the earlier job whose result a step reuses: the newest completed one with its key (`core/pipelines/reuse.py`).
 
-The key has the contents of the step's inputs, which are read here.
+The key depends on the contents of the step's inputs, which are read here.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from drumbeat.server.jobs.jobs import Reuse
 from drumbeat.server.outputs.output_places import has_its_places
 from drumbeat.server.outputs.result_lookup import result_of
 
-# What tells the content of an input that nodes use in place, where the server's machine has it too.
+# Fingerprints of inputs that nodes use in place, if the server's machine has them, too.
 
 
 def content_key(place: str, is_visible: Callable[[str], bool]) -> str:
-    """Returns the SHA-256 of a path here and of the paths, sizes and times of change of its files, and of link targets.
+    """Returns the SHA-256 of a path and of the paths, sizes, modification times and link targets of its files.
 
-    The path is a part of it: sizes and times tell that a file is still the same, not that two files are alike.
-    is_visible: whether nodes have at a path what this machine has there.
-    Raises OSError where a file or folder is absent, can't be read, or isn't visible.
+    The path is included, because sizes and times show that a file is unchanged, not that two files are equal.
+    is_visible: whether a path is the same files on nodes and on this machine.
+    Raises OSError if a file or folder is absent, unreadable, or not visible to nodes.
     """
     facts = hashlib.sha256()
     for fact in _facts(place, is_visible):
@@ -45,7 +45,7 @@ def content_key(place: str, is_visible: Callable[[str], bool]) -> str:
 def _facts(place: str, is_visible: Callable[[str], bool]) -> Iterator[tuple[str, ...]]:
     def require_visible(path: str) -> str:
         if not is_visible(path):
-            raise FileNotFoundError(errno.ENOENT, "nodes don't have what the server has there", path)
+            raise FileNotFoundError(errno.ENOENT, "nodes don't see the server's files there", path)
         return path
 
     status = Path(require_visible(place)).stat()
@@ -54,7 +54,7 @@ def _facts(place: str, is_visible: Callable[[str], bool]) -> Iterator[tuple[str,
         yield *_file(place, status), real
         return
     yield (place, "folder", real)
-    first_paths = {real: place}  # By where links lead: a folder that several lead to, or around to, is read once.
+    first_paths = {real: place}  # By resolved path, so that a folder with several links, or a cycle, is read once.
     folders = [(place, real)]
     while folders:
         folder, real = folders.pop()
@@ -77,16 +77,16 @@ def _file(path: str, status: os.stat_result) -> tuple[str, ...]:
 
 
 class EarlierResults:
-    """Finds what steps need not run again. For any thread.
+    """Finds the results that steps can reuse. Thread-safe.
 
-    is_visible: whether this machine has at a path what the nodes of a compute have there.
+    is_visible: whether a path on this machine is the same files as on the nodes of a compute.
     """
 
     def __init__(self, store: SqlStore, data: DataAccess, is_visible: Callable[[str, str], bool]) -> None:
         self._store, self._data, self._is_visible = store, data, is_visible
 
     def of(self, graph: Graph, path: str, asked: JobRequest, plan: Plan) -> Reuse:
-        """Returns what the step's result may be taken from, and the key under which its own is found later."""
+        """Returns where a step's result may be reused from, and the key under which its own is found later."""
         step = graph.step(path)
         if not may_be_reused(step):
             return Reuse()
@@ -97,7 +97,7 @@ class EarlierResults:
         return Reuse(key, "" if step.settings.is_forced else self._earlier(key))
 
     def _earlier(self, key: str) -> str:
-        """The newest job with this key that has completed, and whose outputs are in their places; "" = none."""
+        """Returns the newest completed job with this key whose outputs are still at their places; "" = none."""
         for name, _ in self._store.users("step", key, ""):
             try:
                 job = self._store.load(name).job
@@ -108,18 +108,18 @@ class EarlierResults:
         return ""
 
     def _has_its_places(self, job: Job) -> bool:
-        """Whether a job's outputs, of a sweep also its best trial's, are still what is in their places."""
+        """Whether a job's outputs, and for a sweep its best trial's, are still at their places."""
         result = result_of(job)
         jobs = [job] if result == job.name else [job, self._store.load(result).job]
         return all(has_its_places(self._store, one) for one in jobs)
 
     def _contents(self, plan: Plan) -> dict[str, str] | None:
-        """What tells the content of each input whose address does not; None where it can't be told."""
+        """Returns the fingerprint of each input whose URI doesn't identify its content; None if one can't be read."""
         unsettled = [one for one in plan.inputs if not is_settled(one)]
         try:
             return {one.name: self._content(one, plan.compute) for one in unsettled}
         except (DrumbeatError, OSError):
-            return None  # The step is run, and says what is wrong.
+            return None  # The step runs, and reports what is wrong.
 
     def _content(self, planned: InputPlan, compute: str) -> str:
         if planned.uri.startswith("file:"):

@@ -1,4 +1,4 @@
-"""From a request for a pipeline to its job: every step is planned as a check, but nothing is written yet."""
+"""Turns a request for a pipeline into its job. Every step is planned as a check; nothing is written yet."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ MAX_NAME = 255
 def planned_steps(
     request: JobRequest, graph: Graph, name: str, planner: Planner, go_on: Callable[[], None]
 ) -> dict[str, Planned]:
-    """Returns the plan of each step as if those before it had completed.
+    """Returns the plan of each step, as if its predecessors had completed.
 
-    go_on: called before each step; what it raises ends the planning.
-    Raises SpecError where a step and a trial would share a name, and what planning the steps raises, all at once.
+    go_on: called before each step; an exception from it ends the planning.
+    Raises SpecError if a step and a trial would share a name; else all errors of planning the steps together.
     """
     sweeps = {path: step.node for path, step in graph.steps.items() if isinstance(step.node, SweepNode)}
     check_child_names(graph.steps, {path: max_trials(sweep) for path, sweep in sweeps.items()})
@@ -94,7 +94,7 @@ def _types(step: PipelineStep) -> dict[str, str]:
 def new_pipeline(
     request: JobRequest, graph: Graph, plans: Mapping[str, Planned], name: str, now: datetime
 ) -> tuple[Job, JobEvent]:
-    """Returns the pipeline at its first instant, and its first event. plans: of its steps."""
+    """Returns a new pipeline and its first event. plans: of its steps."""
     written, first = graph.job, next(iter(plans.values()))
     own = {step_name(name, path) for path in graph.steps}
     plan = Plan(
@@ -136,22 +136,22 @@ def new_pipeline(
 
 
 def pipeline_notes(graph: Graph) -> Iterator[str]:
-    """Says what a person who submits the pipeline may not expect, a sentence each."""
+    """Yields sentences about properties of the pipeline that its user may not expect."""
     yield from graph.notes
     yield from _unbound_outputs(graph)
     if graph.job.services:
-        yield "services of the pipeline itself start nothing; write them at its steps"
+        yield "services of the pipeline itself are ignored; give them to its steps"
 
 
 def _unbound_outputs(graph: Graph) -> Iterator[str]:
-    """Says of each output of the pipeline that no step gives it, and how a step does."""
+    """Yields a sentence about each output of the pipeline that no step produces."""
     component = graph.job.component
     declared = component.outputs if isinstance(component, PipelineComponent) else dict[str, Output]()
     for name, output in {**declared, **graph.job.outputs}.items():
         if name not in graph.outputs:
-            lost = f", and nothing becomes azureml:{output.name}" if output.name else ""
-            how = f"bind it at a step: `outputs: {{OUTPUT: ${{{{parent.outputs.{name}}}}}}}`"
-            yield f"no step gives output {name} of the pipeline{lost}; {how}"
+            lost = f", so azureml:{output.name} won't be registered" if output.name else ""
+            how = f"bind it in a step: `outputs: {{OUTPUT: ${{{{parent.outputs.{name}}}}}}}`"
+            yield f"no step produces output {name} of the pipeline{lost}; {how}"
 
 
 def _progress(request: JobRequest, graph: Graph) -> PipelineProgress:
@@ -169,7 +169,7 @@ def _progress(request: JobRequest, graph: Graph) -> PipelineProgress:
 
 
 def _inputs(plans: Mapping[str, Planned], own: set[str]) -> Iterator[InputPlan]:
-    """The inputs of the steps that do not come from other steps."""
+    """Yields the inputs of steps that don't come from other steps."""
     for path, planned in plans.items():
         for one in planned.plan.inputs:
             place = reference_to(one.uri) if one.uri.startswith("azureml:") else None
@@ -183,7 +183,7 @@ def _outputs(graph: Graph) -> Iterator[OutputPlan]:
 
 
 def preview_step(step: PipelineStep, plan: Plan) -> StepPreview:
-    """Returns what a step will run, and after which others. plan: of its job, or of a trial."""
+    """Returns what a step will run, and its predecessors. plan: of its job, or of a trial."""
     sweep = format_sweep(step.node) if isinstance(step.node, SweepNode) else ""
     return StepPreview(
         step.path,

@@ -1,4 +1,4 @@
-"""Pipelines: their steps, what leads from one to the next, and what was reused."""
+"""Routes of pipelines: their steps, how these depend on each other, and which results were reused."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ router = new_router("/api/v1", tags=["pipelines"])
 
 @router.get("/pipelines/{name}")
 def show_pipeline(name: str, control: ControlOf) -> PipelineView:
-    """A pipeline with its steps, each after those whose outputs it takes."""
+    """Returns a pipeline with its steps in the order of their dependencies."""
     job = current(control, name).job
     if job.pipeline is None:
         raise NotFoundError(f"job {name} is a {job.kind} job, not a pipeline", fix=f"See it: drumbeat show {name}")
@@ -26,7 +26,7 @@ def show_pipeline(name: str, control: ControlOf) -> PipelineView:
 
 
 def pipeline_view(job: Job, progress: PipelineProgress, control: Control) -> PipelineView:
-    """A stored pipeline as the API shows it."""
+    """Returns a stored pipeline as the API shows it."""
     results = {step.path: _result(job.name, step, control) for step in progress.steps}
     return PipelineView(
         name=job.name,
@@ -56,7 +56,7 @@ def _step(pipeline: str, step: StepProgress, result: str) -> StepView:
 
 
 def _result(pipeline: str, step: StepProgress, control: Control) -> str:
-    """The job that has the outputs of a step, "" = none."""
+    """Returns the job that has the outputs of a step, "" = none."""
     if not step.is_done:
         return ""
     with contextlib.suppress(NotFoundError, RefusedError):

@@ -1,4 +1,4 @@
-"""The steps of pipelines: submitted when what they take is complete, or reused where nothing has changed."""
+"""Submits the steps of pipelines when their inputs are complete, or reuses earlier results."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ from drumbeat.server.outputs.result_lookup import step_result
 from drumbeat.server.pipelines.earlier_results import EarlierResults
 
 MAX_REMEMBERED = 16
-"""Graphs in memory; others are made again from the stored requests."""
+"""Number of graphs in memory; others are rebuilt from the stored requests."""
 
 
 class Steps:
-    """Submits the jobs of steps. earlier: finds those that need not run again. For any thread."""
+    """Submits the jobs of steps. earlier: finds results to reuse. Thread-safe."""
 
     def __init__(self, loop: Loop, jobs: Jobs, earlier: EarlierResults) -> None:
         self._loop, self._jobs, self._earlier = loop, jobs, earlier
         self._graphs: OrderedDict[str, tuple[JobRequest, Graph]] = OrderedDict()
-        """By the unique names of pipelines."""
+        """Requests and graphs, by the unique names of pipelines."""
 
     def submit(self, parent: Job, job: str) -> None:
-        """Submits the job of a step, or has an earlier one reused; the pipeline learns of either. Idempotent."""
+        """Submits the job of a step, or reuses an earlier result, and notifies the pipeline. Idempotent."""
         steps = parent.pipeline.steps if parent.pipeline else ()
         step = next((one for one in steps if step_name(parent.name, one.path) == job), None)
         if step is None or step.has_ended:
-            return  # It was reused, or given up: an earlier server has told so.
-        try:  # An older version may have taken a request that this one refuses.
+            return  # It was reused or given up, and the pipeline was notified before a restart.
+        try:  # An older version may have accepted a request that this one refuses.
             request, graph = self._graph(parent)
             sources = {path: self._result(parent, path) for path in graph.step(step.path).after}
             asked = step_request(request, graph, parent.name, step.path, sources)
@@ -58,5 +58,5 @@ class Steps:
         return self._graphs[key]
 
     def _result(self, parent: Job, path: str) -> str:
-        """The job that has the outputs of a step. Raises NotFoundError, RefusedError."""
+        """Returns the job that has the outputs of a step. Raises NotFoundError, RefusedError."""
         return step_result(self._loop.store, parent, path)

@@ -1,1 +1,1 @@
-"""The server as a process: started, serving, stopped when idle."""
+"""The server process: start, serving, stop when idle."""

@@ -7,12 +7,12 @@ from datetime import UTC, datetime
 
 
 class SystemClock:
-    """The machine's own clocks."""
+    """Reads the machine's clocks."""
 
     def now(self) -> datetime:
-        """UTC."""
+        """Returns the current time in UTC."""
         return datetime.now(UTC)
 
     def monotonic(self) -> float:
-        """Seconds since some instant of the past."""
+        """Returns seconds since an arbitrary instant."""
         return time.monotonic()

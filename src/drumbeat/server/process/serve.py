@@ -1,6 +1,6 @@
-"""One server process: from the lock on its home to the last word in its log.
+"""The life of a server process, from locking its home to shutdown.
 
-The framework is imported after the lock is held and the socket is bound, so that a refusal is quick.
+The web framework is imported after the lock is held and the socket is bound, so that a refusal is quick.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ if TYPE_CHECKING:
 import json
 import resource
 
-# How many files the server may have open: each page, follower, service and agent holds a connection.
+# The limit of open files: each page, follower, service and agent holds a connection.
 
 MAX_FILES = 1 << 16
-"""Programs that the server starts inherit the limit, and some of them close every number below it one by one."""
+"""Not higher, because child processes inherit the limit, and some close every descriptor below it one by one."""
 
 
 def raise_file_limit(most: int = MAX_FILES) -> None:
-    """Raises the soft limit of open files to the hard one, or to `most` where that is lower."""
+    """Raises the soft limit of open files to the hard one, or to `most` if that is lower."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = most if hard == resource.RLIM_INFINITY else min(hard, most)
     if soft != resource.RLIM_INFINITY and soft < wanted:
@@ -54,10 +54,10 @@ def raise_file_limit(most: int = MAX_FILES) -> None:
 
 
 class JsonFormatter(logging.Formatter):
-    """Formats a record as `{"at", "level", "logger", "message", "thread"}`, with `exception` where there is one."""
+    """Formats a record as `{"at", "level", "logger", "message", "thread"}`, with `exception` if there is one."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Returns one line without a newline in it."""
+        """Returns one line without newlines."""
         shown = {
             "at": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
@@ -71,13 +71,13 @@ class JsonFormatter(logging.Formatter):
 
 
 EXIT_TAKEN = 3
-"""Another server has this home."""
+"""Exit code if another server runs in this home."""
 
 log = logging.getLogger("drumbeat.server")
 
 
 def main(make_control: Callable[[Path, Endpoints], Control], arguments: Sequence[str] | None = None) -> int:
-    """Serves until told to stop, or idle; gives the process's exit code."""
+    """Serves until it is stopped or idle. Returns the process's exit code."""
     options = parse(sys.argv[1:] if arguments is None else arguments)
     os.environ[MLFLOW] = options.mlflow
     raise_file_limit()
@@ -95,7 +95,7 @@ def main(make_control: Callable[[Path, Endpoints], Control], arguments: Sequence
 
 
 def _refused(error: DrumbeatError, code: int) -> int:
-    print(error, file=sys.stderr)  # noqa: T201 - whoever started us reads this
+    print(error, file=sys.stderr)  # noqa: T201 - the process that started this one reads it
     return code
 
 
@@ -124,29 +124,29 @@ def _serve(home: Home, options: Options, make_control: Callable[[Path, Endpoints
             if told.is_told or not control.standby.is_replaced:
                 return
             if control.store.is_alone:
-                raise ConflictError("another server has taken this home", where=str(home.path))
+                raise ConflictError("another server has taken over this home", where=str(home.path))
             listeners, at_home = bind(options, port), home.listen()
             control = make_control(home.path, endpoints)
 
 
 def _serve_on(stand: Stand, listeners: list[socket.socket], told: StopSignals) -> Options:
-    """Serves until told to stop, until another server is the active one, or until nothing is left to do.
+    """Serves until it is stopped or idle, or another server is the active one.
 
-    Returns the options by then.
+    Returns the options, with the changes since the start.
     """
     port = listeners[0].getsockname()[1]
     while True:
         options = replace(stand.options, idle_stop_s=_listen(stand, listeners, told))
         if told.is_told or stand.control.standby.is_replaced or not stand.control.must_stay():
             return options
-        # Something came in at the very end of the idle time.
+        # A request came in at the very end of the idle time.
         stand = replace(stand, options=options)
         listeners = [*bind(options, port), stand.home.listen()]
 
 
 @contextmanager
 def _running(control: Control, options: Options) -> Generator[None]:
-    """Starts a control room, and stops it at the end of the block."""
+    """Starts a `Control`, and stops it at the end of the block."""
     sender = _otlp(options, control)
     try:
         control.start()
@@ -160,7 +160,7 @@ def _running(control: Control, options: Options) -> Generator[None]:
 
 
 def _otlp(options: Options, control: Control) -> OtlpSender | None:
-    """What sends traces and logs to the collector; None = there is none. Raises RefusedError."""
+    """Returns the sender to the collector; None = none is configured. Raises RefusedError."""
     if not options.otlp:
         return None
     try:
@@ -172,7 +172,7 @@ def _otlp(options: Options, control: Control) -> OtlpSender | None:
 
 
 def _doors(home: Home, options: Options) -> TlsDoors:
-    """For agents on other machines. Servers that share a folder have one authority: agents speak to any of them."""
+    """Returns the listeners for agents on other machines. Servers that share a folder share one authority."""
     from drumbeat.server.access.agent_listeners import DoorRules, TlsDoors
 
     authority = shared_folder(home.path, os.environ) / "ca.pem"
@@ -181,7 +181,7 @@ def _doors(home: Home, options: Options) -> TlsDoors:
 
 @dataclass(frozen=True)
 class Stand:
-    """What a server serves, and where from."""
+    """The parts of a server process."""
 
     home: Home
     options: Options
@@ -190,7 +190,7 @@ class Stand:
 
 
 def _listen(stand: Stand, listeners: list[socket.socket], told: StopSignals) -> float:
-    """Serves until stopped, in whatever way; returns the idle time that the server has by then.
+    """Serves until it is stopped or idle. Returns the current idle timeout.
 
     listeners: of the server's port, and the one in the home folder.
     """
@@ -226,13 +226,13 @@ def _announce(home: Home, context: ServerContext, url: str) -> None:
             "home": identity.home,
         }
     )  # fmt: skip
-    gc.freeze()  # What has been made so far stays: no collection goes through it again.
+    gc.freeze()  # Excludes everything that exists now from later collections.
     gc.enable()
     log.info("listening on %s, process %d", url, identity.pid)
 
 
 class StopSignals:
-    """Whether a person or a signal ended the server; uvicorn takes signals while it runs, and hands them on here."""
+    """Records whether a user or a signal stops the server. While uvicorn runs, it passes signals on."""
 
     def __init__(self) -> None:
         self.is_told = False
@@ -241,7 +241,7 @@ class StopSignals:
             signal.signal(one, self._signalled)
 
     def now(self) -> None:
-        """The server ends, whatever is unfinished."""
+        """Stops the server, even if jobs are unfinished."""
         self.is_told = True
         self.stop()
 
@@ -250,7 +250,7 @@ class StopSignals:
 
 
 def _nothing() -> None:
-    """Nothing runs yet that could be stopped."""
+    """Does nothing, while nothing runs that could be stopped."""
 
 
 def _audit_to(file: Path) -> None:
@@ -269,7 +269,7 @@ def _log_file(file: Path, formatter: logging.Formatter) -> RotatingFileHandler:
 def _log_to(file: Path, log_format: str) -> None:
     text = logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s")
     handler = _log_file(file, JsonFormatter() if log_format == "json" else text)
-    # Of the libraries only what is wrong: those for stores tell each address that they ask, signatures in it.
+    # Only warnings from libraries, because those for stores log each URL including its signature.
     logging.basicConfig(level=logging.WARNING, handlers=[handler])
     logging.captureWarnings(capture=True)
     logging.getLogger("drumbeat").setLevel(logging.INFO)

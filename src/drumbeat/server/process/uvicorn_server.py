@@ -1,6 +1,6 @@
-"""uvicorn as this server needs it: ready, idle and stopping are told, and open waits are ended first.
+"""A uvicorn server that announces itself, stops when idle, and ends open waits before shutdown.
 
-The idle time is an option of the server, with a default in `server/options.py`; its owners change it while it runs.
+The idle timeout is an option with its default in `server/options.py`; owners can change it at run time.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ log = logging.getLogger("drumbeat.server")
 
 
 class HomeConnection(HttpConnection):
-    """A connection to the socket in the home folder: from this process's user, or it is ended at once."""
+    """A connection to the socket in the home folder, which only the server's user may open."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Takes it, once the kernel has told who is at the other end."""
+        """Accepts the connection if the kernel reports the server's user at the other end."""
         super().connection_made(transport)
         if transport.is_closing():
             return
@@ -47,7 +47,7 @@ class HomeConnection(HttpConnection):
 
 
 class Running(uvicorn.Server):
-    """Runs until `stop`, a signal, or nothing to do for the idle time."""
+    """Runs until `stop`, a signal, or the idle timeout."""
 
     def __init__(
         self, app: FastAPI, context: ServerContext, *, on_ready: Callable[[], None], on_end: Callable[[], None]
@@ -65,11 +65,11 @@ class Running(uvicorn.Server):
         self._doorway: Doorway | None = None
 
     def stop(self) -> None:
-        """Ends it within two seconds, whatever is open."""
+        """Stops within two seconds, even with open requests."""
         self.should_exit = True
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Listens, then says so. sockets: of the server's port, and those in its home folder."""
+        """Listens, then announces the server. sockets: of the server's port, and those in its home folder."""
         at_home = [one for one in sockets or () if one.family == socket.AF_UNIX]
         await super().startup([one for one in sockets or () if one not in at_home])
         loop = asyncio.get_running_loop()
@@ -83,12 +83,12 @@ class Running(uvicorn.Server):
         if self.context.doors is not None:
             self._doorway = Doorway(self.context, self.context.doors, self.server_state, self._connections)
             self.context.doors.begin(self._doorway)
-        self.context.traffic.touch()  # Nobody could ask before.
+        self.context.traffic.touch()  # The idle time begins now.
         self.on_ready()
         self._idle = asyncio.create_task(self._stop_when_idle())
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Sends long polls and streams home, then waits for what is left."""
+        """Ends long polls and streams, then waits for other requests."""
         self.on_end()
         if self._idle is not None:
             self._idle.cancel()
@@ -103,14 +103,14 @@ class Running(uvicorn.Server):
     def _may_have_work(self) -> bool:
         try:
             return self.context.control.must_stay()
-        except StorageError:  # Nobody knows now.
+        except StorageError:  # Unknown at present.
             return True
 
     def _is_idle(self) -> bool:
         return bool(self.context.idle_stop_s) and self.context.traffic.idle_s() >= self.context.idle_stop_s
 
     async def _stop_when_idle(self) -> None:
-        """The time counts from the last request, or from when the last work was seen."""
+        """Stops when the idle time has passed since the last request and the last work."""
         while not self.should_exit:
             idle_s = self.context.idle_stop_s or math.inf
             await asyncio.sleep(min(idle_s / 10, LONGEST_LOOK_S))

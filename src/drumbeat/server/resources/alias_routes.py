@@ -1,4 +1,4 @@
-"""What a cloud's names mean here."""
+"""Routes of aliases, which map a cloud's names to names on this server."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Name = Annotated[str, Path(min_length=1, max_length=500)]
 
 
 class AliasTarget(BaseModel):
-    """What the name stands for here."""
+    """The target of an alias."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -29,14 +29,14 @@ class AliasTarget(BaseModel):
 
 @router.get("/aliases")
 def list_aliases(control: ControlOf) -> list[AliasView]:
-    """Every alias, by kind and name."""
+    """Lists all aliases, by kind and name."""
     return [AliasView(kind, name, target) for (kind, name), target in aliases.read_aliases(control.store).items()]
 
 
-# An environment's name has slashes and colons in it.
+# The name of an environment contains slashes and colons.
 @router.put("/aliases/{kind}/" + rest("name"))
 def set_alias(kind: Kind, name: Name, body: AliasTarget, control: ControlOf) -> AliasView:
-    """From now on the name stands for `target`, which needn't be there yet."""
+    """Sets an alias. Its target needn't exist yet."""
     if kind == "environment":
         control.catalogs.environments.check_alias(name, body.target, aliases.read_aliases(control.store))
     aliases.set_alias(control.store, kind, name, body.target)
@@ -45,6 +45,6 @@ def set_alias(kind: Kind, name: Name, body: AliasTarget, control: ControlOf) -> 
 
 @router.delete("/aliases/{kind}/" + rest("name"), status_code=204)
 def remove_alias(kind: Kind, name: Name, control: ControlOf) -> Response:
-    """The name stands for nothing any more."""
+    """Removes an alias."""
     aliases.remove_alias(control.store, kind, name)
     return Response(status_code=204)

@@ -1,4 +1,4 @@
-"""What a cloud's names mean here."""
+"""Aliases, which map a cloud's names to names on this server."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ KIND = "alias"
 
 
 def read_aliases(catalog: SqlStore) -> dict[tuple[str, str], str]:
-    """(what has the name, name) to target, in this order; the former is `compute`, `environment`, `instance_type`."""
+    """Returns targets by kind and name. A kind is `compute`, `environment` or `instance_type`."""
     stored = {one.name.partition("/"): str(one.document["target"]) for one in catalog.resources(KIND)}
     return {(kind, name): target for (kind, _, name), target in sorted(stored.items())}
 
 
 def set_alias(catalog: SqlStore, kind: str, name: str, target: str) -> None:
-    """From now on the name means the target."""
+    """Sets an alias."""
     catalog.put_resource(Resource(KIND, f"{kind}/{name}", document={"target": target}))
 
 
 def remove_alias(catalog: SqlStore, kind: str, name: str) -> None:
-    """The name means nothing any more. Raises NotFoundError."""
+    """Removes an alias. Raises NotFoundError."""
     names = [one for of, one in read_aliases(catalog) if of == kind]
     if name not in names:
-        fix = nearest(name, names) or "See those that there are: drumbeat alias list"
+        fix = nearest(name, names) or "List the aliases: drumbeat alias list"
         raise NotFoundError(f"there is no {kind.replace('_', ' ')} alias {name}", fix=fix)
     catalog.remove_resource(KIND, f"{kind}/{name}")

@@ -1,4 +1,4 @@
-"""The catalogs: everything with a name that jobs use, besides computes."""
+"""The services of all named things that jobs use, except computes."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from drumbeat.server.resources.resources import ResourceService
 from drumbeat.server.resources.versions import VersionService
 
 OWN_CLASSES = (DATA, DATASTORE, ENVIRONMENT, REGISTRY, COMPONENT, NOTICE_TARGET)
-"""Kinds whose resources have a class of their own, since the server does more with them."""
+"""Kinds with a service class of their own, because the server does more with them."""
 
 
 @dataclass(frozen=True)
 class Catalogs:
-    """Data assets, datastores, environments, registries, components and notice targets."""
+    """The services of data, datastores, environments, registries, components, notice targets and further kinds."""
 
     data: DataAssets
     datastores: Datastores
@@ -36,10 +36,10 @@ class Catalogs:
     components: Components
     notices: NoticeTargets
     others: tuple[ResourceService[Any] | VersionService[Any], ...] = ()
-    """Of kinds with which the server does nothing else."""
+    """The services of kinds without a class of their own."""
 
     def of(self, kind: Kind[Any]) -> Any:
-        """The service of a kind: it creates, lists, shows and deletes."""
+        """Returns the service of a kind, which creates, lists, shows and deletes."""
         own = {
             "data": self.data, "datastore": self.datastores, "environment": self.environments,
             "registry": self.registries, "component": self.components, "notice": self.notices,

@@ -1,4 +1,4 @@
-"""Components by name: registered, listed, shown, deleted, and looked up for pipelines and sweeps."""
+"""Registered components: create, list, show, delete, and look up for pipelines and sweeps."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from drumbeat.server.resources.versions import VersionService
 
 
 class Components(VersionService[ComponentView]):
-    """The registered components."""
+    """Manages the registered components."""
 
     def __init__(self, catalog: SqlStore, clock: Clock, has_snapshot: Callable[[str], bool] = lambda _: True) -> None:
         super().__init__(COMPONENT, catalog, clock)
@@ -39,7 +39,7 @@ class Components(VersionService[ComponentView]):
 
     # --- for jobs -----------------------------------------------------------------------------------------------
     def resolved(self, request: JobRequest) -> Resolved:
-        """The request with every component that its document names. Raises SpecError, UnknownNameError."""
+        """Returns the request with all components that its document names. Raises SpecError, UnknownNameError."""
         return resolve(request, self._look_up)
 
     def _look_up(self, name: RegisteredName, where: str) -> RegisteredComponent:
@@ -53,9 +53,9 @@ class Components(VersionService[ComponentView]):
     def create(
         self, document: Mapping[str, Any], source: str, *, parts: Mapping[str, StepParts] | None = None
     ) -> tuple[ComponentView, bool]:
-        """As of other kinds. Raises NotFoundError for a snapshot that was not uploaded, too.
+        """Registers a component. Raises what `VersionService.create` does; NotFoundError for a missing snapshot.
 
-        parts: what belongs to each step, by path; to a command's own, under an empty path.
+        parts: the files of each step, by path; those of a command, under an empty path.
         """
         component = component_from(document, source)
         name, version = _titled(component, source)
@@ -64,26 +64,26 @@ class Components(VersionService[ComponentView]):
             check_texts(one.environment)
         for digest in digests_of(parts):
             if not self._has_snapshot(digest):
-                raise NotFoundError(f"snapshot {digest} was not uploaded", fix="Send it before the component.")
+                raise NotFoundError(f"snapshot {digest} was not uploaded", fix="Upload it before the component.")
         own = {key: value for key, value in to_dict(component).items() if key not in ("name", "version")}
-        # The type is written even where the file leaves it out: steps are read by it.
+        # The type is stored even if the file omits it, because steps are parsed by it.
         kept = {"component": {**own, "type": component.type}, "parts": wire.to_wire(dict(parts))}
         return self._keep(name, version, kept)
 
 
 def registered(asset: Resource) -> RegisteredComponent:
-    """Returns the component that is kept as an asset."""
+    """Returns the component of a stored resource."""
     document = asset.document
     return RegisteredComponent(asset.name, asset.version, document["component"], parts_of(document["parts"]))
 
 
 def component_uses(used: Iterable[UsedComponent]) -> tuple[Use, ...]:
-    """What a job names, for its lineage."""
+    """Returns the uses of components in a job, for its lineage."""
     return tuple(Use(COMPONENT.name, one.name, one.version, one.role) for one in used)
 
 
 def _titled(component: Component, source: str) -> tuple[str, str]:
-    """Name and version, "" = the next one."""
+    """Returns name and version of a component; "" = the next version."""
     if not component.name:
         raise SpecError("the component needs the key `name`", where=source)
     if not REGISTERED_NAME.fullmatch(component.name):

@@ -1,4 +1,4 @@
-"""Environments by name: made, listed, looked at, deleted, and found for a job."""
+"""Environments: create, list, show, delete, and look up for jobs."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from drumbeat.server.resources.versions import VersionService
 
 KIND = ENVIRONMENT.name
 OWN = (sys.version_info.major, sys.version_info.minor)
-"""The server's Python: taken where an environment allows several."""
+"""The server's Python version, which is used if an environment allows several."""
 
 
 class Environments(VersionService[EnvironmentView]):
-    """Those that users made, and the curated ones."""
+    """Manages the environments of users, and the curated ones."""
 
     def __init__(self, catalog: SqlStore, clock: Clock, has_snapshot: Callable[[str], bool] = lambda _: True) -> None:
         super().__init__(ENVIRONMENT, catalog, clock)
@@ -39,7 +39,7 @@ class Environments(VersionService[EnvironmentView]):
 
     # --- for a job ----------------------------------------------------------------------------------------------
     def catalog(self, written: Environment | str | None, aliases: Mapping[tuple[str, str], str]) -> EnvironmentCatalog:
-        """All that the environment of a job can mean here. Raises SpecError."""
+        """Returns everything that a job's environment can refer to. Raises SpecError."""
         names = core.wanted_names(written, aliases)
         found = {name: [_registered(one) for one in self._catalog.resources(KIND, name)] for name in names}
         return EnvironmentCatalog(found, aliases, OWN, names=() if not names or any(found.values()) else self._names())
@@ -48,7 +48,7 @@ class Environments(VersionService[EnvironmentView]):
     def create(
         self, document: Mapping[str, Any], source: str, *, texts: EnvironmentFiles | None = None
     ) -> tuple[EnvironmentView, bool]:
-        """As of other kinds. Raises RefusedError for what can't be made here, too. texts: files that it names."""
+        """Creates an environment. Raises RefusedError if it can't be built here. texts: the files that it names."""
         texts = texts or EnvironmentFiles()
         check_texts(texts)
         written = environment_from(document, source)
@@ -56,15 +56,15 @@ class Environments(VersionService[EnvironmentView]):
         core.image_build(define(written, texts, OWN).build)
         if texts.context and not self._has_snapshot(texts.context):
             what = f"snapshot {texts.context} was not uploaded"
-            raise NotFoundError(what, where="environment.build", fix="Send it before the environment.")
+            raise NotFoundError(what, where="environment.build", fix="Upload it before the environment.")
         return self._keep(name, version, core.document_of(to_dict(written), texts))
 
     def check_alias(self, name: str, target: str, aliases: Mapping[tuple[str, str], str]) -> None:
-        """Raises SpecError for a target that can't be an environment, and for aliases that go round in a circle."""
+        """Raises SpecError for a target that can't be an environment, and for a cycle of aliases."""
         core.wanted_names(name, {**aliases, (KIND, name): target})
 
     def show(self, name: str, version: str = "") -> EnvironmentView:
-        """One of them, "" = its newest version; else the curated one of that name, in any version.
+        """Returns one version, "" = the newest; else the curated environment of that name, in any version.
 
         Raises NotFoundError.
         """
@@ -73,7 +73,7 @@ class Environments(VersionService[EnvironmentView]):
         known = curated(name)
         if known is None:
             names = [*self._names(), *(one.title for one in CURATED)]
-            fix = nearest(name, names) or "See those that there are: drumbeat environment list"
+            fix = nearest(name, names) or "List the environments: drumbeat environment list"
             raise NotFoundError(f"there is no environment {name}", fix=fix)
         made, note = for_name(known, name, OWN)
         return replace(curated_view(made), notes=(note,) if note else ())
@@ -96,12 +96,12 @@ class Environments(VersionService[EnvironmentView]):
 
 
 def curated_views(name: str | None = None) -> list[EnvironmentView]:
-    """Every curated one, or that which a name means."""
+    """Returns all curated environments, or the one of a name."""
     return [curated_view(one) for one in CURATED if name is None or one is curated(name)]
 
 
 def curated_view(one: Curated) -> EnvironmentView:
-    """As a person sees it."""
+    """Returns a curated environment as the API shows it."""
     made = core.curated_definition(one).environment(one.title)
     document = core.document_of({}, EnvironmentFiles(one.source, {one.source: one.requirements}))
     return EnvironmentView(
@@ -111,18 +111,18 @@ def curated_view(one: Curated) -> EnvironmentView:
 
 
 def uses_of(asset: tuple[str, str] | None) -> tuple[Use, ...]:
-    """What a job names, for its lineage."""
+    """Returns the use of an environment in a job, for its lineage."""
     return (Use(KIND, *asset, role="environment"),) if asset else ()
 
 
 def check_texts(texts: EnvironmentFiles) -> None:
-    """Raises SpecError for more text than files of an environment have."""
+    """Raises SpecError if the files of an environment are too many or too large."""
     if len(texts.files) > MAX_FILES or sum(len(one) for one in texts.files.values()) > MAX_BYTES:
-        raise SpecError(f"the files of an environment are at most {MAX_FILES}, and together 1 MiB", where=texts.main)
+        raise SpecError(f"an environment has at most {MAX_FILES} files, of 1 MiB together", where=texts.main)
 
 
 def _titled(written: Environment, source: str) -> tuple[str, str]:
-    """Name and version, "" = the next one."""
+    """Returns name and version of an environment; "" = the next version."""
     if not written.name:
         raise SpecError("the environment needs the key `name`", where=source)
     for key, text, rule in (("name", written.name, NAME), ("version", written.version or "1", VERSION)):

@@ -1,4 +1,4 @@
-"""What has a name: resources as they are kept, and which jobs use them."""
+"""Records of the table of resources, and of the jobs that use them."""
 
 from __future__ import annotations
 
@@ -9,31 +9,31 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Resource:
-    """A named thing as it is kept; one version of it, where its kind has versions. A version never changes."""
+    """A stored named thing, or one version of it if its kind has versions. A version never changes."""
 
     kind: str
     """The name of its kind, such as `registry`."""
     name: str
-    """Of kinds with a subject, such as aliases, the subject stands in front: `compute/gpu-cluster`."""
+    """The name. Kinds with a subject, such as aliases, prefix it: `compute/gpu-cluster`."""
     version: str = ""
-    """"" = its kind has no versions, or the store is to count one."""
+    """"" = its kind has no versions, or the store assigns the next number."""
     document: dict[str, Any] = field(default_factory=dict[str, Any])
-    """What it is, as JSON-able values, without its secrets."""
+    """Its content as JSON values, without secrets."""
     digest: str = ""
-    """Of its content, of a version: the same content has the same."""
+    """The digest of a version's content."""
     created_at: datetime = field(default_factory=lambda: datetime.now(UTC))
     made_by: str = ""
-    """The job whose output it is; "" = a person made it."""
+    """The job whose output it is; "" = a user created it."""
     sealed: bytes = field(default=b"", repr=False)
     """Its secrets, encrypted; b"" = none."""
 
 
 @dataclass(frozen=True)
 class Use:
-    """A job names a resource, or something else that it uses.
+    """The use of a resource, or of something else, by a job.
 
-    kind: also `step`, the result of a step by its reuse key, and `place`, where an output goes. role: what for, as the
-    job calls it (`inputs.data`, `environment`).
+    kind: also `step` (the result of a step, by its reuse key) and `place` (the place of an output). role: its key in
+    the job file, such as `inputs.data` or `environment`.
     """
 
     kind: str

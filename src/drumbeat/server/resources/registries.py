@@ -1,6 +1,6 @@
-"""The registries that images are pulled from, as jobs use them.
+"""Registries for images.
 
-Only here are their credentials opened, and only for the nodes of a job whose image comes from there.
+Their credentials are decrypted only here, and only for the nodes of jobs that use them.
 """
 
 from __future__ import annotations
@@ -23,27 +23,27 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _HUB = "https://index.docker.io/v1/"
-"""What Docker calls its own registry in the file with its credentials."""
+"""The key of Docker Hub in Docker's file of credentials."""
 
 
 class Registries(ResourceService[RegistryView]):
-    """By name."""
+    """Manages registries."""
 
     def __init__(self, catalog: SqlStore, key: bytes) -> None:
         super().__init__(REGISTRY, catalog, key)
 
     def addresses(self) -> dict[str, str]:
-        """Name to what the names of its images begin with."""
+        """Returns the prefix of image names, by registry."""
         return {name: str(document["target"]) for name, document in self.documents().items()}
 
     def push_target(self) -> str:
-        """The name of the registry to which images that nodes build are pushed, the first of several; "" = none."""
+        """Returns the first registry to which nodes push the images that they build; "" = none."""
         return next((name for name, document in self.documents().items() if document.get("push_builds")), "")
 
     def access(self, names: Iterable[str]) -> dict[str, object]:
-        """What a node pulls with: `auths` as container engines have them in a file, by address; `insecure` addresses.
+        """Returns what a node needs to pull images: `auths` in the format of container engines; `insecure` addresses.
 
-        One that is gone, or that can't be opened any more, is left out: the registry's own refusal says the rest.
+        A registry that was deleted or can't be decrypted is left out; its refusal then says what is missing.
         """
         auths, insecure = dict[str, dict[str, str]](), list[str]()
         for name in names:

@@ -1,6 +1,6 @@
-"""The resources of one kind: created, listed, shown, deleted, and opened for the server's own use.
+"""The service of the resources of one kind: create, list, show, delete, and decrypt for the server's own use.
 
-Only here are their secrets opened.
+Secrets are decrypted only here.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ V = TypeVar("V")
 
 
 class ResourceService(Generic[V]):
-    """The resources of a kind, by name. Thread-safe.
+    """Manages the resources of a kind. Thread-safe.
 
-    A kind that the server does more with has a class of its own, with methods for that beside these.
+    Kinds with which the server does more have a subclass.
     """
 
     def __init__(self, kind: Kind[V], catalog: SqlStore, key: bytes) -> None:
@@ -30,15 +30,15 @@ class ResourceService(Generic[V]):
 
     # --- for users --------------------------------------------------------------------------------------------
     def list(self) -> list[V]:
-        """All of them, by name, without their secrets."""
+        """Returns all resources, by name, without secrets."""
         return [self._view(one) for one in self._stored().values()]
 
     def show(self, name: str) -> V:
-        """One of them, without its secrets. Raises NotFoundError."""
+        """Returns one resource without secrets. Raises NotFoundError."""
         return self._view(self._one(name))
 
     def create(self, document: Mapping[str, object], source: str) -> tuple[V, bool]:
-        """Keeps a resource, in place of the one of its name; returns it, and whether there was none.
+        """Stores a resource, or replaces the one of its name. Returns it, and whether it is new.
 
         Raises SpecError.
         """
@@ -57,15 +57,15 @@ class ResourceService(Generic[V]):
 
     # --- for the server ---------------------------------------------------------------------------------------
     def names(self) -> Sequence[str]:
-        """The names of all of them."""
+        """Returns the names of all resources."""
         return list(self._stored())
 
     def documents(self) -> dict[str, Mapping[str, Any]]:
-        """What each of them says of itself, by name, without its secrets."""
+        """Returns the documents of all resources, by name, without secrets."""
         return {name: one.document for name, one in self._stored().items()}
 
     def opened(self, name: str) -> Any:
-        """The model of one, with its secrets. Raises NotFoundError; StorageError where they can't be opened."""
+        """Returns the model of a resource with its secrets. Raises NotFoundError; StorageError if decryption fails."""
         return self._open(self._one(name))
 
     def _view(self, one: Resource) -> V:
@@ -83,8 +83,9 @@ class ResourceService(Generic[V]):
         stored = self._stored()
         if name not in stored:
             noun, names = self.kind.noun, self.names()
-            fix = nearest(name, names) or f"Make it: drumbeat {self.kind.name} create -f FILE"
-            raise NotFoundError(f"there is no {noun} {name}; there is {', '.join(names) or 'none yet'}", fix=fix)
+            fix = nearest(name, names) or f"Create it: drumbeat {self.kind.name} create -f FILE"
+            listing = f"; known: {', '.join(names)}" if names else ""
+            raise NotFoundError(f"there is no {noun} {name}{listing}", fix=fix)
         return stored[name]
 
     def _stored(self) -> dict[str, Resource]:

@@ -1,4 +1,4 @@
-"""The routes of named things, made of the records of their kinds. A secret that came in is never shown."""
+"""The routes of named things, generated from their kinds. Secrets are never returned."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class NewResource(BaseModel):
 
     @property
     def more(self) -> dict[str, Any]:
-        """What a kind is created with besides its document."""
+        """Returns the arguments of a kind's `create` besides its document."""
         return {key: getattr(self, key) for key in type(self).model_fields if key not in NewResource.model_fields}
 
 
@@ -49,7 +49,7 @@ Endpoint = Callable[..., Any]
 def resource_router(
     kind: Kind[Any], body: type[NewResource] = NewResource, show_all: Endpoint | None = None
 ) -> APIRouter:
-    """Returns the routes of a kind. body: of the route that creates one. show_all: None = as of every kind."""
+    """Returns the routes of a kind. body: of the route for creation. show_all: the list route, None = the usual one."""
     router, sentences = new_router(f"/api/v1/{kind.path}", tags=[kind.path]), kind.sentences
     plural, view = kind.plural.replace(" ", "_"), kind.view_type
 
@@ -80,14 +80,14 @@ def resource_router(
 AGAIN = {
     False: (
         "one, or replaces the one of its name. Its secrets are kept encrypted.",
-        {200: {"description": "There was one of this name; this is in its place."}},
+        {200: {"description": "An existing one of this name was replaced."}},
     ),
     True: (
         "a version. Content that equals the newest version is that version.",
         {200: {"description": "The newest version has the same content."}},
     ),
 }
-"""By whether a kind has versions: what becomes of a second one of a name."""
+"""Descriptions of creation, by whether a kind has versions."""
 
 
 def _show_all(kind: Kind[Any]) -> Endpoint:
@@ -138,13 +138,13 @@ def _delete_version(kind: Kind[Any]) -> Endpoint:
 class NewDatastore(NewResource):
     """document: the datastore, as a mapping in the form of its file. source: that file, for messages."""
 
-    check: bool = Field(default=True, description="Ask the store first, and keep nothing when it doesn't answer.")
+    check: bool = Field(default=True, description="Contact the store first, and create nothing if it doesn't answer.")
 
 
 class NewData(NewResource):
     """document: the data, as a mapping in the form of its file. source: that file, for messages.
 
-    is_uploaded: its path was uploaded just now for this alone, and goes again when it is refused.
+    is_uploaded: its path was uploaded for this version alone, and is removed if the version is refused.
     """
 
     is_uploaded: bool = False
@@ -159,8 +159,8 @@ class NewEnvironment(NewResource):
 class NewComponent(NewResource):
     """A component to register.
 
-    document: the component, as a mapping in the form of its file, with the components that it names in files. parts:
-    what belongs to each of its steps, by path; to a command's own, under an empty path. source: the file, for messages.
+    document: the content of its file, including the components in files that it names. parts: the files of each step,
+    by path; those of a command, under an empty path. source: the file's name, for messages.
     """
 
     parts: dict[str, StepParts] = Field(default_factory=dict, max_length=MAX_PARTS)
@@ -168,7 +168,7 @@ class NewComponent(NewResource):
 
 def list_environments(
     control: ControlOf,
-    name: Annotated[str | None, Query(description="Only versions of this one; or what it means.")] = None,
+    name: Annotated[str | None, Query(description="Only versions of this one, or of its alias.")] = None,
     curated: Annotated[
         bool, Query(description="Those that drumbeat brings, instead of those that people made.")
     ] = False,
@@ -180,13 +180,13 @@ def list_environments(
 BODIES: dict[str, type[NewResource]] = {
     DATASTORE.name: NewDatastore, DATA.name: NewData, ENVIRONMENT.name: NewEnvironment, COMPONENT.name: NewComponent,
 }  # fmt: skip
-"""Of kinds that are created with more than a document."""
+"""Request bodies of kinds that are created with more than a document."""
 LISTS: dict[str, Endpoint] = {ENVIRONMENT.name: list_environments}
 ROUTERS = {kind.name: resource_router(kind, BODIES.get(kind.name, NewResource), LISTS.get(kind.name)) for kind in KINDS}
 
 
 @ROUTERS[NOTICE_TARGET.name].post("/{name}/test")
 def send_test_notice(name: Name, control: ControlOf) -> NoticeTargetView:
-    """Delivers a test notice now, and answers when it was delivered or refused."""
+    """Delivers a test notice, and answers when it was delivered or refused."""
     control.notice_sender.test(name)
     return control.catalogs.notices.show(name)

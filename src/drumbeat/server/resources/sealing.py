@@ -1,7 +1,7 @@
-"""Credentials at rest: encrypted with a key that is derived from the server's own.
+"""Encryption of credentials at rest, with keys that are derived from the server's key.
 
-Each datastore, and each registry, has a key of its own, derived with its name (HKDF, RFC 5869): what was sealed for one
-can't be opened as another's, so that nobody who can write to the database turns a credential to a place of theirs.
+Each resource has a key derived with its name (HKDF, RFC 5869), so that an attacker who can write to the database can't
+move a credential to a resource with an address of their own.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from drumbeat.model.errors import StorageError
 
 @dataclass(frozen=True)
 class Seal:
-    """Closes and opens credentials. key: the server's. noun: of what they are."""
+    """Encrypts and decrypts credentials. key: the server's. noun: the kind of their resources."""
 
     key: bytes = field(repr=False)
     noun: str = "datastore"
 
     def close(self, name: str, credentials: Mapping[str, Any]) -> bytes:
-        """The credentials of the one of that name, encrypted; b"" for none."""
+        """Encrypts the credentials of a resource; b"" for none."""
         return self._cipher(name).encrypt(json.dumps(dict(credentials)).encode()) if credentials else b""
 
     def open(self, name: str, sealed: bytes) -> dict[str, Any]:
-        """The credentials again; {} for none. Raises StorageError when they were sealed otherwise."""
+        """Decrypts credentials; {} for none. Raises StorageError if they were encrypted with another key."""
         from cryptography.fernet import InvalidToken
 
         if not sealed:
@@ -35,8 +35,8 @@ class Seal:
         try:
             return json.loads(self._cipher(name).decrypt(sealed))
         except InvalidToken:
-            what = f"the credentials of {self.noun} {name} can't be opened: they were sealed with another key"
-            fix = "Is the file `key` in the server's home the one of before? Else create it again."
+            what = f"the credentials of {self.noun} {name} can't be decrypted: they were encrypted with another key"
+            fix = f"Restore the file `key` in the server's home, or create the {self.noun} again."
             raise StorageError(what, fix=fix) from None
 
     def _cipher(self, name: str) -> Any:

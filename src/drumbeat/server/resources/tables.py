@@ -1,4 +1,4 @@
-"""Resources, that is everything with a name, and which jobs used them."""
+"""The tables of resources and of the jobs that used them."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from drumbeat.server.database.schema import asset_uses, resources
 from drumbeat.server.resources.records import Resource, Use
 
 _ALL_OF: Mapping[str, str] = {"environment": "--name ", "component": "--name "}
-"""What stands before a name where all its versions are listed."""
+"""The option before the name in the command that lists its versions."""
 
 
-# Constructing a statement costs more than executing it: the loop reads quotas at each placement.
+# Statements are built once, because building one takes longer than running it.
 _OF_KIND = select(resources).where(resources.c.kind == bindparam("its_kind")).order_by(resources.c.number.desc())
 _OF_NAME = _OF_KIND.where(resources.c.name == bindparam("its_name"))
 
 
 def add(connection: Connection, resource: Resource) -> tuple[Resource, bool]:
-    """As `SqlStore.add_version`."""
+    """See `SqlStore.add_version`."""
     there = versions(connection, resource.kind, resource.name)
     known = _known(there, resource)
     if known is not None:
         if known.digest != resource.digest:
-            what = f"{resource.kind} {resource.name}:{resource.version} is there already, with other content"
-            raise ConflictError(what, fix="Give this one another version, or none: then the next number is taken.")
+            what = f"{resource.kind} {resource.name}:{resource.version} exists already with other content"
+            raise ConflictError(what, fix="Give this one another version, or none to get the next number.")
         return known, False
     made = replace(resource, version=resource.version or _next_version(there))
     connection.execute(insert(resources).values(_columns(made)))
@@ -38,7 +38,7 @@ def add(connection: Connection, resource: Resource) -> tuple[Resource, bool]:
 
 
 def _known(there: list[Resource], resource: Resource) -> Resource | None:
-    """The version that is asked for, or whose content it is."""
+    """Returns the existing version with the requested number or the same content."""
     if resource.version:
         return next((one for one in there if one.version == resource.version), None)
     return there[0] if there and there[0].digest == resource.digest else None
@@ -50,7 +50,7 @@ def _next_version(there: list[Resource]) -> str:
 
 
 def put(connection: Connection, resource: Resource) -> bool:
-    """As `SqlStore.put_resource`."""
+    """See `SqlStore.put_resource`."""
     this = _is(resource.kind, resource.name, resource.version)
     if connection.execute(update(resources).where(*this).values(_columns(resource))).rowcount:
         return False
@@ -59,7 +59,7 @@ def put(connection: Connection, resource: Resource) -> bool:
 
 
 def one(connection: Connection, kind: str, name: str, version: str) -> Resource:
-    """As `SqlStore.resource`."""
+    """See `SqlStore.resource`."""
     found = next((each for each in versions(connection, kind, name) if version in ("", each.version)), None)
     if found is None:
         raise _missing(connection, kind, name, version)
@@ -67,25 +67,23 @@ def one(connection: Connection, kind: str, name: str, version: str) -> Resource:
 
 
 def _missing(connection: Connection, kind: str, name: str, version: str) -> NotFoundError:
-    """Says what there is."""
+    """Returns the error for a missing version, with those that exist."""
     there = [each.version for each in versions(connection, kind, name)]
     if not there:
         close = nearest(name, sorted({each.name for each in versions(connection, kind, None)}))
-        return NotFoundError(
-            f"there is no {kind} {name}", fix=close or f"See those that there are: drumbeat {kind} list"
-        )
+        return NotFoundError(f"there is no {kind} {name}", fix=close or f"List them: drumbeat {kind} list")
     what, fix = no_version(kind, name, version, there)
-    return NotFoundError(what, fix=fix or f"See them: drumbeat {kind} list {_ALL_OF.get(kind, '')}{name}")
+    return NotFoundError(what, fix=fix or f"List them: drumbeat {kind} list {_ALL_OF.get(kind, '')}{name}")
 
 
 def versions(connection: Connection, kind: str, name: str | None) -> list[Resource]:
-    """Newest first."""
+    """Returns versions, newest first."""
     statement = _OF_KIND if name is None else _OF_NAME
     return [_resource(row) for row in connection.execute(statement, {"its_kind": kind, "its_name": name})]
 
 
 def remove(connection: Connection, kind: str, name: str, version: str) -> None:
-    """As `SqlStore.remove_resource`."""
+    """See `SqlStore.remove_resource`."""
     if connection.execute(delete(resources).where(*_is(kind, name, version))).rowcount == 0:
         raise _missing(connection, kind, name, version)
 
@@ -109,20 +107,20 @@ def _resource(row: Row[Any]) -> Resource:
 
 # --- uses --------------------------------------------------------------------------------------------------------
 def note_uses(connection: Connection, job: str, uses: Iterable[Use]) -> None:
-    """The job names these."""
+    """Records what a job uses."""
     rows = [{"job": job, "kind": one.kind, "name": one.name, "version": one.version, "role": one.role} for one in uses]
     if rows:
         connection.execute(insert(asset_uses), rows)
 
 
 def users(connection: Connection, kind: str, name: str, version: str) -> list[tuple[str, str]]:
-    """As `SqlStore.users`."""
+    """See `SqlStore.users`."""
     this = (asset_uses.c.kind == kind, asset_uses.c.name == name, asset_uses.c.version == version)
     found = select(asset_uses.c.job, asset_uses.c.role).where(*this).order_by(asset_uses.c.id.desc())
     return [(row.job, row.role) for row in connection.execute(found)]
 
 
 def uses(connection: Connection, job: str) -> list[Use]:
-    """As `SqlStore.uses`."""
+    """See `SqlStore.uses`."""
     found = select(asset_uses).where(asset_uses.c.job == job).order_by(asset_uses.c.id)
     return [Use(row.kind, row.name, row.version, row.role) for row in connection.execute(found)]

@@ -1,4 +1,4 @@
-"""The resources of one kind that has versions: kept once, listed, shown, deleted. A version never changes."""
+"""The service of one kind with versions: create, list, show, delete. A version never changes."""
 
 from __future__ import annotations
 
@@ -17,32 +17,32 @@ V = TypeVar("V")
 
 
 class VersionService(Generic[V]):
-    """The versions of resources of a kind. Thread-safe.
+    """Manages the versions of a kind. Thread-safe.
 
-    Its views have `same_as`: another version with the same content, of one that was just created.
+    Its views have `same_as`, another version with the same content, set when one was just created.
     """
 
     def __init__(self, kind: Kind[V], catalog: SqlStore, clock: Clock) -> None:
         self.kind, self._catalog, self._clock = kind, catalog, clock
 
     def list(self, name: str | None = None) -> Sequence[V]:
-        """Every version of every one, or of one, newest first."""
+        """Returns all versions of all names or of one, newest first."""
         return [self._view(one) for one in self._catalog.resources(self.kind.name, name)]
 
     def show(self, name: str, version: str = "") -> V:
-        """One version, "" = the newest. Raises NotFoundError."""
+        """Returns one version, "" = the newest. Raises NotFoundError."""
         return self._view(self._catalog.resource(self.kind.name, name, version))
 
     def create(self, document: Mapping[str, Any], source: str) -> tuple[V, bool]:
-        """Keeps a version; returns it, and whether it is new: the content of the newest one again is that version.
+        """Stores a version. Returns it, and whether it is new. Idempotent for the content of the newest version.
 
-        Raises SpecError; ConflictError for other content of a version.
+        Raises SpecError; ConflictError if the version exists with other content.
         """
         kept = self.kind.read(document, source).model_dump(mode="json", exclude_none=True)
         return self._keep(str(kept.pop("name")), str(kept.pop("version", "")), kept)
 
     def delete(self, name: str, version: str) -> None:
-        """Deletes a version; jobs that have it continue. Raises NotFoundError."""
+        """Deletes a version; jobs that use it continue. Raises NotFoundError."""
         self._catalog.remove_resource(self.kind.name, name, version)
 
     def _keep(self, name: str, version: str, document: dict[str, Any]) -> tuple[V, bool]:
@@ -65,11 +65,11 @@ class VersionService(Generic[V]):
         )
 
     def _jobs(self, one: Resource) -> tuple[str, ...]:
-        """The jobs that were submitted with a version, newest first."""
+        """Returns the jobs that were submitted with a version, newest first."""
         return tuple(dict.fromkeys(job for job, _ in self._catalog.users(self.kind.name, one.name, one.version)))
 
 
 def twin(version: Resource, catalog: SqlStore) -> str:
-    """The newest other version of its name with the very same content, "" = none."""
+    """Returns the newest other version of the name with identical content, "" = none."""
     others = (one for one in catalog.resources(version.kind, version.name) if one.version != version.version)
     return next((one.version for one in others if one.digest == version.digest), "")

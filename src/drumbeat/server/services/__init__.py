@@ -1,1 +1,1 @@
-"""Services of jobs in a browser: each has a port, and so an origin, of its own on the server."""
+"""Services of jobs in a browser, each with a port, and thus an origin, of its own on the server."""

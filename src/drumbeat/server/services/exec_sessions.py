@@ -1,4 +1,4 @@
-"""Sessions: a person's command beside a rank. One call starts it, and two streams carry its frames."""
+"""Routes of sessions: a user's command beside a rank, which one call starts, and two streams for its frames."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ router = new_router("/api/v1/jobs", tags=["jobs"])
 
 STREAM = "application/octet-stream"
 MAX_SIDE = 0xFFFF
-"""Rows or columns of a terminal."""
+"""Maximum rows or columns of a terminal."""
 
 
 @router.post("/{job}/sessions", status_code=201)
 async def create_session(
     job: str, body: SessionStartRequest, context: ContextOf, principal: PrincipalOf, request: Request
 ) -> SessionView:
-    """Runs a command beside a rank of a running job: with its variables, in its folder and container.
+    """Runs a command beside a rank of a running job, with its variables, in its folder and container.
 
-    It ends with the round at the latest. Frames (`drumbeat.model.session_frames`) go to `input` and come from
+    It ends with the round at the latest. Frames (`drumbeat.model.session_frames`) are sent to `input` and read from
     `output`; the command gets SIGHUP when `output` is closed.
     """
     if not body.argv or not body.argv[0] or any("\0" in word for word in body.argv):
@@ -45,7 +45,7 @@ def _side(length: int) -> int:
 
 @router.get("/{job}/sessions/{session}/output", response_class=StreamingResponse)
 async def session_output(job: str, session: str, context: ContextOf, principal: PrincipalOf) -> StreamingResponse:
-    """The session's frames to its end. Only the person who started it may read them."""
+    """Streams the session's frames to its end, for the user who started it."""
     tunnel = context.tunnels.of_user(session, job, principal.user)
 
     tunnel.is_used = True
@@ -64,7 +64,7 @@ async def session_output(job: str, session: str, context: ContextOf, principal: 
 async def session_input(
     job: str, session: str, context: ContextOf, principal: PrincipalOf, request: Request
 ) -> dict[str, int]:
-    """Frames for the session. The end of the body alone doesn't end the command's input; an empty frame `i` does."""
+    """Sends frames to the session. The end of the body doesn't end the command's input; an empty frame `i` does."""
     tunnel, size = context.tunnels.of_user(session, job, principal.user), 0
     try:
         async for piece in request.stream():

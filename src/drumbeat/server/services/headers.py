@@ -1,7 +1,7 @@
-"""The headers that pass between a browser and a service: pure.
+"""Filters the headers between a browser and a service. Pure.
 
-A service belongs to the author of its job. It gets none of drumbeat's cookies and tokens, and it can neither set these
-nor change what the browser keeps for the server's other ports, which share their host's cookies.
+A service is under the control of its job's author. It gets none of drumbeat's cookies and tokens, and can neither set
+these nor change the browser's state for the server's other ports, which share the cookies of the host.
 """
 
 from __future__ import annotations
@@ -10,31 +10,31 @@ from collections.abc import Iterable, Sequence
 
 Header = tuple[bytes, bytes]
 OWN_COOKIES = b"drumbeat-"
-"""How the names of all cookies of drumbeat begin."""
+"""The prefix of the names of drumbeat's cookies."""
 LOCAL = b"localhost"
-"""The host by which a service is called: some refuse to answer by another name."""
+"""The `Host` for services, some of which refuse other names."""
 _HOP_BY_HOP = {
     b"connection", b"keep-alive", b"proxy-authenticate", b"proxy-authorization", b"proxy-connection", b"te", b"trailer",
     b"upgrade",
 }  # fmt: skip
-"""Headers of one connection (RFC 9110, 7.6.1). h11 sees to the framing of bodies."""
+"""Hop-by-hop headers (RFC 9110, 7.6.1). h11 handles the framing of bodies."""
 _OF_HOST = {b"clear-site-data", b"strict-transport-security", b"public-key-pins", b"alt-svc"}
-"""Headers by which an answer would change what the browser does with the whole host."""
+"""Response headers that affect the whole host."""
 
 
 def values(headers: Iterable[Header], name: bytes) -> list[bytes]:
-    """All values of a header. name: in small letters."""
+    """Returns all values of a header. name: in lower case."""
     return [value for key, value in headers if key.lower() == name]
 
 
 def is_upgrade(headers: Sequence[Header]) -> bool:
-    """Whether a request asks for another protocol (a WebSocket)."""
+    """Whether a request asks for an upgrade, such as to WebSocket."""
     words = b",".join(values(headers, b"connection")).lower().split(b",")
     return b"upgrade" in (word.strip() for word in words) and bool(values(headers, b"upgrade"))
 
 
 def to_service(headers: Sequence[Header], origin: bytes, *, has_own_token: bool, token: str = "") -> list[Header]:
-    """The headers of a request as the service gets them.
+    """Returns the headers of a request for the service.
 
     origin: of the service's port; has_own_token: the `Authorization` header is drumbeat's. token: JupyterLab's.
     """
@@ -56,7 +56,7 @@ def to_service(headers: Sequence[Header], origin: bytes, *, has_own_token: bool,
 
 
 def to_browser(headers: Sequence[Header]) -> list[Header]:
-    """The headers of an answer as the browser gets them."""
+    """Returns the headers of a response for the browser."""
     kept: list[Header] = []
     for name, value in headers:
         key = name.lower()
@@ -72,16 +72,16 @@ def to_browser(headers: Sequence[Header]) -> list[Header]:
 
 
 def without_own_cookies(value: bytes) -> bytes:
-    """The `Cookie` header without drumbeat's cookies."""
+    """Returns the `Cookie` header without drumbeat's cookies."""
     pairs = [pair.strip() for pair in value.split(b";")]
     return b"; ".join(pair for pair in pairs if pair and not pair.lower().startswith(OWN_COOKIES))
 
 
 def _cookie_of_port(value: bytes) -> bytes:
-    """A cookie that a service sets, for its host alone; b"" for one that is named as drumbeat's are."""
+    """Restricts a service's cookie to its host; returns b"" for a name with drumbeat's prefix."""
     parts = [part.strip() for part in value.split(b";")]
     name, is_named, _ = parts[0].partition(b"=")
-    if not name.strip() or not is_named or name.lower().startswith(OWN_COOKIES):  # One without a name may look like it.
+    if not name.strip() or not is_named or name.lower().startswith(OWN_COOKIES):  # A nameless one can look like it.
         return b""
     return b"; ".join(part for part in parts if not part.lower().startswith(b"domain"))
 
@@ -93,13 +93,13 @@ def _upgrade(headers: Sequence[Header]) -> list[Header]:
 
 
 def _at_local(value: bytes, origin: bytes) -> bytes:
-    """An address at the port as one at the service; another one isn't passed on."""
+    """Translates a URL at the port to one at the service; drops other URLs."""
     if value != origin and not value.startswith(origin + b"/"):
         return b""
     return b"http://" + LOCAL + value[len(origin) :]
 
 
 def _relative(value: bytes) -> bytes:
-    """The target of a redirect: one to the service's own name is a path here."""
+    """Translates the target of a redirect to the service's own name into a path."""
     prefix = b"http://" + LOCAL
     return value[len(prefix) :] or b"/" if value == prefix or value.startswith(prefix + b"/") else value

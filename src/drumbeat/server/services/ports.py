@@ -1,7 +1,7 @@
-"""The ports of services: each service that a person opens has one of its own, and so is an origin of its own.
+"""The ports of services. Each service that a user opens has a port of its own, and thus an origin of its own.
 
-A page of a job can then reach neither drumbeat's page nor another service: the browser keeps origins apart, and what
-shares the host's cookies (every port does) is refused by what the browser says of the asking page.
+A page of a job can then reach neither drumbeat's page nor another service: the browser separates origins, and requests
+with cookies, which all ports of a host share, are refused by the browser's headers about the requesting page.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from drumbeat.server.services.service_access import OPEN, ServiceDoor, ServiceKe
 
 MAX_PORTS = 256
 MAX_CONNECTIONS = 256
-"""Of one port, at a time."""
+"""Maximum number of concurrent connections of one port."""
 _FIRST_PORT, _PORTS = 20_000, 10_000
-"""Below those that the kernel gives to others."""
+"""A range below the kernel's ephemeral ports."""
 _WITHOUT_PORT = re.compile(r"(.+?)(:\d+)?")
 
 OpenTunnel = Callable[[ServiceKey, str], Awaitable[Tunnel]]
-"""Connects a person with a service."""
+"""Opens a user's tunnel to a service."""
 CloseTunnel = Callable[[Tunnel], Awaitable[None]]
 
 
@@ -41,7 +41,7 @@ class ServicePort:
         self._connections: set[asyncio.Task[None]] = set()
 
     def welcome(self, reader: Reader, writer: asyncio.StreamWriter) -> None:
-        """Begins to serve a connection, if there is room."""
+        """Begins to serve a connection if there is room."""
         if len(self._connections) >= MAX_CONNECTIONS:
             writer.close()
             return
@@ -50,7 +50,7 @@ class ServicePort:
         task.add_done_callback(self._connections.discard)
 
     async def close(self) -> None:
-        """Ends the port and its connections."""
+        """Closes the port and its connections."""
         self._server.close()
         for one in list(self._connections):
             one.cancel()
@@ -58,19 +58,19 @@ class ServicePort:
 
 
 class ServicePorts:
-    """The ports of this server's services, opened when a person first asks for a link. For one event loop."""
+    """The ports of this server's services, opened at the first request for a link. For one event loop."""
 
     def __init__(self, token: str, callers: Callers, hosts: frozenset[str], host: str, require_own: RequireOwn) -> None:
-        """hosts: what a `Host` header of the server may say. host: the address to listen at."""
+        """hosts: accepted `Host` headers of the server. host: the address to listen on."""
         self._token, self._callers, self._host, self._require_own = token, callers, host, require_own
         self._names = {match[1] for each in hosts if (match := _WITHOUT_PORT.fullmatch(each))}
         self._ports: dict[ServiceKey, ServicePort] = {}
         self._opening = asyncio.Lock()
         self.watches: dict[str, asyncio.Task[None]] = {}
-        """What ends the ports of a job with it, by job."""
+        """Tasks that close the ports of a job at its end, by job."""
 
     async def link(self, key: ServiceKey, called: str, digest: str, target: tuple[OpenTunnel, CloseTunnel, str]) -> str:
-        """A link that opens the service once.
+        """Returns a link that opens the service once.
 
         called: the `Host` header by which the person calls this server; digest: of their token. target: what opens and
         closes tunnels, and JupyterLab's token. Raises UnreachableError when no port is free.
@@ -82,17 +82,17 @@ class ServicePorts:
         return f"http://{name}:{port.number}{OPEN}{port.target.door.sessions.new_link(digest)}"
 
     async def keep(self, job: str, attempt: int) -> None:
-        """Ends the ports of a job to other attempts than this one; -1 = all of them: it has ended."""
+        """Closes the ports to other attempts of a job than this one; -1 = all, because it has ended."""
         for key in [key for key in self._ports if key.job == job and key.attempt != attempt]:
             await self._ports.pop(key).close()
 
     @property
     def jobs(self) -> set[str]:
-        """The jobs whose services have ports."""
+        """Returns the jobs whose services have ports."""
         return {key.job for key in self._ports}
 
     async def close(self) -> None:
-        """Ends all of them."""
+        """Closes all ports."""
         for job in self.jobs:
             await self.keep(job, -1)
 
@@ -108,7 +108,7 @@ class ServicePorts:
 
         server = await self._listen(key, factory)
         number: int = server.sockets[0].getsockname()[1]
-        # The key of its sessions is this service's: a cookie of another port is none here.
+        # Sessions are signed with a key of this service, so that a cookie of another port is invalid here.
         sessions = PageSessions(f"{self._token} service {key} at {number}")
         hosts = frozenset(f"{name}:{number}" for name in self._names)
         door = ServiceDoor(sessions, self._callers, hosts, lambda person: self._require_own(person, key.job))
@@ -121,11 +121,11 @@ class ServicePorts:
         return port
 
     def _drawn(self, key: ServiceKey) -> bytes:
-        """Always the same for a service, and nothing that others can foresee."""
+        """Returns bytes that are constant for a service and unpredictable for others."""
         return hmac.new(self._token.encode(), f"port of {key}".encode(), hashlib.sha256).digest()[:4]
 
     async def _listen(self, key: ServiceKey, factory: Callable[[], asyncio.StreamReaderProtocol]) -> asyncio.Server:
-        """Listens at the service's usual port, which it has again after a restart of the server, or at a free one."""
+        """Listens on the service's usual port, which is constant across restarts, or on a free one."""
         usual = _FIRST_PORT + int.from_bytes(self._drawn(key)) % _PORTS
         loop = asyncio.get_running_loop()
         for number in (usual, 0):

@@ -1,7 +1,7 @@
-"""One connection of a browser to a service: request by request over a tunnel of its own, WebSockets too.
+"""Proxies a browser's connection to a service, request by request over a tunnel of its own, and WebSockets.
 
-h11 reads and writes both sides, so that every message that passes is well formed; after `101 Switching Protocols` bytes
-pass as they are.
+h11 parses and writes both sides, so only well-formed messages pass; after `101 Switching Protocols`, bytes pass
+unchanged.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from drumbeat.server.services.service_access import OPEN, Admission, ServiceDoor
 T = TypeVar("T")
 
 HEAD_TIMEOUT_S = 75.0
-"""How long a connection may idle, or take to send the head of a request."""
+"""Timeout for an idle connection and for the head of a request."""
 _PIECE_BYTES = 64 << 10
 _MAX_HEAD = 64 << 10
 _PAGE = (
@@ -34,7 +34,7 @@ _PAGE = (
 )
 _RETRY = '<meta http-equiv="refresh" content="3">'
 _CLEARED = (b"Clear-Site-Data", b'"storage"')
-"""Another service may have had this port before, and with it this origin."""
+"""Clears the storage of another service that may have had this port, and thus this origin, before."""
 _GO = '<meta http-equiv="refresh" content="0; url=/">'
 _GONE = (OSError, h11.RemoteProtocolError, h11.LocalProtocolError, TimeoutError)
 
@@ -44,7 +44,7 @@ class Gone(Exception):
 
 
 class Reader(asyncio.StreamReader):
-    """A stream that reports its end also to those who don't read it."""
+    """A stream whose end can be awaited without reading it."""
 
     def __init__(self) -> None:
         super().__init__(limit=_PIECE_BYTES)
@@ -67,14 +67,14 @@ class ServiceTarget:
 
     door: ServiceDoor
     open_tunnel: Callable[[str], Awaitable[Tunnel]]
-    """For a person. Raises DrumbeatError."""
+    """Opens a tunnel for a user. Raises DrumbeatError."""
     close_tunnel: Callable[[Tunnel], Awaitable[None]]
     token: str = ""
-    """JupyterLab's own."""
+    """JupyterLab's token, "" = none."""
 
 
 class Upstream:
-    """The service's end: a tunnel with HTTP in it."""
+    """The connection to the service: HTTP over a tunnel."""
 
     def __init__(self, tunnel: Tunnel) -> None:
         self.tunnel, self.http = tunnel, h11.Connection(h11.CLIENT, _MAX_HEAD)
@@ -86,7 +86,7 @@ class Upstream:
             await self.tunnel.to_node.put(data)
 
     async def receive(self) -> h11.Event | type[h11.PAUSED]:
-        """The next part of an answer."""
+        """Receives the next part of a response."""
         while (event := self.http.next_event()) is h11.NEED_DATA:
             self.http.receive_data(await self.tunnel.from_node.get())
         if isinstance(event, h11.ConnectionClosed):
@@ -114,7 +114,7 @@ class BrowserConnection:
             self._writer.close()
 
     async def _exchange(self) -> bool:
-        """Answers one request; returns whether another one may follow."""
+        """Answers one request. Returns whether another one may follow."""
         async with asyncio.timeout(HEAD_TIMEOUT_S):
             request = await self._receive()
         if not isinstance(request, h11.Request):
@@ -123,7 +123,7 @@ class BrowserConnection:
         try:
             origin = self._target.door.origin(headers)
             if not request.target.startswith(b"/"):
-                raise RefusedError("this is no proxy for other addresses")
+                raise RefusedError("this isn't a proxy for other addresses")
             if request.target.startswith(OPEN.encode()) and request.method == b"GET":
                 await self._open_link(request.target[len(OPEN) :].decode("latin-1"))
                 return False
@@ -137,7 +137,7 @@ class BrowserConnection:
         return await self._pass(upstream, is_upgrade=is_upgrade(headers))
 
     async def _connected(self, entry: Admission) -> Upstream:
-        """The service's end, kept from the request before if it can be used again. Raises DrumbeatError."""
+        """Returns the connection to the service, reused from the previous request if possible. Raises DrumbeatError."""
         if self._upstream is not None:
             http, tunnel = self._upstream.http, self._upstream.tunnel
             if http.our_state is http.their_state is h11.DONE and not tunnel.from_node.is_over:
@@ -155,7 +155,7 @@ class BrowserConnection:
 
     # --- one exchange -------------------------------------------------------------------------------------------------
     async def _pass(self, upstream: Upstream, *, is_upgrade: bool) -> bool:
-        """Passes the request's body and the answer; returns whether the connection may be used again."""
+        """Passes the request's body and the response. Returns whether the connection may be reused."""
         body = asyncio.create_task(self._pass_body(upstream))
         try:
             is_switched = await self._pass_answer(upstream)
@@ -178,7 +178,7 @@ class BrowserConnection:
                 return
 
     async def _pass_answer(self, upstream: Upstream) -> bool:
-        """Passes the answer to its end; returns whether it was `101 Switching Protocols`."""
+        """Passes the complete response. Returns whether it was `101 Switching Protocols`."""
         while True:
             event = await self._unless_gone(upstream.receive())
             if isinstance(event, h11.InformationalResponse):
@@ -194,11 +194,11 @@ class BrowserConnection:
                 await self._send(_plain(event))
                 if isinstance(event, h11.EndOfMessage):
                     return False
-            else:  # The service switched its protocol unasked.
+            else:  # The service switched its protocol without a request.
                 raise Gone
 
     async def _splice(self, upstream: Upstream) -> None:
-        """Passes bytes both ways until either side ends."""
+        """Passes bytes in both directions until either side ends."""
         early, late = self._http.trailing_data[0], upstream.http.trailing_data[0]
         both = [
             asyncio.create_task(self._splice_up(upstream.tunnel, early)),
@@ -226,7 +226,7 @@ class BrowserConnection:
 
     # --- the browser --------------------------------------------------------------------------------------------------
     async def _receive(self) -> object:
-        """The next part of a request."""
+        """Receives the next part of a request."""
         while (event := self._http.next_event()) is h11.NEED_DATA:
             if self._http.they_are_waiting_for_100_continue:
                 await self._send(h11.InformationalResponse(status_code=100, headers=[]))
@@ -241,7 +241,7 @@ class BrowserConnection:
             await self._writer.drain()
 
     async def _unless_gone(self, work: Awaitable[T]) -> T:
-        """What `work` gives, unless the browser goes meanwhile: the service isn't kept at work for it then."""
+        """Returns the result of `work`, and cancels it if the browser disconnects, so that the service can stop."""
         task = asyncio.ensure_future(work)
         gone = asyncio.ensure_future(self._reader.is_gone.wait())
         try:
@@ -253,22 +253,22 @@ class BrowserConnection:
             for one in (task, gone):
                 one.cancel()
 
-    # --- drumbeat's own answers -----------------------------------------------------------------------------------
+    # --- drumbeat's own responses ---------------------------------------------------------------------------------
     async def _open_link(self, code: str) -> None:
         """Turns a one-time link into this port's cookie."""
         sessions = self._target.door.sessions
         session = sessions.open(code)
         if session is None:
-            await self._answer(410, "This link was used, or is too old", "Run <code>drumbeat open</code> for another.")
+            await self._answer(410, "This link was used or has expired", "Run <code>drumbeat open</code> for another.")
             return
         cookie = f"{sessions.cookie}={session}; Max-Age={SESSION_LIFETIME_S}; Path=/; HttpOnly; SameSite=Strict"
-        # A page, not a redirect: the browser says of a redirect that another origin asked for its target.
+        # A page instead of a redirect, because for a redirect the browser names another origin as the requester.
         await self._answer(
             200, "Opening the service", "", more=_GO, headers=[(b"Set-Cookie", cookie.encode()), _CLEARED]
         )
 
     async def _refuse(self, error: DrumbeatError) -> None:
-        """Answers with an error as a page. A service that doesn't answer yet may soon."""
+        """Answers with an error page, which retries while a service doesn't answer yet."""
         may_pass = isinstance(error, ConflictError | UnreachableError)
         text = html.escape(" ".join(filter(None, [f"{error.what}.", error.fix])))
         await self._answer(503 if may_pass else status_of(error), "drumbeat", text, more=_RETRY if may_pass else "")
@@ -289,5 +289,5 @@ class BrowserConnection:
 
 
 def _plain(event: h11.Data | h11.EndOfMessage) -> h11.Event:
-    """The part of a body without what concerns the connection it came by."""
+    """Returns a part of a body without the properties of its connection."""
     return h11.Data(data=event.data) if isinstance(event, h11.Data) else h11.EndOfMessage()

@@ -1,4 +1,4 @@
-"""Services of running jobs: links that open them in a browser."""
+"""Routes for services of running jobs: links that open them in a browser."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ async def create_service_link(
     service: str,
     context: ContextOf,
     request: Request,
-    node: Annotated[int, Query(ge=0, description="The node whose service is meant.")] = 0,
+    node: Annotated[int, Query(ge=0, description="The node of the service.")] = 0,
 ) -> ServiceLinkView:
-    """Makes a link that opens a service of a running job in a browser, once.
+    """Creates a link that opens a service of a running job in a browser, once.
 
     The service has a port of its own on the server, and the browser gets a cookie for it. A program may send its token
     in `Authorization` to the same port instead.
     """
     ports = context.services
     if ports is None:
-        raise NotFoundError("this server opens no services")
+        raise NotFoundError("this server can't open services")
     planned, secret, attempt = await away(lambda: _planned(context, job, service, node))
     token = jupyter_token(secret, service) if planned.type == JUPYTER_LAB else ""
     key, called = ServiceKey(job, service, node, attempt), values(request.scope["headers"], b"host")[0]
@@ -54,7 +54,7 @@ async def create_service_link(
 
 
 def _planned(context: ServerContext, job: str, name: str, node: int) -> tuple[ServicePlan, str, int]:
-    """The service, the secret that the attempt's nodes share, and its number.
+    """Returns the service, the secret that the attempt's nodes share, and the attempt's number.
 
     Raises NotFoundError, RefusedError, ConflictError.
     """
@@ -66,7 +66,7 @@ def _planned(context: ServerContext, job: str, name: str, node: int) -> tuple[Se
         fix = f"It has {names}." if names else ""
         raise NotFoundError(f"node {node} of job {job} has no service {name}", fix=fix)
     if not is_web(service):
-        raise RefusedError(f"service {name} isn't opened in a browser", fix=f"Run: drumbeat ssh {job}")
+        raise RefusedError(f"service {name} can't be opened in a browser", fix=f"Run: drumbeat ssh {job}")
     if current.state.is_terminal:
         raise ConflictError(f"job {job} has ended ({current.state}), and its services with it")
     status = current.nodes[node] if node < len(current.nodes) else None
@@ -77,7 +77,7 @@ def _planned(context: ServerContext, job: str, name: str, node: int) -> tuple[Se
 
 
 def _watch(context: ServerContext, ports: ServicePorts, job: str) -> None:
-    """Has the ports of a job end with it, and with its attempt, whose shared secret they know."""
+    """Closes the ports of a job at the end of the job or the attempt, whose shared secret they use."""
     if job not in ports.watches:
         ports.watches[job] = task = asyncio.create_task(_end_with(context, ports, job))
         task.add_done_callback(lambda _: ports.watches.pop(job, None))

@@ -1,4 +1,4 @@
-"""Who may use a service: the person whose one-time link became this port's cookie, or who shows their token."""
+"""Authorizes requests to a service, by a cookie of this port from a one-time link, or by a token."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from drumbeat.server.access.request_guard import bearer, valid_session
 from drumbeat.server.services.headers import Header, values
 
 OPEN = "/drumbeat-open/"
-"""Below this path lie the one-time links of a port."""
+"""The path of a port's one-time links."""
 SITES = (b"same-origin", b"none")
 
 
 class ServiceKey(NamedTuple):
-    """A service on one node of an attempt of a job. Its text names it for all attempts."""
+    """A service on one node of an attempt of a job. Its text is the same for all attempts."""
 
     job: str
     service: str
@@ -34,11 +34,11 @@ class ServiceKey(NamedTuple):
 
 @dataclass(frozen=True)
 class Admission:
-    """Who came in."""
+    """The caller of an admitted request."""
 
     principal: Principal
     digest: str
-    """Of the token of the principal, "" = the home's."""
+    """The digest of the principal's token, "" = the home's."""
     has_own_token: bool
     """Whether the request's `Authorization` header is drumbeat's."""
 
@@ -49,20 +49,20 @@ class ServiceDoor:
     def __init__(
         self, sessions: PageSessions, callers: Callers, hosts: frozenset[str], require_own: Callable[[Principal], None]
     ) -> None:
-        """hosts: what a `Host` header may say, with this port. require_own: raises ForbiddenError for a person who may
-        not change the job; it may block.
+        """hosts: accepted `Host` headers, with this port. require_own: raises ForbiddenError for a user who may not
+        change the job; may block.
         """
         self.sessions, self._callers, self._hosts, self._require_own = sessions, callers, hosts, require_own
 
     def origin(self, headers: Sequence[Header]) -> bytes:
-        """The origin of the port as the request calls it. Raises ForbiddenError."""
+        """Returns the origin of the port under the request's host. Raises ForbiddenError."""
         hosts = values(headers, b"host")
         if len(hosts) != 1 or hosts[0].decode("latin-1").lower() not in self._hosts:
             raise ForbiddenError("this server doesn't go by that host name")
         return b"http://" + hosts[0]
 
     async def enter(self, headers: Sequence[Header]) -> Admission:
-        """Raises UnauthorizedError, ForbiddenError; AwayError when the store can't be asked."""
+        """Authorizes a request. Raises UnauthorizedError, ForbiddenError; AwayError while the database is away."""
         if refusal := self._refusal_of_site(headers):
             raise refusal
         small = [(name.lower(), value) for name, value in headers]
@@ -74,7 +74,7 @@ class ServiceDoor:
             digest = self.sessions.digest_of(session)
             principal = await self._callers.of_digest(digest)
         if principal is None:
-            raise UnauthorizedError("this service is opened by a link", fix="Run: drumbeat open JOB SERVICE")
+            raise UnauthorizedError("this service needs a link", fix="Run: drumbeat open JOB SERVICE")
         if principal.role is Role.READER:
             raise ForbiddenError(f"{principal.user} is a reader here, and readers can't use services")
         if principal.role is not Role.OWNER:
@@ -82,7 +82,7 @@ class ServiceDoor:
         return Admission(principal, digest, owner is not None)
 
     def _refusal_of_site(self, headers: Sequence[Header]) -> DrumbeatError | None:
-        """Why the page that asks may not: another port of this host is another origin, but gets the same cookies."""
+        """Returns why the requesting page is refused. Other ports are other origins with the same cookies."""
         origins, own = values(headers, b"origin"), self.origin(headers)
         if any(origin != own for origin in origins) or any(
             site not in SITES for site in values(headers, b"sec-fetch-site")

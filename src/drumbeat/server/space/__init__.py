@@ -1,1 +1,1 @@
-"""Space: what is kept, what may be deleted, what is pruned."""
+"""Disk space: its use, deletion of jobs, pruning."""

@@ -1,4 +1,4 @@
-"""The pruning of snapshots and of this machine's caches: what no job and no registered version needs is freed."""
+"""Prunes snapshots and this machine's caches that no job and no registered version needs."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from drumbeat.server.space.references import References
 log = logging.getLogger(__name__)
 
 ORPHAN_AGE = timedelta(days=1)
-"""A snapshot that no job has named goes after this long: sending the rest of a job may take hours."""
+"""A snapshot that no job has named is pruned after this time, as uploading the rest of a job may take hours."""
 
 
 class CachePruner:
-    """Frees snapshots and caches. caches: of this machine; None = they are left alone."""
+    """Frees snapshots and caches. caches: of this machine; None = they aren't pruned."""
 
     def __init__(
         self, loop: Loop, artifacts: FolderArtifacts, environments: Environments, caches: MachineCaches | None
@@ -36,9 +36,9 @@ class CachePruner:
     def prune_snapshots(
         self, world: References, going: Collection[str], done: Collection[str], *, is_dry: bool
     ) -> list[SpaceItem]:
-        """Snapshots that no job has named for a day; in a rehearsal also those that only the jobs which go have named.
+        """Removes snapshots that no job has named for a day; a dry run also lists those of jobs that would be deleted.
 
-        done: digests that are counted already.
+        going: jobs that would be deleted. done: digests that are counted already.
         """
         rest = world.without(going)
         needed = deletion_rules.needed_snapshots(rest.jobs, rest.assets)
@@ -57,7 +57,7 @@ class CachePruner:
         return items
 
     def prune_caches(self, older_than: timedelta, *, is_dry: bool) -> Freed:
-        """Frees what the caches of this machine have held unused for so long, except environments in use."""
+        """Frees cache entries of this machine that haven't been used for so long, except needed environments."""
         if self._caches is None:
             return Freed()
         freed = self._caches.prune(older_than.total_seconds(), self._needed_environments(), is_dry=is_dry)
@@ -66,24 +66,24 @@ class CachePruner:
         return freed
 
     def left_environment(self, job: Job) -> list[KeptItem]:
-        """What is to be said of the environment of a job that was deleted: it stays for the next job."""
+        """Returns the note that a deleted job's environment stays in the cache."""
         python = job.plan.python
         item = self._caches.environment(python.key) if self._caches and python else None
         if item is None or python is None:
             return []
         why = self._needed_environments().get(python.key)
         size = f"{item.size / (1 << 20):,.0f} MiB"
-        fix = "`drumbeat usage` lists it; `drumbeat prune` deletes what nothing has used for 30 days"
+        fix = "`drumbeat usage` lists it; `drumbeat prune` deletes it after 30 days without use"
         return [
             KeptItem(
                 f"environment {item.note} in this machine's cache ({size})",
-                f"{why} needs it" if why else "the next job that names it finds it there",
+                f"{why} needs it" if why else "the next job with this environment can use it",
                 "" if why else fix,
             )
         ]
 
     def _needed_environments(self) -> dict[str, str]:
-        """Key of an environment's content to what needs it: an unfinished job, a registered version, an alias."""
+        """Returns who needs each environment, by its content key: an unfinished job, a registered version, an alias."""
         needed: dict[str, str] = {}
         for record in self._store.unfinished():
             if record.job.plan.python:
@@ -101,5 +101,5 @@ class CachePruner:
         try:
             view = self._environments.show(name, version)
         except DrumbeatError:
-            return ""  # It names something else, or nothing that is there.
+            return ""  # The target isn't an environment, or doesn't exist.
         return view.python.key if view.python else ""

@@ -1,4 +1,4 @@
-"""The items of answers about space: jobs and snapshots with their sizes."""
+"""Items of views about space: jobs and snapshots with their sizes."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from drumbeat.server.home_folder.stored_files import JobSpace
 
 
 def unknown(name: str, removals: Collection[str]) -> str:
-    """What a folder of no known job is called."""
+    """Returns the title of a folder without a known job."""
     return f"{name} (being deleted)" if name in removals else f"{name} (no job of this server)"
 
 
 def job_item(job: JobNeeds | str, space: JobSpace) -> SpaceItem:
-    """A job with the space that it takes. job: a name where nothing more is known, with a note in brackets."""
+    """Returns the item of a job. job: for an unknown job, its name with a note in brackets."""
     parts = {
         "outputs": space.outputs,
         "logs": space.logs,
@@ -32,7 +32,7 @@ def job_item(job: JobNeeds | str, space: JobSpace) -> SpaceItem:
 
 
 def snapshot_item(digest: str, size: int, asked_at: float) -> SpaceItem:
-    """A snapshot with its size and the time at which it was asked for last."""
+    """Returns the item of a snapshot with its size and the time of its last request."""
     return SpaceItem("snapshot", digest, size, datetime.fromtimestamp(asked_at, UTC))
 
 
@@ -42,9 +42,9 @@ def needed_by(users: list[str]) -> str:
 
 
 def freed_of(items: Collection[SpaceItem], kept: Collection[KeptItem]) -> Freed:
-    """The answer to a removal, the biggest item first; each thing that is kept is told once.
+    """Returns the response to a removal, largest items first, without duplicate kept items.
 
-    A snapshot that one job has left to another may have gone with that one.
+    A snapshot that was kept for one job may have been removed with another.
     """
     biggest_first = tuple(sorted(items, key=lambda one: (-one.size, one.kind, one.name)))
     gone = {f"snapshot {one.name[:12]}" for one in items if one.kind == "snapshot"}
@@ -53,5 +53,5 @@ def freed_of(items: Collection[SpaceItem], kept: Collection[KeptItem]) -> Freed:
 
 
 def refusal(kept: KeptItem) -> ConflictError:
-    """The error for a job that is kept."""
+    """Returns the error for a job that is kept."""
     return ConflictError(f"{kept.what} isn't deleted: {kept.why}", fix=kept.fix)

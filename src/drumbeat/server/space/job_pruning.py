@@ -1,6 +1,6 @@
-"""The pruning of jobs by age: old jobs are deleted, or lose their logs and checkpoints and keep their outputs.
+"""Prunes jobs by age: deletes old jobs, or only their logs and checkpoints.
 
-Which jobs are old enough, and which are kept all the same, is decided in `core/deletion_rules.py`.
+`core/deletion_rules.py` decides which jobs are old enough, and which are kept nevertheless.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from drumbeat.server.space.references import ReferenceReader, References
 log = logging.getLogger(__name__)
 
 TRIMMED = "logs and checkpoints; its outputs are kept"
-"""The note on a job that stays without them."""
+"""The note on a job of which only these were removed."""
 
 
 class JobPruner:
-    """Prunes jobs that have ended. stopping: is set when the server stops; the rest is left for the next time."""
+    """Prunes ended jobs. stopping: set when the server stops; the rest is pruned after its next start."""
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class JobPruner:
         self._references, self._removal, self._stopping = references, removal, stopping
 
     def prune(self, older_than: timedelta, *, keep_outputs: bool, is_dry: bool, by: str) -> Freed:
-        """Deletes the jobs that ended at least so long ago. keep_outputs: those that have outputs are only trimmed."""
+        """Deletes jobs that ended at least so long ago. keep_outputs: only trim those that have outputs."""
         world = self._references.all()
         asked = deletion_rules.expired(world.jobs, self._loop.clock.now(), older_than)
         spaces = {name: self._removal.space_of(name) for name in asked}
@@ -60,7 +60,7 @@ class JobPruner:
             with self._removal.lock:
                 try:
                     gone, left = self._removal.delete(name, world, by, later=decision.jobs[number + 1 :])
-                except (ConflictError, NotFoundError) as error:  # Another client was quicker, or needs it by now.
+                except (ConflictError, NotFoundError) as error:  # Another client has deleted it, or needs it by now.
                     kept.append(KeptItem(f"job {name}", error.what, error.fix))
                 else:
                     items, kept = [*items, *gone], [*kept, *left]
@@ -69,13 +69,13 @@ class JobPruner:
         return freed_of(items, kept)
 
     def _has_outputs(self, name: str) -> bool:
-        """Whether a job has kept a file of an output; an empty one takes no space on some file systems."""
+        """Whether a job has an output file. Sizes don't tell, as an empty file takes no space on some file systems."""
         return any(file.path.startswith("outputs/") for file in self._artifacts.files(name))
 
     def _trim(
         self, names: list[str], world: References, spaces: dict[str, JobSpace], kept: list[KeptItem], *, is_dry: bool
     ) -> list[SpaceItem]:
-        """Removes logs and checkpoints of jobs that stay; adds to `kept` what the disk doesn't give up."""
+        """Removes logs and checkpoints of jobs, and adds failures to `kept`."""
         items: list[SpaceItem] = []
         for name in names:
             if self._stopping.is_set():
@@ -108,13 +108,13 @@ class JobPruner:
             self._loop.call(lambda: self._add_event(name, "logs and checkpoints were removed by prune"))
 
     def _add_event(self, name: str, sentence: str) -> None:
-        """Adds an event to a job that has ended, unless it was changed meanwhile."""
+        """Adds an event to an ended job, unless the job has changed meanwhile."""
         record = self._store.load(name)
         job = record.job
         line = JobEvent(self._loop.clock.now(), job.state, job.reason, sentence, job.attempt, job.round)
         try:
             self._store.commit([Change(job, record.version, events=(line,))])
         except StaleError as error:
-            log.info("job %s has no event that says so: %s", name, error)
+            log.info("the event about pruning job %s was not added: %s", name, error)
         else:
             self._loop.bus.publish(job_topic(name))

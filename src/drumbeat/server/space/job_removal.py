@@ -1,8 +1,8 @@
-"""The removal of a job, in two steps that survive the death of the server in between.
+"""Removes a job in two steps, which survive a crash of the server in between.
 
-Its rows go in one transaction, which also notes whose files are to be removed; then the files go. A server that is
-killed in between, or whose disk refuses, is followed by one that goes on with that note. Several servers may be at it:
-files and metrics are set aside by their job's name only while the removal is held, as no new job has the name then.
+A transaction deletes its rows and records that its files are to be removed; then the files are removed. After a crash
+or a disk error, the next server continues from this record. Files and metrics are set aside by the job's name only
+while the record is locked, because then no new job can have this name.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from drumbeat.server.space.references import ReferenceReader, References
 log = logging.getLogger(__name__)
 
 END_TIMEOUT_S = 10.0
-"""How long a job that has just ended is waited for: its nodes are still being stopped."""
+"""How long removal waits for a job that has just ended and whose nodes are still being stopped."""
 
 
 class JobRuns(Protocol):
     """The metrics of jobs."""
 
     def remove(self, name: str) -> None:
-        """Removes those of a job at once, but for their points."""
+        """Removes the runs of a job, but not their points, which is quick."""
         ...
 
     def remove_points(self) -> None:
@@ -46,7 +46,7 @@ class JobRuns(Protocol):
 
 
 class JobRemoval:
-    """Removes single jobs with all that only they need. stopping: is set when the server stops."""
+    """Removes single jobs with everything that only they need. stopping: set when the server stops."""
 
     def __init__(
         self,
@@ -60,14 +60,14 @@ class JobRemoval:
         self._loop, self._store, self._artifacts = loop, loop.store, artifacts
         self._references, self._stopping = references, stopping
         self.lock = threading.Lock()
-        """Is held during a removal: two at a time would count the same bytes."""
+        """Held during a removal, because concurrent ones would count the same bytes."""
 
     def await_end(self, name: str) -> None:
-        """Waits until a job that has just ended has been finalized, at most for `END_TIMEOUT_S`."""
+        """Waits until a job that has just ended has been finalized, at most `END_TIMEOUT_S`."""
         deadline = time.monotonic() + END_TIMEOUT_S
         while self._store.load(name).job.state.is_terminal and self._is_finalizing(name):
             if time.monotonic() > deadline:
-                return  # The store, or the decision, says why it can't go.
+                return  # The store or the rules report why it can't be deleted.
             self._stopping.wait(0.05)
 
     def _is_finalizing(self, name: str) -> bool:
@@ -76,10 +76,10 @@ class JobRemoval:
     def delete(
         self, name: str, world: References, by: str, later: Collection[str] = ()
     ) -> tuple[list[SpaceItem], list[KeptItem]]:
-        """Deletes a job that may go; what went with it, and what is still there. Raises ConflictError, NotFoundError.
+        """Deletes a job. Returns removed and kept items. Raises ConflictError, NotFoundError.
 
-        later: jobs that go after it, so that none of them keeps it: a sweep goes after its best trial. Who names the
-        job's outputs meanwhile is seen on the loop's thread, where new jobs are written, too.
+        later: jobs that are deleted after it and therefore don't keep it, as a sweep is deleted after its trials. The
+        rows are deleted on the loop's thread, on which new jobs that name its outputs are written, too.
         """
         item = self._item_of(name)
         self._loop.call(lambda: self._delete_rows(name, world, later))
@@ -103,7 +103,7 @@ class JobRemoval:
         self._store.delete_job(name, note)
 
     def finish_removals(self) -> None:
-        """Removes the files of jobs whose rows are gone already."""
+        """Removes the files of jobs whose rows were deleted."""
         with self.lock:
             if pending := self._store.removals():
                 world = self._references.all()
@@ -114,7 +114,7 @@ class JobRemoval:
         items: list[SpaceItem] = []
         try:
             removal = self._set_aside(name)
-            if removal is None:  # Another server has finished it: a new job may have the name.
+            if removal is None:  # Another process has finished it, and a new job may have the name.
                 return [item], []
             self._artifacts.remove_job(name)
             items.append(item)
@@ -125,12 +125,12 @@ class JobRemoval:
                 self._runs.remove_points()
             self._store.removed(name, removal.version)
         except StorageError as error:
-            log.warning("files of the deleted job %s are still there; they are removed later: %s", name, error)
-            return items, [KeptItem(f"files of job {name}", f"{error.what}; it is tried again", error.fix)]
+            log.warning("files of the deleted job %s can't be removed yet: %s", name, error)
+            return items, [KeptItem(f"files of job {name}", f"{error.what}; this is retried", error.fix)]
         return [*items, *gone], kept
 
     def _set_aside(self, name: str) -> Removal | None:
-        """Takes the files and metrics of a deleted job out of sight, if its removal is still pending."""
+        """Sets aside the files and metrics of a deleted job if its removal is still pending."""
         with self._store.removing(name) as removal:
             if removal is not None:
                 self._artifacts.set_aside_job(name)
@@ -139,9 +139,9 @@ class JobRemoval:
         return removal
 
     def _remove_snapshots(self, note: str, world: References) -> tuple[list[SpaceItem], list[KeptItem]]:
-        """Those of a deleted job that nothing else needs, unless they were asked for since that job was submitted."""
+        """Removes a deleted job's snapshots that nothing needs, unless they were requested after its submission."""
         digests = _asked_until([note])
-        # An earlier deleted job's asking counts for this one's snapshots, too.
+        # Requests for earlier deleted jobs explain requests of this one's snapshots, too.
         asked_until = _asked_until([note, *self._store.removals(finished=True).values()])
         newer = self._references.jobs(until={one.name for one in world.jobs})
         needed = deletion_rules.needed_snapshots((*world.jobs, *newer), self._references.assets())
@@ -153,13 +153,13 @@ class JobRemoval:
                 kept.append(KeptItem(what, needed_by(users)))
             elif self._artifacts.remove_snapshot(one.digest, unasked_since=asked_until[one.digest]):
                 gone.append(snapshot_item(one.digest, one.size, one.asked_at))
-                log.info("%s was removed: nothing needs it any more", what)
+                log.info("%s was removed, because nothing needs it", what)
             else:
-                kept.append(KeptItem(what, "a client has asked for it since, and may be submitting a job with it"))
+                kept.append(KeptItem(what, "a client has requested it since, and may be submitting a job with it"))
         return gone, kept
 
     def space_of(self, name: str) -> JobSpace:
-        """The space that a job's folder takes."""
+        """Returns the space that a job's folder takes."""
         return self._artifacts.job_space(name).get(name, JobSpace())
 
     def _item_of(self, name: str) -> SpaceItem:
@@ -171,7 +171,7 @@ class JobRemoval:
 
 
 def _asked_until(notes: Iterable[str]) -> dict[str, float]:
-    """Digest to when the last of these deleted jobs was submitted with it: until then it was asked for by them."""
+    """Returns when the last of these deleted jobs with each snapshot was submitted, by digest."""
     latest: dict[str, float] = {}
     for written in (json.loads(note) for note in notes if note):
         for digest in written["snapshots"]:

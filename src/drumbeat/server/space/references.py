@@ -1,4 +1,4 @@
-"""References to jobs, assets and snapshots: what decides which of them may be removed."""
+"""The references between jobs, assets and snapshots, which decide what may be removed."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from drumbeat.server.database import SqlStore
 from drumbeat.server.database.records import JobFilter
 
 PAGE = 500
-"""Jobs that are read from the store at a time."""
+"""Number of jobs that are read at a time."""
 
 
 @dataclass(frozen=True)
 class References:
-    """Every job and every registered version, as far as it decides what may go."""
+    """The references of all jobs and registered versions."""
 
     jobs: tuple[JobNeeds, ...]
     assets: tuple[AssetNeeds, ...]
 
     def needs(self, name: str) -> JobNeeds:
-        """Returns what is known of a job, which must be one of them."""
+        """Returns the references of a job that exists."""
         return next(one for one in self.jobs if one.name == name)
 
     def without(self, names: Collection[str]) -> References:
-        """The same without these jobs."""
+        """Returns the references without these jobs."""
         return replace(self, jobs=tuple(one for one in self.jobs if one.name not in names))
 
 
@@ -42,13 +42,13 @@ class ReferenceReader:
         return References(tuple(self.jobs()), self.assets())
 
     def jobs(self, until: Collection[str] = ()) -> Iterator[JobNeeds]:
-        """Every job, newest first, up to the first one of those names."""
+        """Yields the jobs, newest first, up to the first one with one of those names."""
         after: str | None = None
         seen: set[str] = set()
         while True:
             try:
                 page = self._store.jobs(JobFilter(is_archived=None, limit=PAGE, after=after))
-            except NotFoundError:  # The last job of the page before was deleted meanwhile.
+            except NotFoundError:  # The last job of the previous page was deleted meanwhile.
                 after = None
                 continue
             for record in page:
@@ -62,6 +62,6 @@ class ReferenceReader:
             after = page[-1].job.name
 
     def assets(self) -> tuple[AssetNeeds, ...]:
-        """Every registered version."""
+        """Returns all registered versions."""
         versions = [one for kind in ("data", "environment", "component") for one in self._store.resources(kind)]
         return tuple(deletion_rules.needs_of_asset(one.kind, one.name, one.version, one.document) for one in versions)

@@ -1,6 +1,6 @@
-"""The retention rule of a server: after how long jobs that have ended are deleted.
+"""The retention rule: after how long ended jobs are deleted.
 
-Which of them are old enough is decided in `core/deletion_rules.py`; `job_pruning.py` beside this file deletes them.
+`core/deletion_rules.py` decides which jobs are old enough; `job_pruning.py` deletes them.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ log = logging.getLogger(__name__)
 SETTING = "retain_s"
 MIN_RETAIN_S = 60.0
 MAX_AGE_S = 100 * 365 * 86400.0
-"""The longest age that a person may give."""
+"""The longest age that can be set."""
 
 
 class RetentionRule:
-    """The rule of all servers over one store; it survives restarts. Thread-safe."""
+    """The stored rule, which survives restarts. Thread-safe."""
 
     def __init__(self, store: SqlStore) -> None:
         self._store = store
 
     @property
     def retain_s(self) -> float:
-        """After how many seconds jobs that have ended are deleted; 0 = never."""
+        """After how many seconds ended jobs are deleted; 0 = never."""
         return float(self._store.setting(SETTING) or 0.0)
 
     def set(self, retain_s: float) -> None:
-        """Sets the rule; 0 = nothing is deleted. Raises RefusedError for a time that is too short or too long."""
+        """Sets the rule; 0 = never delete. Raises RefusedError for a time that is too short or too long."""
         if retain_s and not MIN_RETAIN_S <= retain_s < timedelta.max.total_seconds():
             what = f"jobs can't be retained for {retain_s:g} s; the shortest time is {MIN_RETAIN_S:g} s"
             raise RefusedError(what, where="retain_s", fix="Give a longer time, like 30d; `off` turns the rule off.")

@@ -1,4 +1,4 @@
-"""Space: what takes it, deleting jobs, giving back what nothing needs, the retention rule."""
+"""Routes for disk space: usage, deleting jobs, pruning, the retention rule."""
 
 from __future__ import annotations
 
@@ -16,19 +16,17 @@ router = new_router("/api/v1", tags=["space"])
 
 
 class PruneRequest(BaseModel):
-    """older_than_s: of jobs, since their end; of what is cached, since its last use."""
+    """What to prune. older_than_s: the time since the end of jobs, and since the last use of cache entries."""
 
     model_config = ConfigDict(extra="forbid")
 
     older_than_s: float = Field(ge=0, le=MAX_AGE_S)
-    keep_outputs: Annotated[
-        bool, Field(description="Jobs that have kept outputs stay, without logs and checkpoints.")
-    ] = False
-    dry_run: Annotated[bool, Field(description="Says what would go, and deletes nothing.")] = False
+    keep_outputs: Annotated[bool, Field(description="Of jobs with outputs, delete only logs and checkpoints.")] = False
+    dry_run: Annotated[bool, Field(description="Only list what would be deleted.")] = False
 
 
 class RetentionBody(BaseModel):
-    """retain_s: after so many seconds jobs that have ended are deleted; 0 = never."""
+    """The retention rule. retain_s: after how many seconds ended jobs are deleted; 0 = never."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -37,25 +35,25 @@ class RetentionBody(BaseModel):
 
 @router.get("/usage")
 def usage(control: ControlOf) -> Usage:
-    """What jobs, snapshots, the caches of the server's machine and its own datastores take."""
+    """Returns the disk usage of jobs, snapshots, built-in datastores, and caches of the server's machine."""
     return control.space.usage()
 
 
 @router.delete("/jobs/{name}")
 def delete_job(name: str, control: ControlOf, principal: PrincipalOf) -> Freed:
-    """Deletes a job that has ended, with its files and the snapshots that only it needs. Idempotent."""
+    """Deletes an ended job with its files and the snapshots that only it needs. Idempotent."""
     return control.space.delete(name, by=principal.title)
 
 
 @router.post("/prune")
 def prune(body: PruneRequest, control: ControlOf) -> Freed:
-    """Deletes old jobs, snapshots that nothing needs, and what the caches of the server's machine hold unused."""
+    """Deletes old jobs, snapshots that nothing needs, and unused cache entries on the server's machine."""
     older_than = timedelta(seconds=body.older_than_s)
     return control.space.prune(older_than, keep_outputs=body.keep_outputs, is_dry=body.dry_run)
 
 
 @router.put("/retention")
 def set_retention(body: RetentionBody, control: ControlOf) -> RetentionBody:
-    """Sets after how long the servers delete jobs that have ended. The rule survives restarts."""
+    """Sets after how long ended jobs are deleted. The rule survives restarts."""
     control.space.retention.set(body.retain_s)
     return body

@@ -1,4 +1,4 @@
-"""What a server can be asked about space: deleting jobs, giving space back, and saying what takes it."""
+"""The service of disk space: usage, deletion of jobs, pruning, the retention rule."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from drumbeat.server.space.retention_setting import RetentionRule
 log = logging.getLogger(__name__)
 
 INTERVAL_S = 60.0
-"""How often removals that were interrupted are finished, and the retention rule is applied."""
+"""How often interrupted removals are finished and the retention rule is applied."""
 
 
 class Space:
-    """What a server can be asked about space. For any thread. caches: of this machine; None = they aren't looked at."""
+    """Manages disk space. Thread-safe. caches: of this machine; None = they are ignored."""
 
     def __init__(
         self,
@@ -49,11 +49,11 @@ class Space:
         self._thread = threading.Thread(target=self._run, name="space", daemon=True)
 
     def start(self) -> None:
-        """Finishes what an earlier server left, and then applies the retention rule at intervals."""
+        """Finishes the removals of an earlier server, and then applies the retention rule periodically."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Ends the thread after the job that it is deleting."""
+        """Ends the thread after the current deletion."""
         self._stopping.set()
         if self._thread.is_alive():
             self._thread.join(timeout=5)
@@ -63,12 +63,12 @@ class Space:
             try:
                 self.apply_retention()
             except Exception as error:
-                log.warning("space is given back later: %s", error, exc_info=not isinstance(error, DrumbeatError))
+                log.warning("pruning failed and is retried: %s", error, exc_info=not isinstance(error, DrumbeatError))
             self._stopping.wait(INTERVAL_S)
 
     # --- the retention rule -----------------------------------------------------------------------------------
     def apply_retention(self) -> Freed:
-        """Finishes removals, and deletes the jobs whose time is over."""
+        """Finishes removals, and deletes jobs that are older than the rule allows."""
         self._removal.finish_removals()
         retain_s = self.retention.retain_s
         if not retain_s:
@@ -79,20 +79,20 @@ class Space:
         return freed
 
     def finish_removals(self) -> None:
-        """Removes the files of jobs whose rows are gone already."""
+        """Removes the files of jobs whose rows were deleted."""
         self._removal.finish_removals()
 
     # --- deleting ---------------------------------------------------------------------------------------------
     def delete(self, name: str, by: str) -> Freed:
-        """Deletes a job and all that only it needs. Idempotent: a job that was deleted is finished, and nothing more.
+        """Deletes a job and everything that only it needs. Idempotent: an interrupted deletion is finished.
 
-        Of a sweep or pipeline, the trials or steps go first. A server that is killed in between leaves the parent with
-        the others: the request can be repeated. Raises NotFoundError; ConflictError with the reason why it is kept.
+        The children of a sweep or pipeline are deleted first, so that after a crash the request can be repeated. Raises
+        NotFoundError; ConflictError with the reason why the job is kept.
         """
         try:
             deleted = self._store.load(name).job
         except NotFoundError:
-            self._store.delete_job(name)  # Raises for a name that no job has had.
+            self._store.delete_job(name)  # Raises NotFoundError for a name that no job has had.
             self._removal.finish_removals()
             return Freed()
         self._removal.await_end(name)
@@ -111,8 +111,8 @@ class Space:
         return freed_of(items, [*left, *self._unused.left_environment(deleted)])
 
     def prune(self, older_than: timedelta, *, keep_outputs: bool, is_dry: bool) -> Freed:
-        """Deletes the jobs that ended at least so long ago, snapshots that nothing needs, and what the caches of this
-        machine hold unused for so long. keep_outputs: jobs that have kept outputs stay, without logs and checkpoints.
+        """Deletes jobs that ended at least so long ago, snapshots that nothing needs, and cache entries of this machine
+        that were unused for so long. keep_outputs: of jobs with outputs, delete only logs and checkpoints.
         """
         if not is_dry:
             self._removal.finish_removals()
@@ -127,16 +127,16 @@ class Space:
 
     # --- usage ------------------------------------------------------------------------------------------------
     def spares(self) -> list[SpareView]:
-        """The warm workers on this machine that no job has."""
+        """Returns the warm workers on this machine that no job uses."""
         return self._caches.spares() if self._caches else []
 
     def end_spares(self) -> None:
-        """Ends them: the next job starts cold."""
+        """Ends the warm workers, so that the next job starts cold."""
         if self._caches:
             self._caches.end_spares()
 
     def usage(self) -> Usage:
-        """What takes space, the biggest first."""
+        """Returns the disk usage, largest items first."""
         world = self._references.all()
         jobs = {one.name: one for one in world.jobs}
         needed = deletion_rules.needed_snapshots(world.jobs, world.assets)

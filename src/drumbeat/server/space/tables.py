@@ -1,4 +1,4 @@
-"""Deleting jobs: the rows go at once, and a row stays that says whose files are still to be removed."""
+"""The table of removals, which records deleted jobs whose files have yet to be removed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _OF_A_JOB: tuple[Table, ...] = (job_events, outbox, reservations, asset_uses, su
 
 
 def delete_job(connection: Connection, name: str, note: str) -> None:
-    """See `SqlStore.delete_job`. The job's row is locked, so that no message comes in meanwhile."""
+    """See `SqlStore.delete_job`. Locks the job's row, so that no agent's report is applied meanwhile."""
     chosen = select(jobs.c.state, jobs.c.version).where(jobs.c.name == name).with_for_update()
     row = connection.execute(chosen).first()
     if row is None:
@@ -35,19 +35,19 @@ def delete_job(connection: Connection, name: str, note: str) -> None:
 
 
 def notes(connection: Connection, *, finished: bool) -> dict[str, str]:
-    """Name to note of the deleted jobs whose files may still be there; with `finished` of all deleted jobs."""
+    """Returns the notes of deleted jobs whose files may still exist, by name; with `finished`, of all deleted jobs."""
     chosen = select(removals.c.name, removals.c.note).order_by(removals.c.name)
     chosen = chosen if finished else chosen.where(~removals.c.done)
     return {row.name: row.note for row in connection.execute(chosen)}
 
 
 def hold(connection: Connection, name: str) -> Removal | None:
-    """Returns the removal of a deleted job that isn't finished, and locks its row until the transaction ends."""
+    """Returns the unfinished removal of a deleted job, and locks its row until the transaction ends."""
     row = connection.execute(select(removals).where(removals.c.name == name).with_for_update()).first()
     return None if row is None or row.done else Removal(row.version, row.note)
 
 
 def finish(connection: Connection, name: str, version: int) -> None:
-    """Notes that the files of a deleted job are gone."""
+    """Records that the files of a deleted job are removed."""
     chosen = removals.c.name == name, removals.c.version == version
     connection.execute(update(removals).where(*chosen).values(done=True))

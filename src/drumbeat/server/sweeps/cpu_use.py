@@ -1,4 +1,4 @@
-"""How busy the ranks of trials were, read from what their nodes measured."""
+"""The share of time in which the ranks of trials were working, from the measurements of their nodes."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from drumbeat.model.states import State
 from drumbeat.server.metrics.metric_records import HistoryPage
 
 CPU_CORES = "system/cpu_cores"
-"""The cores that a rank used, as its node measured every 5 s."""
+"""The metric of a rank's used cores, measured every 5 s."""
 
 
 class BusyShares:
-    """Reads the share of their time that the ranks of the first completed trials worked.
+    """Reads the share of time in which the ranks of the first completed trials were working.
 
-    One core is taken as all that a rank can use: several ranks on a node get one thread each. Trials with one rank, and
-    with GPUs, are not measured: nothing would be said of the former, and a GPU's work does not show in the cores.
+    One core counts as full use, because several ranks on a node get one thread each. Trials with one rank or with GPUs
+    aren't measured: there is no advice for the former, and the work of GPUs doesn't show in the cores.
     """
 
     def __init__(self, history: Callable[[str, str, int, int], HistoryPage]) -> None:
         self._history = history
         self._known: dict[str, dict[int, float | None]] = {}
-        """By the unique name of the sweep and number of the completed trial; None = it was too short to be measured."""
+        """Shares by the sweep's unique name and the trial's number; None = the trial was too short to be measured."""
 
     def __call__(self, job: Job) -> Mapping[int, float]:
         """Returns the share of each measured trial by its number; {} until enough trials have completed."""
@@ -44,7 +44,7 @@ class BusyShares:
         return shares if len(shares) == MIN_TRIALS else {}
 
     def forget_all_but(self, sweeps: Collection[str]) -> None:
-        """Keeps only what was measured for these sweeps."""
+        """Drops the measurements of all other sweeps."""
         self._known = {name: measured for name, measured in self._known.items() if name in sweeps}
 
     def _share(self, trial: str, ranks: int) -> float | None:

@@ -1,6 +1,6 @@
-"""The parameters of trials: the effect `propose_trials`, and the requests that trials are submitted from.
+"""The effect `propose_trials`, which determines the parameters of trials, and the requests for their jobs.
 
-Grid and random sampling follow from a trial's number alone. Bayesian sampling asks a sampler, which knows the results.
+Grid and random sampling depend only on a trial's number. Bayesian sampling asks a sampler that gets all results.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from drumbeat.server.loop.outbox import NODES, Handler, Pool
 from drumbeat.server.sweeps.sweep_submission import trial_request
 
 Samplers = Callable[[str, SweepJob, int], Sampler]
-"""Gives the sampler of a sweep, by its name, the sweep and the seed; the same one for the same name."""
+"""Returns the sampler of a sweep, given its name, the sweep and the seed; always the same one for a name."""
 
 
 def no_samplers(name: str, sweep: SweepJob, seed: int) -> Sampler:
@@ -36,13 +36,13 @@ def no_samplers(name: str, sweep: SweepJob, seed: int) -> Sampler:
 
 
 class Proposals:
-    """Proposes the parameters of trials, and gives the requests of their jobs."""
+    """Proposes the parameters of trials, and builds the requests for their jobs."""
 
     def __init__(self, loop: Loop, samplers: Samplers) -> None:
         self._loop, self._samplers = loop, samplers
 
     def handler(self) -> Handler:
-        """The handler of `propose_trials`. A sampler may think for long: it has threads of its own."""
+        """The handler of `propose_trials`, with threads of its own, because a sampler may take long."""
         return Handler(ProposeTrials, NODES, self._carry_out, lambda _pending: Pool("sampler", 4))
 
     def request_of(self, sweep: Job, trial: str) -> JobRequest:
@@ -92,5 +92,5 @@ def sweep_in(request: JobRequest) -> SweepJob:
 
 
 def _seed(job: Job) -> int:
-    """A seed for a sweep that names none: the same after every restart, another one for each sweep."""
+    """Returns a seed for a sweep that sets none: constant across restarts, different for each sweep."""
     return int.from_bytes(hashlib.sha256(f"{job.name} {job.submitted_at}".encode()).digest()[:4])

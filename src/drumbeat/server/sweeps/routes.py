@@ -1,4 +1,4 @@
-"""Sweeps: their trials, and the best of them."""
+"""Routes of sweeps: their trials, and the best one."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ router = new_router("/api/v1", tags=["sweeps"])
 
 @router.get("/sweeps/{name}")
 def show_sweep(name: str, control: ControlOf) -> SweepView:
-    """A sweep with its trials, in the order of their numbers."""
+    """Returns a sweep with its trials, in the order of their numbers."""
     job = current(control, name).job
     if job.sweep is None:
         raise NotFoundError(f"job {name} is a {job.kind} job, not a sweep", fix=_sweeps_of(job))
@@ -27,7 +27,7 @@ def show_sweep(name: str, control: ControlOf) -> SweepView:
 
 
 def _sweeps_of(job: Job) -> str:
-    """Names the sweeps among the steps of a pipeline, where a person may have meant one of them."""
+    """Returns a fix that names the sweeps among the steps of a pipeline."""
     pipeline = job.pipeline or PipelineProgress()
     sweeps = [pipeline.result_of(job.name, step.path) for step in pipeline.steps if step.kind is JobKind.SWEEP]
     if sweeps:
@@ -36,7 +36,7 @@ def _sweeps_of(job: Job) -> str:
 
 
 def sweep_view(job: Job, progress: SweepProgress) -> SweepView:
-    """A stored sweep as the API shows it."""
+    """Returns a stored sweep as the API shows it."""
     best = leading_trial(progress)
     return SweepView(
         name=job.name,
@@ -67,5 +67,5 @@ def _trial(sweep: str, one: TrialProgress) -> TrialView:
 
 
 def _finite(value: float | None) -> float | None:
-    """JSON has no infinity and no NaN."""
+    """Returns None for infinity and NaN, which JSON can't express."""
     return value if value is not None and math.isfinite(value) else None

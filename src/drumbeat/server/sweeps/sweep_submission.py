@@ -1,4 +1,4 @@
-"""From a request for a sweep to its job: checked as a whole, and its first trial planned, but nothing written yet."""
+"""Turns a request for a sweep into its job. An example trial is planned as a check; nothing is written yet."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from drumbeat.model.states import JobKind, Reason, State
 
 
 def example_trial(request: JobRequest, sweep: SweepJob, name: str) -> JobRequest:
-    """Returns the request of a trial with some values of the search space, by which the sweep is checked.
+    """Returns the request of a trial with some values of the search space, to check the sweep.
 
-    Its outputs are the sweep's, with the names that these are registered under: they are checked, too.
+    Its outputs are the sweep's, including the names for registration, so that these are checked, too.
     """
     values = random_sampling.draw(sweep.search_space, RandomSampling(), 0, 0)
     asked = trial_request(request, sweep, name, 0, values)
@@ -41,12 +41,12 @@ def trial_request(request: JobRequest, sweep: SweepJob, name: str, number: int, 
 
 
 def child_key(parent: str, child: str) -> str:
-    """Returns the key under which a child is submitted, so that it is submitted once whatever happens."""
+    """Returns the idempotency key of a child, so that it is submitted only once."""
     return f"child/{parent}/{child}"
 
 
 def new_sweep(request: JobRequest, sweep: SweepJob, trial: Planned, name: str, now: datetime) -> tuple[Job, JobEvent]:
-    """Returns the sweep at its first instant, and its first event. trial: the plan of the example trial."""
+    """Returns a new sweep and its first event. trial: the plan of the example trial."""
     of_trial = trial.plan
     plan = Plan(
         job=name,
@@ -56,7 +56,7 @@ def new_sweep(request: JobRequest, sweep: SweepJob, trial: Planned, name: str, n
         processes_per_node=0,
         command=own_trial(sweep).command,
         ranks=(),
-        inputs=of_trial.inputs,  # They and the code are needed until the last trial is submitted.
+        inputs=of_trial.inputs,  # Inputs and code are needed until the last trial is submitted.
         outputs=tuple(
             OutputPlan(one.name, one.type, "upload", asset=one.asset, version=one.version)
             for one in of_trial.outputs
@@ -96,7 +96,7 @@ def new_sweep(request: JobRequest, sweep: SweepJob, trial: Planned, name: str, n
 
 
 def _rule(sweep: SweepJob) -> dict[str, object]:
-    """Returns the rule by which trials are ended early as `SweepProgress` keeps it."""
+    """Returns the rule for early termination in the form of `SweepProgress`."""
     rule = early_termination.rule_of(sweep)
     if rule is None:
         return {}

@@ -1,4 +1,4 @@
-"""What the trials of sweeps have reported of their primary metric: read from the metrics once, then continued."""
+"""The reported values of the primary metric of trials, read from the metrics incrementally."""
 
 from __future__ import annotations
 
@@ -13,35 +13,35 @@ from drumbeat.server.metrics.metric_records import HistoryPage
 
 @dataclass
 class _TrialReports:
-    """The values read so far. after: where `SqlMetricStore.history` goes on."""
+    """The values read so far. after: the position for the next call of `SqlMetricStore.history`."""
 
     values: list[float] = field(default_factory=list[float])
     after: int = 0
     run: str = ""
-    """The run beside the trial's own that they come from, by its name; "" = the trial's own."""
+    """The name of the run that the values come from; "" = the trial's own run."""
 
 
 Nested = Callable[[str, str], tuple[str, Sequence[float]]]
-"""Gives the values of a metric in the first run beside a job's own that has it, and the run's name; "" = none has."""
+"""Returns the first other run of a job that has a metric, and its values; "" = none has it."""
 
 
 def no_nested(_job: str, _metric: str) -> tuple[str, Sequence[float]]:
-    """Gives none."""
+    """Returns no run."""
     return "", ()
 
 
 class SweepReports:
     """Reads the primary metric of rank 0 of each trial. For one thread.
 
-    A trial that has ended, and whose own run has no value, counts with those of a run beside it: of a fold, say. While
-    it runs its own run may still get one, as a mean over the folds.
+    For an ended trial whose own run has no value, those of another run of the trial count, for example of a fold. While
+    the trial runs, its own run may still get one, such as the mean over the folds.
     """
 
     def __init__(self, history: Callable[[str, str, int, int], HistoryPage], nested: Nested = no_nested) -> None:
         self._history, self._nested = history, nested
-        """Reads a page as `SqlMetricStore.history` does: of a run, metric and rank, from a place on."""
+        """Reads a page like `SqlMetricStore.history`: of a run, metric and rank, after a position."""
         self._known: dict[str, dict[int, _TrialReports]] = {}
-        """By the unique name of the sweep and number of the trial."""
+        """Reports by the sweep's unique name and the trial's number."""
 
     def __call__(self, job: Job, ended: Collection[str] = ()) -> Mapping[int, Sequence[float]]:
         """Returns the values of each trial by its number, in the order of their arrival. ended: jobs of trials."""
@@ -59,11 +59,11 @@ class SweepReports:
         return {number: reports.values for number, reports in by_number.items()}
 
     def runs(self, job: Job) -> Mapping[int, str]:
-        """Returns of each trial whose values come from a run beside its own the name of that run."""
+        """Returns the run of each trial whose values come from another run than its own."""
         return {number: one.run for number, one in self._known.get(job.unique_name, {}).items() if one.run}
 
     def forget_all_but(self, sweeps: Collection[str]) -> None:
-        """Keeps only what was read for these sweeps."""
+        """Drops the reports of all other sweeps."""
         self._known = {name: by_number for name, by_number in self._known.items() if name in sweeps}
 
     def _continue(self, job: Job, number: int, reports: _TrialReports) -> None:

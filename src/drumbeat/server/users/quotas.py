@@ -1,4 +1,4 @@
-"""Quotas and fair share: set, and shown with what is used of them."""
+"""Quotas and fair share: settings and current use."""
 
 from __future__ import annotations
 
@@ -37,24 +37,24 @@ class CurrentUse:
 
 
 class Quotas:
-    """The quotas of all servers over one store. Thread-safe, but for `room`."""
+    """Manages quotas. Thread-safe, except `require_room`."""
 
     def __init__(self, loop: Loop) -> None:
         self._loop, self._store = loop, loop.store
 
     def all(self) -> list[Quota]:
-        """Every quota, by kind and name."""
+        """Returns all quotas, by kind and name."""
         return self._store.quotas()
 
     def set(self, quota: Quota) -> None:
-        """Sets a quota for all servers; jobs that run go on. Raises SpecError."""
+        """Sets a quota; running jobs continue. Raises SpecError."""
         if quota.kind is QuotaKind.USER and quota.name != EVERYONE:
             require_user_name(quota.name)
         for what in ("slots", "gpus", "waiting"):
             limit = getattr(quota, what)
             if limit is not None and not 0 <= limit <= MAX_LIMIT:
-                fix = "Leave it out for no limit."
-                raise SpecError(f"{limit} can't be a limit: 0 to {MAX_LIMIT:,}", where=what, fix=fix)
+                fix = "Omit it for no limit."
+                raise SpecError(f"{limit} isn't a valid limit, which is 0 to {MAX_LIMIT:,}", where=what, fix=fix)
         self._store.set_quota(quota)
         log.info("quota: %s", quota)
         self._loop.call(self._loop.freed)
@@ -62,17 +62,17 @@ class Quotas:
     def remove(self, kind: QuotaKind, name: str) -> None:
         """Removes a quota. Raises NotFoundError."""
         if not any((one.kind, one.name) == (kind, name) for one in self.all()):
-            fix = "See those that there are: drumbeat quota list"
+            fix = "List the quotas: drumbeat quota list"
             raise NotFoundError(f"there is no quota of {kind} {name}", where="name", fix=fix)
         self.set(Quota(kind, name))
 
     @property
     def half_life(self) -> timedelta:
-        """After how long past use counts half."""
+        """The half-life of past use."""
         return half_life_of(self._store)
 
     def set_half_life(self, half_life: timedelta) -> None:
-        """Sets the half-life for all servers. Raises RefusedError."""
+        """Sets the half-life of past use. Raises RefusedError."""
         if not MIN_HALF_LIFE <= half_life <= MAX_HALF_LIFE:
             what = f"a half-life of {half_life.total_seconds():g} s is too short or too long"
             raise RefusedError(what, where="half_life_s", fix="Give one from a minute to ten years, such as 7d.")

@@ -12,14 +12,14 @@ from drumbeat.server.users.user_token import UserToken
 
 
 def all_tokens(connection: Connection) -> list[UserToken]:
-    """Every token, by person."""
+    """Returns all tokens, by user."""
     rows = connection.execute(select(tokens)).all()
     kept = [UserToken(row.person, Role(row.role), row.digest, row.created_at) for row in rows]
     return sorted(kept, key=lambda one: one.user)
 
 
 def by_digest(connection: Connection, digest: str) -> UserToken | None:
-    """The token with this digest."""
+    """Returns the token with this digest."""
     row = connection.execute(select(tokens).where(tokens.c.digest == digest)).first()
     return UserToken(row.person, Role(row.role), row.digest, row.created_at) if row else None
 
@@ -39,12 +39,12 @@ def remove(connection: Connection, user: str) -> None:
 
 
 def has_token(user: str) -> ConflictError:
-    """What is raised for a second token of a person."""
+    """Returns the error for a second token of a user."""
     fix = f"Remove it first: drumbeat token remove {user}"
     return ConflictError(f"{user} has a token already", where="person", fix=fix)
 
 
 def no_token(user: str, users: list[str]) -> NotFoundError:
-    """What is raised for a person without a token."""
-    fix = nearest(user, users) or "See those that have one: drumbeat token list"
+    """Returns the error for a user without a token."""
+    fix = nearest(user, users) or "List the users with tokens: drumbeat token list"
     return NotFoundError(f"{user} has no token", where="person", fix=fix)

@@ -18,12 +18,12 @@ TOKEN_BYTES = 32
 
 
 def digest_of(token: str) -> str:
-    """Returns what is kept of a token. A token is random and long: no slow hash is needed."""
+    """Returns the digest that is stored of a token. Tokens are long and random, so no slow hash is needed."""
     return hashlib.sha256(token.encode()).hexdigest()
 
 
 class Tokens:
-    """The tokens of all servers over one store. Thread-safe."""
+    """Manages tokens. Thread-safe."""
 
     def __init__(self, store: SqlStore, clock: Clock) -> None:
         self._store, self._clock = store, clock

@@ -45,7 +45,7 @@ def store_at(url: str) -> HttpDatastore:
 def test_refusal_names_the_host_its_address_and_the_way_out():
     with pytest.raises(ForbiddenError) as refused:
         guard_of(resolved=lambda *_: ["1.1.1.1", "10.0.0.7"]).addresses("nas.example", 80)
-    assert (refused.value.where, "make a datastore of it" in refused.value.fix) == ("nas.example:80 (10.0.0.7)", True)
+    assert (refused.value.where, "create a datastore" in refused.value.fix) == ("nas.example:80 (10.0.0.7)", True)
 
 
 @pytest.mark.parametrize(("url", "is_let_pass"), [
@@ -126,7 +126,7 @@ def test_named_host_is_called_at_the_address_that_it_resolves_to():
     "uri", ["wasbs://data@account.blob.evil.example/x", "https://evil.example/account/data/x?sv=2024&sig=1"]
 )
 def test_azures_protocol_is_spoken_with_no_host_that_is_neither_microsofts_nor_a_datastores(uri: str):
-    with pytest.raises(ForbiddenError, match="Make a datastore of it"):
+    with pytest.raises(ForbiddenError, match="Create a datastore for it"):
         StoreAccess(dict).listing(uri, is_file=False)
 
 

@@ -74,10 +74,10 @@ def test_a_principal_with_a_role_on_the_container_alone_has_no_links_and_is_aske
 def test_a_link_to_write_at_needs_a_role_on_the_account_and_that_is_said():
     with pytest.raises(ForbiddenError) as refused:
         Room(403).backend.write_link("train/a.csv", 3600)
-    what = "the datastore can't make a link to write at: the account gives its identity no key to sign with"
+    what = "the datastore can't create a link for writing: its identity may not get a delegation key"
     assert refused.value.what == what
     assert refused.value.fix == (
-        "Give it the role Storage Blob Delegator on the storage account: one on the container isn't enough."
+        "Give it the role Storage Blob Delegator on the storage account; the container isn't enough."
     )
 
 

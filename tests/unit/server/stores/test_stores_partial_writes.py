@@ -102,6 +102,6 @@ def test_nothing_is_begun_that_cannot_be_noted(store: Path, tmp_path: Path):
         raise AssertionError("it was begun")
         yield b""
 
-    with pytest.raises(StorageError, match="can't be begun"):
+    with pytest.raises(StorageError, match="can't be recorded"):
         mine.write(URI, "a.txt", pieces(), 1)
     assert [*store.iterdir()] == []

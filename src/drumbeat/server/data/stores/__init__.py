@@ -1,4 +1,4 @@
-"""Data in datastores and at URLs: one file for each kind of store. What a store's library raises doesn't leave here."""
+"""Data in datastores and at URLs, with a file for each kind of store. Errors of store libraries don't leave here."""
 
 from drumbeat.server.data.stores.store_access import StoreAccess
 

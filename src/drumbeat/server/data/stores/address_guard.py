@@ -1,8 +1,8 @@
-"""Which web addresses the server may call for a request that names them: public ones, and those that a datastore names.
+"""Guards against server-side request forgery: the server calls only public web addresses and those of datastores.
 
-Others could have the server fetch what only its own machine or network is meant to see. The address that a connection
-is made to is the one that was checked, also after a redirect, so a name that resolves differently a moment later gains
-nothing.
+Otherwise a request could have the server fetch data that only its own machine or network may see. The server connects
+to the address that was checked, also after a redirect, so a name that resolves differently a moment later can't get
+around the check.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ Resolve = Callable[[str, int], Sequence[str]]
 
 _MICROSOFT = (".core.windows.net", ".core.chinacloudapi.cn", ".core.usgovcloudapi.net")
 _PORTS = {"http": 80, "https": 443}
-FIX = "If it is meant, make a datastore of it: drumbeat datastore create -f FILE (`type: http` and its `url`)."
+FIX = "To allow it, create a datastore for it: drumbeat datastore create -f FILE (`type: http` and its `url`)."
 
 
 def resolve(host: str, port: int) -> Sequence[str]:
-    """Returns the IP addresses of a host, in the order in which they are to be tried. Raises OSError."""
+    """Returns the IP addresses of a host, in the order in which to try them. Raises OSError."""
     return [str(one[4][0]) for one in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)]
 
 
 def is_public(address: str) -> bool:
-    """Whether an IP address is one of the internet: not of this machine, its link, or a private network."""
+    """Whether an IP address is on the internet: not of this machine, its link, or a private network."""
     ip = ipaddress.ip_address(address.partition("%")[0])
     if isinstance(ip, ipaddress.IPv6Address):
         ip = ip.ipv4_mapped or ip.sixtofour or _translated(ip) or ip
@@ -49,12 +49,12 @@ def is_public(address: str) -> bool:
 
 
 def _translated(ip: ipaddress.IPv6Address) -> ipaddress.IPv4Address | None:
-    """The IPv4 address that a gateway of NAT64 leads to (RFC 6052)."""
+    """Returns the IPv4 address behind a NAT64 gateway's address (RFC 6052)."""
     return ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF) if ip in ipaddress.IPv6Network("64:ff9b::/96") else None
 
 
 def named_places(datastores: Iterable[Datastore]) -> frozenset[Place]:
-    """Returns the hosts and ports of datastores that are addresses of the web."""
+    """Returns the hosts and ports of datastores on the web."""
     urls = (_url(one) for one in datastores)
     return frozenset(place_of_url(url) for url in urls if url)
 
@@ -66,13 +66,13 @@ def _url(store: Datastore) -> str:
 
 
 def place_of_url(url: str) -> Place:
-    """Returns host and port of an address."""
+    """Returns host and port of a URL."""
     parts = urlsplit(url)
     return (parts.hostname or "").lower(), parts.port or _PORTS.get(parts.scheme, 0)
 
 
 class AddressGuard:
-    """Checks hosts before they are called. datastores: those whose addresses are let pass, as they are now."""
+    """Checks hosts before they are called. datastores: returns the current datastores, whose addresses are allowed."""
 
     def __init__(self, datastores: Callable[[], Mapping[str, Datastore]], resolver: Resolve = resolve) -> None:
         self._datastores, self._resolve = datastores, resolver
@@ -84,26 +84,26 @@ class AddressGuard:
         if refused and (host.lower(), port) not in named_places(self._datastores().values()):
             is_literal = refused == host
             where = f"{host}:{port}" if is_literal else f"{host}:{port} ({refused})"
-            what = "the server doesn't call addresses of its own machine or of private networks that no datastore names"
+            what = "the server calls addresses of its own machine or of private networks only if a datastore has them"
             raise ForbiddenError(what, where=where, fix=FIX)
         return addresses
 
     def require_azure(self, url: str, title: str) -> None:
-        """Raises ForbiddenError for an account that is neither with Microsoft nor of a datastore.
+        """Raises ForbiddenError for an account that is neither at Microsoft nor of a datastore.
 
-        Azure's library makes its connections itself, to wherever a name leads.
+        Azure's library makes its own connections, so their addresses can't be checked.
         """
         host, port = place_of_url(url)
         if not host.endswith(_MICROSOFT) and (host, port) not in named_places(self._datastores().values()):
-            what = f"the server speaks Azure's protocol with hosts of Microsoft's and of datastores, not with {host}"
-            raise ForbiddenError(what, where=title, fix="Make a datastore of it: drumbeat datastore create -f FILE")
+            what = f"the server calls Azure's API only at hosts of Microsoft and of datastores, not at {host}"
+            raise ForbiddenError(what, where=title, fix="Create a datastore for it: drumbeat datastore create -f FILE")
 
     def transport(self, limits: httpx.Limits) -> httpx.HTTPTransport:
-        """Returns what connects a client to the addresses that were checked."""
+        """Returns a transport that connects to the addresses that were checked."""
         return _CheckedTransport(self, limits)
 
     def check_by_proxy(self, request: httpx.Request) -> None:
-        """Checks a request that goes by a proxy, which resolves the name itself, as far as this machine knows it."""
+        """Checks a request through a proxy by this machine's resolution, though the proxy resolves the name itself."""
         try:
             self.addresses(*place_of_url(str(request.url)))
         except OSError:
@@ -117,7 +117,7 @@ def goes_by_proxy(url: str) -> bool:
 
 
 class _CheckedTransport(httpx.HTTPTransport):
-    """httpx's, whose connections are made by `_CheckedNetwork`."""
+    """httpx's transport with the connections of `_CheckedNetwork`."""
 
     def __init__(self, guard: AddressGuard, limits: httpx.Limits) -> None:
         super().__init__(limits=limits)
@@ -131,7 +131,7 @@ class _CheckedTransport(httpx.HTTPTransport):
 
 
 class _CheckedNetwork(httpcore.SyncBackend):
-    """Connects to the addresses that were checked, one after the other; TLS still checks the host's name."""
+    """Connects to the checked addresses, one after the other. TLS still verifies the host's name."""
 
     def __init__(self, guard: AddressGuard) -> None:
         self._guard = guard

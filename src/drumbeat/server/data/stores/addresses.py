@@ -1,6 +1,6 @@
-"""Which store a URI means, with which credentials, and which place in it. Pure.
+"""Resolves a URI to a store, its credentials, and a place in it. Pure.
 
-Addresses of the web (`http:`, `https:`, `file:`) have `%20` for a space; those of stores are taken as they are.
+URLs (`http:`, `https:`, `file:`) are percent-decoded; URIs of stores are used as they are.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ D = TypeVar("D", bound=Datastore)
 Stores = Mapping[str, Datastore]
 
 UNNAMED = "address"
-"""Name of the datastore that is made up for an address that none covers."""
+"""The name of the stand-in datastore for a URI that no datastore covers."""
 SCHEMES = "azureml, https, http, wasbs, abfss, s3, gs, sftp and file"
 
 _AZURE_STORE = re.compile(r"([^@/]+)@([a-z0-9]+)\.(?:blob|dfs)\.([A-Za-z0-9.:-]+)")
@@ -41,7 +41,7 @@ _AZURE_HOST = re.compile(r"([a-z0-9]+)\.(?:blob|dfs)\.(core\.(?:windows\.net|chi
 
 @dataclass(frozen=True)
 class Target:
-    """A place in a store. title: what messages call the store. query: of a web address."""
+    """A place in a store. title: the store's name in messages. query: of a URL."""
 
     spec: Datastore
     place: str
@@ -55,7 +55,7 @@ class Target:
 
 
 def target_of(uri: str, datastores: Stores) -> Target:
-    """Where a URI points. Raises RefusedError, and ForbiddenError for a path that leaves its store."""
+    """Resolves a URI. Raises RefusedError, and ForbiddenError for a path that leaves its store."""
     scheme, colon, rest = uri.partition(":")
     if is_arm_id(uri):
         return _named(uri, rest, datastores)
@@ -63,18 +63,18 @@ def target_of(uri: str, datastores: Stores) -> Target:
         return _file(uri)
     find = _BY_SCHEME.get(scheme.lower()) if colon else None
     if find is None:
-        what = f"`{without_query(uri)}` isn't an address of a store"
-        raise RefusedError(what, fix=f"An address begins with one of {SCHEMES}.")
+        what = f"`{without_query(uri)}` isn't a URI of a store"
+        raise RefusedError(what, fix=f"A URI begins with one of {SCHEMES}.")
     try:
         return find(uri, rest.removeprefix("//"), datastores)
     except SpecError as error:
-        raise RefusedError(f"`{without_query(uri)}` can't be an address: {error.what}", fix=error.fix) from None
+        raise RefusedError(f"`{without_query(uri)}` isn't a valid URI: {error.what}", fix=error.fix) from None
     except (ValueError, UnicodeDecodeError):
-        raise RefusedError(f"`{without_query(uri)}` can't be an address", fix="Check how it is written.") from None
+        raise RefusedError(f"`{without_query(uri)}` isn't a valid URI", fix="Check its spelling.") from None
 
 
 def without_query(uri: str) -> str:
-    """A URI as messages can carry it: short, without what may be a signature or a password."""
+    """Returns a URI for messages: shortened, without a possible signature or password."""
     bare = re.split(r"[?#]", uri, maxsplit=1)[0] if uri.lower().startswith("http") else uri
     return short(re.sub(r"//[^/@]*:[^/@]*@", "//", bare), 120)
 
@@ -136,7 +136,7 @@ def _unnamed_azure(account: str, container: str, endpoint: str, path: str, query
 
 
 def _azure_on_the_web(parts: SplitResult, datastores: Stores) -> Target | None:
-    """A blob's own address. A signature in it is taken before a datastore's credentials."""
+    """Resolves a blob's URL. A signature in it takes precedence over a datastore's credentials."""
     head, _, path = unquote(parts.path.lstrip("/"), errors="strict").partition("/")
     if found := _AZURE_HOST.fullmatch(parts.netloc.lower()):
         account, container, endpoint = found[1], head, found[2]
@@ -155,7 +155,7 @@ def _is_signed(query: str) -> bool:
 
 
 def _hosts_an_account(parts: SplitResult, datastores: Stores) -> bool:
-    """Whether a datastore says that Azure's protocol is spoken there (a server of one's own)."""
+    """Whether a datastore has this host as an endpoint of Azure's API, such as a private server."""
     stores = (one for one in datastores.values() if isinstance(one, AzureBlobDatastore | DataLakeDatastore))
     return any(f"{parts.scheme}://{parts.netloc}{parts.path}/".startswith(f"{account_url(one)}/") for one in stores)
 
@@ -183,7 +183,7 @@ def _s3(_uri: str, rest: str, datastores: Stores) -> Target:
 
 
 def _inner(path: str, prefix: str) -> str | None:
-    """What of a path is below a prefix; None = it isn't."""
+    """Returns the part of a path below a prefix; None = the path isn't below it."""
     folder = f"{prefix.strip('/')}/" if prefix.strip("/") else ""
     return f"{path}/".removeprefix(folder).rstrip("/") if f"{path}/".startswith(folder) else None
 
@@ -204,7 +204,7 @@ def _sftp(uri: str, _rest: str, datastores: Stores) -> Target:
 
     known = _first(SftpDatastore, datastores, covers)
     if known is None:
-        fix = "Make one of type `sftp`, with an absolute `path` that this is below."
+        fix = "Create one of type `sftp` with an absolute `path` above this one."
         raise RefusedError(f"no datastore covers `{without_query(uri)}`", fix=fix)
     return _at(known, _inner(path, known.path) or "")
 

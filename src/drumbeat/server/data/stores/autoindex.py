@@ -1,4 +1,4 @@
-"""Pages on which web servers list a folder: what is in it. Pure."""
+"""Parses the pages on which web servers list a folder. Pure."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class _Links(HTMLParser):
 
 
 def names_in(page: str, url: str) -> list[str]:
-    """The names directly below the folder at `url`, folders with a `/` behind, in order. Other links are left out.
+    """Returns the names directly in the folder at `url`, in order, folders with a final `/`. Ignores other links.
 
     Raises ValueError for a name that isn't UTF-8.
     """
@@ -31,7 +31,7 @@ def names_in(page: str, url: str) -> list[str]:
 
 
 def is_index(page: str, url: str) -> bool:
-    """Whether a page lists the folder at `url`, be it empty."""
+    """Whether a page lists the folder at `url`, which may be empty."""
     try:
         return bool(_TITLE.search(page) or names_in(page, url))
     except ValueError:
@@ -44,7 +44,7 @@ def _name(link: str, base: SplitResult) -> str:
     except ValueError:
         return ""
     if (there.scheme, there.netloc) != (base.scheme, base.netloc) or there.query:
-        return ""  # Elsewhere, or the page itself in another order.
+        return ""  # A link to another place, or to this page in another order.
     if not there.path.startswith(base.path):
         return ""
     name = there.path[len(base.path) :]

@@ -1,4 +1,4 @@
-"""Containers of Azure Blob and file systems of Data Lake gen2, which are the same by their blob address."""
+"""Containers of Azure Blob and file systems of Data Lake gen2, both through the Blob endpoint."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ from drumbeat.server.data.stores.libraries import library
 from drumbeat.server.data.stores.sas import is_skewed, why_refused
 
 DIGEST = "drumbeat_sha256"
-"""Metadata of blobs that drumbeat wrote: their content's SHA-256, in hex."""
+"""The key of the content's SHA-256 (hex) in the metadata of blobs that drumbeat wrote."""
 _READ = 4 << 20
 _LOGIN = "https://login.microsoftonline.com"
-"""Where identities of Azure's public cloud log in, unless the credentials name another authority."""
+"""The login authority of Azure's public cloud, unless the credentials name another one."""
 _KEY_RETRY = timedelta(minutes=10)
-"""After which an identity that was given no key to sign with is asked for again: its role may be another by then."""
+"""After this time a delegation key is requested again for an identity that got none, as its role may have changed."""
 EARLY = timedelta(minutes=10)
-"""How much clocks may differ: signatures begin that long ago."""
+"""Signatures are backdated by this much, because clocks may differ."""
 
 _TROUBLES: dict[str, Trouble] = {
     "BlobNotFound": Trouble(NotFoundError, "there is nothing there", "Check the path; capitals count."),
@@ -66,13 +66,13 @@ _TROUBLES: dict[str, Trouble] = {
     "OutOfRangeInput": Trouble(RefusedError, "the name isn't one that Azure takes", "Use another one."),
     "InvalidResourceName": Trouble(RefusedError, "the name isn't one that Azure takes", "Use another one."),
     "InvalidUri": Trouble(RefusedError, "the name isn't one that Azure takes", "Use a shorter or plainer one."),
-    "LeaseIdMissing": Trouble(ConflictError, "somebody holds a lease on it", "End the lease, or use another name."),
+    "LeaseIdMissing": Trouble(ConflictError, "it is leased", "End the lease, or use another name."),
     "BlobImmutableDueToPolicy": Trouble(ConflictError, "a policy keeps it as it is", "Use another name."),
-    "InvalidBlockList": Trouble(UnreachableError, "somebody else wrote it at the same time", "It is tried again."),
+    "InvalidBlockList": Trouble(UnreachableError, "another client wrote it at the same time", "This is retried."),
     "BlobArchived": Trouble(RefusedError, "the blob is in the archive tier", "Rehydrate it first."),
     "InvalidBlobType": Trouble(ConflictError, "a blob of another kind is there", "Use another name, or remove it."),
 }
-"""By Azure's error code."""
+"""Causes by Azure's error code."""
 
 _WRONG_KEY = Trouble(ForbiddenError, "the account key isn't one of this account's", "Store one that is.")
 _WRONG_PRINCIPAL = Trouble(
@@ -87,12 +87,12 @@ _NO_IDENTITY = Trouble(
 )
 _SKEW = Trouble(ForbiddenError, "the clock here differs from the store's by more than 14 minutes", "Set the clock.")
 _BUSY = Trouble(
-    UnreachableError, "the store is busy or in trouble", "It is tried again; if it lasts, see Azure's status."
+    UnreachableError, "the store is busy or failing", "This is retried; if it persists, see Azure's status page."
 )
 
 
 class AzureBackend:
-    """A container. now: the time, for signatures."""
+    """The backend of a container. now: returns the time, for signatures."""
 
     knows_folders = False
     shows_partial_writes = False
@@ -133,7 +133,7 @@ class AzureBackend:
 
     @cached_property
     def _writing(self) -> Any:
-        """For what a store may take its time with."""
+        """A client with a timeout for slow operations."""
         return self._service_of(self._timeouts.take_s, retries=2)
 
     def close(self) -> None:
@@ -185,7 +185,7 @@ class AzureBackend:
         if held == "none":
             return Link(url, headers)
         if isinstance(held, AzureCredentials) and held.sas_token is not None:
-            return None  # The token is the store's own: whoever has it has all that it opens.
+            return None  # A link would contain the datastore's token, which gives access to everything in it.
         with self._asked("read", wanted.place):
             signature = self._signature(wanted.place, held, lifetime_s)
         return Link(f"{url}?{signature}", headers) if signature else None
@@ -193,20 +193,20 @@ class AzureBackend:
     def write_link(self, place: str, lifetime_s: float) -> Link:
         held = self._spec.credentials
         if held == "none" or (isinstance(held, AzureCredentials) and held.sas_token is not None):
-            why = "it has no credentials" if held == "none" else "it has a SAS token, which signs nothing"
-            what = f"the datastore can't make a link to write at: {why}"
+            why = "it has no credentials" if held == "none" else "a SAS token can't sign links"
+            what = f"the datastore can't create a link for writing: {why}"
             raise RefusedError(what, where=self._title, fix="Give it an account key or a service principal.")
         url = str(self._client.get_blob_client(place).url).partition("?")[0]
         with self._asked("write", place):
             signature = self._signature(place, held, lifetime_s, is_for_writing=True)
         if not signature:
-            what = "the datastore can't make a link to write at: the account gives its identity no key to sign with"
-            fix = "Give it the role Storage Blob Delegator on the storage account: one on the container isn't enough."
+            what = "the datastore can't create a link for writing: its identity may not get a delegation key"
+            fix = "Give it the role Storage Blob Delegator on the storage account; the container isn't enough."
             raise ForbiddenError(what, where=self._title, fix=fix)
         return Link(f"{url}?{signature}", {"x-ms-blob-type": "BlockBlob"})
 
     def _signature(self, place: str, held: object, lifetime_s: float, *, is_for_writing: bool = False) -> str:
-        """Of a link, "" = nothing is there to sign it with."""
+        """Returns the signature of a link, "" = the credentials can't sign."""
         start, expiry = self._now() - EARLY, self._now() + timedelta(seconds=lifetime_s)
         signer: dict[str, Any] = {}
         if isinstance(held, AzureCredentials) and held.account_key is not None:
@@ -229,9 +229,9 @@ class AzureBackend:
         )
 
     def _delegation_key(self, until: datetime) -> Any:
-        """The key that Azure gives an identity to sign with, kept while it lasts; None = it gives none.
+        """Returns the cached delegation key with which an identity signs; None = Azure doesn't give it one.
 
-        Only a role on the whole account gives the right to it, and reading and writing do without.
+        This needs a role on the whole account, while reading and writing don't.
         """
         with self._lock:
             if self._now() < self._has_no_key_until:
@@ -273,7 +273,7 @@ class AzureBackend:
         if isinstance(error, self._core.ClientAuthenticationError) and not _code(error):
             held = self._spec.credentials
             if isinstance(held, AzureCredentials) and held.account_key is not None:
-                return _WRONG_KEY  # It couldn't sign with it: it isn't Base64.
+                return _WRONG_KEY  # The key isn't Base64, so the library couldn't sign with it.
             if isinstance(error.__cause__, self._core.ServiceRequestError | self._core.ServiceResponseError | OSError):
                 return _no_login(held)
             return _NO_IDENTITY if held == "environment" else _WRONG_PRINCIPAL
@@ -281,8 +281,8 @@ class AzureBackend:
             return self._judge_answer(error, verb)
         if isinstance(error, self._core.AzureError | OSError):
             what = f"no answer from {account_url(self._spec)}"
-            return Trouble(UnreachableError, what, "See that the account's name is right and the network is up.")
-        return Trouble(RefusedError, "Azure's library doesn't take this name or credential", "Check both.")
+            return Trouble(UnreachableError, what, "Check the account's name and the network.")
+        return Trouble(RefusedError, "Azure's library rejects this name or credential", "Check both.")
 
     def _judge_answer(self, error: Any, verb: str) -> Trouble:
         code, status = _code(error), int(error.status_code or 0)
@@ -306,19 +306,19 @@ class AzureBackend:
 
 
 def _no_login(held: object) -> Trouble:
-    """For an identity that can't log in, as nothing answers: Azure's library says only that it isn't authenticated."""
+    """Returns the cause if the login authority doesn't answer; Azure's library says only "not authenticated"."""
     address = held.authority_url if isinstance(held, AzureCredentials) and held.authority_url else _LOGIN
     what = f"no answer from {address}, where the identity logs in"
-    return Trouble(UnreachableError, what, "See that the network is up, and that a proxy lets this address through.")
+    return Trouble(UnreachableError, what, "Check the network, and that a proxy allows this address.")
 
 
 def _credential(spec: AzureBlobDatastore | DataLakeDatastore, timeouts: StoreTimeouts) -> Any:
-    """What Azure's library wants to be given."""
+    """Returns the credential for Azure's library."""
     held = spec.credentials
     if held == "none":
         return None
     if account_url(spec).startswith("http:") and (held == "environment" or held.client_secret is not None):
-        raise RefusedError("an identity of Azure is shown over `https` only", fix="Give an account key or a SAS token.")
+        raise RefusedError("an Azure identity needs `https`", fix="Give an account key or a SAS token.")
     transport = {
         "connection_timeout": timeouts.connect_s,
         "read_timeout": timeouts.answer_s,
@@ -345,7 +345,7 @@ def _prefix(place: str) -> str | None:
 
 
 def _is_marker(blob: Any) -> bool:
-    """A folder of Data Lake, or of tools that put an empty blob there for one."""
+    """Whether a blob stands for a folder, as in Data Lake and in tools that create an empty blob."""
     return str(blob.name).endswith("/") or _said(blob, "hdi_isfolder") == "true"
 
 
@@ -355,7 +355,7 @@ def _found(blob: Any) -> StoreEntry:
 
 
 def _said(blob: Any, name: str) -> str:
-    """A value of a blob's metadata."""
+    """Returns a value of a blob's metadata."""
     return str(cast("dict[str, str]", blob.metadata or {}).get(name, ""))
 
 

@@ -1,7 +1,7 @@
-"""A blob on its way to Azure, block by block: an upload that broke off is resumed.
+"""Uploads a blob to Azure block by block, and resumes interrupted uploads.
 
-Azure keeps blocks that were never made a blob of for a week. Ours are called by their place and their content, so what
-is there under the right name needn't be sent, whoever had sent it.
+Azure keeps uncommitted blocks for a week. Our blocks are named by their number and content, so a block that exists
+under the right name needn't be sent, whichever process uploaded it.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ MAX_BLOCKS = 45_000
 
 
 def put_blocks(client: Any, pieces: Counted) -> list[str]:
-    """Sends those of a blob's blocks that aren't there; gives the names of all of them, in order."""
+    """Uploads the missing blocks of a blob. Returns the names of all blocks, in order."""
     size = max(BLOCK, math.ceil(pieces.size / MAX_BLOCKS))
     there = _left(client) if pieces.size > size else {}
     names: list[str] = []
     for number, block in enumerate(pieces.blocks(size)):
-        name = f"{number:05d}-{hashlib.sha256(block).hexdigest()[:40]}"  # As long as a name may be, in Base64.
+        name = f"{number:05d}-{hashlib.sha256(block).hexdigest()[:40]}"  # The maximum length in Base64.
         if there.get(name) != len(block):
-            # As a file: the time to connect, which is short, counts for each piece that is sent of one.
+            # Passed as a file, because then the short connect timeout applies to each piece.
             client.stage_block(name, io.BytesIO(block), length=len(block))
         names.append(name)
     return names
 
 
 def _left(client: Any) -> dict[str, int]:
-    """Names and sizes. None where the credentials don't let us see them: they may be for writing alone."""
+    """Returns names and sizes of uncommitted blocks; none if the credentials allow only writing."""
     try:
         _, left = client.get_block_list("uncommitted")
     except library("azure.core.exceptions", "azure").HttpResponseError:

@@ -1,8 +1,8 @@
-"""The backend of a datastore: what each adapter provides, files by their place in it and errors in our words.
+"""The contract of a datastore's backend, which each adapter implements: files by place, and drumbeat's own errors.
 
-Which adapter serves a URI is decided in `store_access.py`; which schemes there are, in `addresses.py`.
+`store_access.py` chooses the adapter of a URI; `addresses.py` has the schemes. A place is a path in the store with
 
-A place is a path in the store, with `/`, "" = its root; it has been checked before it comes here.
+`/` as separator, "" = its root; callers have checked it.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ class StoreEntry:
     place: str
     size: int = 0
     tag: str = ""
-    """The store's name for this content of the file."""
+    """The store's identifier of this version of the file's content."""
     sha256: str = ""
     is_folder: bool = False
-    """Whether it stands for all files below it."""
+    """Whether the entry is a folder."""
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """A file as it was listed; size -1 and tag "" = as it is now."""
+    """A listed version of a file; size -1 and tag "" = the current one."""
 
     place: str
     size: int = -1
@@ -56,7 +56,7 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Trouble:
-    """What a foreign error means here."""
+    """The cause of a store's error: our error class, the message, what to do."""
 
     kind: type[DrumbeatError]
     what: str
@@ -65,9 +65,9 @@ class Trouble:
 
 @dataclass(frozen=True)
 class StoreLibrary:
-    """The library that speaks to a store.
+    """The client library of a store.
 
-    errors: what it raises. authority_variables: where it looks for certificate authorities before SSL_CERT_FILE.
+    errors: its exceptions. authority_variables: variables that it reads for a CA file before SSL_CERT_FILE.
     """
 
     errors: tuple[type[BaseException], ...]
@@ -76,9 +76,9 @@ class StoreLibrary:
 
 @dataclass(frozen=True)
 class StoreTimeouts:
-    """The timeouts for a store: to connect, to answer a question, to take in bytes.
+    """Timeouts for a store: to connect, to answer a query, to receive bytes.
 
-    A question that wasn't answered is asked once more at most: whoever waits for the server waits for 60 s.
+    An unanswered query is repeated once at most, because clients of the server wait for 60 s.
     """
 
     connect_s: float = 5.0
@@ -87,10 +87,10 @@ class StoreTimeouts:
 
 
 class Backend(Protocol):
-    """One store: a bucket, a container, a folder. Safe for several threads. Raises what `DataAccess` raises.
+    """One store: a bucket, a container, a folder. Thread-safe. Raises what `DataAccess` raises.
 
-    address: where it is, for people and for keys; without credentials. knows_folders: a folder can be there and empty.
-    shows_partial_writes: a file is seen while it is written.
+    address: the store's URI without credentials, for messages and keys. knows_folders: whether empty folders can exist.
+    shows_partial_writes: whether a file is visible while it is being written.
     """
 
     address: str
@@ -98,49 +98,49 @@ class Backend(Protocol):
     shows_partial_writes: bool
 
     def close(self) -> None:
-        """Ends connections that it keeps."""
+        """Closes idle connections."""
         ...
 
     def files(self, place: str) -> Iterator[StoreEntry]:
-        """Every file below a folder."""
+        """Yields every file below a folder."""
         ...
 
     def file(self, place: str) -> StoreEntry:
-        """One file. Raises NotFoundError."""
+        """Returns one file. Raises NotFoundError."""
         ...
 
     def entries(self, place: str) -> Iterator[StoreEntry]:
-        """What lies directly in a folder."""
+        """Yields the files and folders directly in a folder."""
         ...
 
     def link(self, wanted: Wanted, lifetime_s: float) -> Link | None:
-        """An address for just this file."""
+        """Returns a link to this file only; None = the store can't create one."""
         ...
 
     def read(self, wanted: Wanted, offset: int, length: int | None) -> Iterator[bytes]:
-        """Its bytes; ConflictError when it is other content. offset is below its size."""
+        """Yields a file's bytes. Raises ConflictError if it has changed. offset: less than its size."""
         ...
 
     def write(self, place: str, pieces: Counted, aside: str) -> Written:
-        """Puts a file there, whole or not at all. aside: what it is called beside it until then, where that is seen."""
+        """Writes a file atomically. aside: its temporary name, if the store shows partial writes."""
         ...
 
     def remove(self, place: str) -> None:
-        """Takes a file away, if it is there."""
+        """Removes a file if it exists."""
         ...
 
 
 @runtime_checkable
 class SignsWrites(Protocol):
-    """A backend whose store can let others write."""
+    """A backend that can sign links for writing."""
 
     def write_link(self, place: str, lifetime_s: float) -> Link:
-        """An address to PUT one file at. Raises RefusedError."""
+        """Returns a link to which one file can be PUT. Raises RefusedError."""
         ...
 
 
 class Counted:
-    """Pieces of a file on their way: counts and hashes them. Raises StorageError when there are too many or too few."""
+    """Counts and hashes the pieces of an upload. Raises StorageError if there are too many or too few bytes."""
 
     def __init__(self, pieces: Iterable[bytes], size: int) -> None:
         self._pieces, self.size, self.seen, self._hash = pieces, size, 0, hashlib.sha256()
@@ -149,20 +149,20 @@ class Counted:
         for piece in self._pieces:
             self.seen += len(piece)
             if self.seen > self.size:
-                raise StorageError(f"the file has more than its {self.size:,} bytes", fix="Send it again.")
+                raise StorageError(f"the file has more than the announced {self.size:,} bytes", fix="Send it again.")
             self._hash.update(piece)
             yield piece
         if self.seen != self.size:
             what = f"the file ended after {self.seen:,} of {self.size:,} bytes"
-            raise StorageError(what, fix="Nothing was kept of it; send it again.")
+            raise StorageError(what, fix="Nothing was stored; send it again.")
 
     @property
     def sha256(self) -> str:
-        """Of what has come so far, in hex."""
+        """The hash of the bytes so far, in hex."""
         return self._hash.hexdigest()
 
     def blocks(self, size: int) -> Iterator[bytes]:
-        """The same bytes in blocks of one size, the last one smaller; none for an empty file."""
+        """Yields the bytes in blocks of one size; the last one may be smaller. Yields none for an empty file."""
         held = bytearray()
         for piece in self:
             held += piece
@@ -181,7 +181,7 @@ def asked(
     library: StoreLibrary,
     judge: Callable[[BaseException], Trouble],
 ) -> Generator[None]:
-    """Turns a library's error into ours: the store, what was asked of it, why not, what to do."""
+    """Turns a library's error into ours, with the store, the operation, the cause and what to do."""
     try:
         yield
     except DrumbeatError:
@@ -189,22 +189,22 @@ def asked(
     except library.errors as error:
         problem = certificate_problem(error, library.authority_variables)
         trouble = Trouble(CertificateError, *problem) if problem else _with_reason(judge(error), error)
-        raise refused(title, verb, place, trouble) from None  # Theirs may hold a signature.
+        raise refused(title, verb, place, trouble) from None  # The original may contain a signature.
 
 
 def _with_reason(trouble: Trouble, error: BaseException) -> Trouble:
-    """The same trouble; where nothing is at the store's address, it says so."""
+    """Returns the cause; if the connection failed, with the reason for that."""
     reason = root_reason_for_no_connection(error) if trouble.kind is UnreachableError else ""
     return Trouble(NoConnectionError, f"{trouble.what}: {reason}", trouble.fix) if reason else trouble
 
 
 def refused(title: str, verb: str, place: str, trouble: Trouble) -> DrumbeatError:
-    """The error for it."""
+    """Returns our error for a cause."""
     return trouble.kind(f"{_named(place)} {VERBS[verb]}: {trouble.what}", where=title, fix=trouble.fix)
 
 
 def changed(title: str, place: str) -> ConflictError:
-    """The file isn't what was listed."""
+    """Returns the error for a file that has changed since it was listed."""
     what = f"{_named(place)} has changed since the job's inputs were listed"
     return ConflictError(what, where=title, fix="Submit the job again, and don't change data that a job uses.")
 
@@ -214,6 +214,6 @@ def _named(place: str) -> str:
 
 
 def shown(place: str) -> str:
-    """A place as a message can carry it."""
+    """Returns a place for messages."""
     short = place if len(place) <= 200 else f"{place[:160]}…{place[-30:]}"
     return short if short.isprintable() else ascii(short)[1:-1]

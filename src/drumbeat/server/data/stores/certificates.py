@@ -1,8 +1,7 @@
-"""Which certificate authorities stores are trusted by, and errors of certificates in whatever libraries raise.
+"""Certificate authorities for stores, and certificate errors within the exceptions of their libraries.
 
-The file that SSL_CERT_FILE names takes the place of the authorities that a library brings. httpx reads it itself; the
-libraries of the other stores have variables of their own (botocore: AWS_CA_BUNDLE; requests: REQUESTS_CA_BUNDLE), which
-go first.
+The file in SSL_CERT_FILE replaces a library's own authorities. httpx reads it itself; libraries of other stores have
+variables of their own (botocore: AWS_CA_BUNDLE; requests: REQUESTS_CA_BUNDLE), which take precedence.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from drumbeat.server.data.stores.connection_errors import with_causes
 
 FILE_VARIABLE = "SSL_CERT_FILE"
 REQUESTS_VARIABLES = ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
-"""What requests reads, and so do the libraries of Azure and Google."""
+"""Variables of requests, which the libraries of Azure and Google use."""
 BOTOCORE_VARIABLES = ("AWS_CA_BUNDLE", "REQUESTS_CA_BUNDLE")
 _NOT_YET_VALID = 9
 _EXPIRED = 10
@@ -28,23 +27,23 @@ x509_vfy.h.
 
 
 def authority_file(own: Sequence[str]) -> str | None:
-    """The file of authorities that a library is to be given, None = it chooses. own: the variables that it reads.
+    """Returns the CA file to pass to a library, None = it chooses. own: the variables that it reads.
 
-    Raises RefusedError where SSL_CERT_FILE names no file.
+    Raises RefusedError if the file in SSL_CERT_FILE doesn't exist.
     """
     named = os.environ.get(FILE_VARIABLE)
     if not named or _first_set(own):
         return None
     if not Path(named).is_file():
-        what = f"{FILE_VARIABLE} of the server's environment names {named}, and there is no such file"
+        what = f"{FILE_VARIABLE} in the server's environment names {named}, which doesn't exist"
         raise RefusedError(what, fix=f"Correct {FILE_VARIABLE} where the server starts.")
     return named
 
 
 def certificate_problem(error: BaseException, own: Sequence[str] = ()) -> tuple[str, str] | None:
-    """What is wrong with the certificate that an error was raised for, and what to do; None = it is another error.
+    """Returns what is wrong with a certificate, and what to do; None = the error isn't about one.
 
-    own: the variables in which the library that raised it looks for a file of authorities.
+    own: the variables in which the library looks for a CA file.
     """
     for one in with_causes(error):
         if isinstance(one, ssl.SSLCertVerificationError):
@@ -53,17 +52,17 @@ def certificate_problem(error: BaseException, own: Sequence[str] = ()) -> tuple[
 
 
 def _first_set(names: Sequence[str]) -> str:
-    """The first of the variables that is set, "" = none."""
+    """Returns the first of the variables that is set, "" = none."""
     return next((name for name in names if os.environ.get(name)), "")
 
 
 def _fix(code: int, own: Sequence[str]) -> str:
     if code == _NOT_YET_VALID:
-        return "See that the clocks are right."
+        return "Check the clocks."
     if code == _EXPIRED:
         return "Have the certificate renewed."
     if code in _OTHER_NAME:
-        return "Use a name that the certificate is made out to."
+        return "Use a name that the certificate is issued for."
     if name := _first_set(own):
-        return f"Name a file with its authority in {name} where the server starts: it goes before {FILE_VARIABLE}."
-    return f"Name a file with its authority in {FILE_VARIABLE} where the server starts."
+        return f"Start the server with a CA file in {name}, which takes precedence over {FILE_VARIABLE}."
+    return f"Start the server with a CA file in {FILE_VARIABLE}."

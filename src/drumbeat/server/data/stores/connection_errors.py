@@ -1,4 +1,4 @@
-"""Connections to stores that cannot be made, recognized in whatever their libraries raise."""
+"""Recognizes failed connections in the exceptions of store libraries."""
 
 from __future__ import annotations
 
@@ -9,14 +9,12 @@ from drumbeat.model.connection_errors import reason_for_no_connection
 
 
 def root_reason_for_no_connection(error: BaseException) -> str:
-    """Why the error, or one that it was raised for, means that nothing is at the address; "" = it means something
-    else.
-    """
+    """Returns why nothing answers at an address, from an error or its causes; "" = the error means something else."""
     return next((reason for one in with_causes(error) if (reason := reason_for_no_connection(one))), "")
 
 
 def with_causes(error: BaseException) -> Iterator[BaseException]:
-    """Yields the error and those that it was raised for."""
+    """Yields the error and its causes."""
     pending, seen = [error], set[int]()
     while pending:
         one = pending.pop()
@@ -27,8 +25,8 @@ def with_causes(error: BaseException) -> Iterator[BaseException]:
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:
-    # Azure's library keeps the cause as `inner_exception`, urllib3 as `reason`, requests among `args`, and paramiko
-    # keeps one error per address in `errors`.
+    # Azure's library stores the cause as `inner_exception`, urllib3 as `reason`, requests in `args`, and paramiko
+    # stores one error per address in `errors`.
     errors = getattr(error, "errors", None)
     several = cast("Mapping[object, object]", errors).values() if isinstance(errors, Mapping) else ()
     cause = error.__cause__ or error.__context__

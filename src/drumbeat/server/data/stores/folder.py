@@ -1,4 +1,4 @@
-"""A folder that the server sees: its own disk, or a share that is mounted there."""
+"""Folders on the server's machine, local or mounted."""
 
 from __future__ import annotations
 
@@ -36,16 +36,16 @@ from drumbeat.server.home_folder.atomic_files import fitting, sync_folder
 
 _TROUBLES: dict[int, Trouble] = {
     errno.ENOENT: Trouble(NotFoundError, "there is nothing there", "Check the path."),
-    errno.ENOTDIR: Trouble(NotFoundError, "a file is on its way where a folder should be", "Check the path."),
+    errno.ENOTDIR: Trouble(NotFoundError, "a part of the path is a file", "Check the path."),
     errno.EISDIR: Trouble(ConflictError, "it is a folder", "Name a file in it."),
     errno.EEXIST: Trouble(ConflictError, "a file is where a folder should be", "Use another name for one of the two."),
     errno.ENOTEMPTY: Trouble(ConflictError, "a folder is where a file should be", "Use another name."),
     errno.EACCES: Trouble(ForbiddenError, "the server's user has no right to", "Give it the right."),
     errno.EPERM: Trouble(ForbiddenError, "the server's user has no right to", "Give it the right."),
     errno.EROFS: Trouble(ForbiddenError, "the disk is read-only", "Mount it for writing, or use another datastore."),
-    errno.ELOOP: Trouble(ForbiddenError, "its links go round in a circle", "Remove one of the links."),
+    errno.ELOOP: Trouble(ForbiddenError, "its symbolic links form a cycle", "Remove one of the links."),
     errno.ENAMETOOLONG: Trouble(RefusedError, "the name is too long for the disk", "Use a shorter one."),
-    errno.ENOSPC: Trouble(StorageError, "the disk is full", "Make room on it; nothing was kept of the file."),
+    errno.ENOSPC: Trouble(StorageError, "the disk is full", "Make room on it; nothing of the file was stored."),
     errno.EDQUOT: Trouble(StorageError, "the quota on the disk is used up", "Make room, or have it raised."),
     errno.EFBIG: Trouble(StorageError, "the file is too big for the disk's file system", "Use another disk."),
     errno.EMFILE: Trouble(UnreachableError, "the server has too many files open", "Raise its limit (ulimit -n)."),
@@ -64,7 +64,7 @@ def _judge(error: BaseException) -> Trouble:
 
 
 class FolderBackend:
-    """A folder. Links in it may point to what is in it, not out of it."""
+    """The backend of a folder. Symbolic links in it mustn't point out of it."""
 
     knows_folders = True
     shows_partial_writes = True
@@ -156,7 +156,7 @@ class FolderBackend:
         return asked(self._title, verb, place, StoreLibrary((OSError,)), _judge)
 
     def _inside(self, place: str) -> Path:
-        """The path of a place. Raises ForbiddenError when a link on its way leaves the folder."""
+        """Returns the path of a place. Raises ForbiddenError if a symbolic link in it leaves the folder."""
         path = self._root / place
         real, root = os.path.realpath(path), os.path.realpath(self._root)
         if os.path.commonpath((real, root)) != root:
@@ -174,7 +174,7 @@ def _tag(status: os.stat_result) -> str:
 
 
 def _put(path: Path, pieces: Counted) -> str:
-    """A new file with these bytes, on the disk when this returns; its tag."""
+    """Writes a new file durably, and returns its tag."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666)
     try:
         offset = 0

@@ -31,21 +31,21 @@ from drumbeat.server.data.stores.libraries import library
 PIECE = 8 << 20
 LONGEST_LINK_S = 7 * 24 * 3600
 _AS_KEPT = {"Accept-Encoding": "gzip"}
-"""Asks for the bytes that are kept and listed: without it, Google unpacks an object with `Content-Encoding: gzip`."""
+"""Requests the stored bytes, because otherwise Google decompresses objects with `Content-Encoding: gzip`."""
 
-_BUSY = Trouble(UnreachableError, "the store is busy or in trouble", "It is tried again; if it lasts, see its status.")
+_BUSY = Trouble(UnreachableError, "the store is busy or failing", "This is retried; if it persists, see its status.")
 _TROUBLES: dict[int, Trouble] = {
     401: Trouble(ForbiddenError, "the credentials aren't accepted", "Check the service account and its key."),
     403: Trouble(ForbiddenError, "these credentials don't have the right", "Give them the role Storage Object User."),
     404: Trouble(NotFoundError, "there is nothing there, or no such bucket", "Check bucket and path; capitals count."),
     408: _BUSY,
-    409: Trouble(ConflictError, "somebody else changed it at the same time", "Try again."),
+    409: Trouble(ConflictError, "another client changed it at the same time", "Try again."),
     429: _BUSY,
 }
 
 
 class GcsBackend:
-    """A bucket. A file's tag is its generation, which names its content for ever."""
+    """The backend of a bucket. A file's tag is its generation, which identifies its content."""
 
     knows_folders = False
     shows_partial_writes = False
@@ -105,7 +105,7 @@ class GcsBackend:
             generation = f"?generation={quote(wanted.tag)}" if wanted.tag else ""
             return Link(f"{named.public_url}{generation}", _AS_KEPT)
         if not isinstance(self._spec.credentials, GcsCredentials):
-            return None  # What the environment holds may not be able to sign.
+            return None  # Credentials from the environment may not be able to sign.
         until = timedelta(seconds=min(lifetime_s, LONGEST_LINK_S))
         with self._asked("read", wanted.place):
             signed = named.generate_signed_url(
@@ -123,7 +123,7 @@ class GcsBackend:
             except _BrokenSourceError as broken:
                 raise broken.source from None
             if not pieces.seen == pieces.size == int(blob.size or 0):
-                raise StorageError("the file's pieces ended early", where=self._title)
+                raise StorageError("the upload ended early", where=self._title)
         return Written(place, pieces.seen, pieces.sha256, str(blob.generation))
 
     def remove(self, place: str) -> None:
@@ -131,7 +131,7 @@ class GcsBackend:
             try:
                 self._bucket.blob(place).delete(**self._asking)
             except self._errors.NotFound:
-                self._bucket.reload(**self._asking)  # The bucket is there: then it was the file that isn't.
+                self._bucket.reload(**self._asking)  # If the bucket exists, the file doesn't.
 
     def _asked(self, verb: str, place: str) -> AbstractContextManager[None]:
         foreign = (
@@ -161,7 +161,7 @@ class GcsBackend:
 
 
 class _BrokenSourceError(Exception):
-    """What the pieces come from has broken off. Google's library doesn't take it for a trouble of its own and go on."""
+    """The source of an upload failed. Google's library doesn't retry this error."""
 
     def __init__(self, source: Exception) -> None:
         super().__init__()
@@ -169,7 +169,7 @@ class _BrokenSourceError(Exception):
 
 
 class _Stream(io.RawIOBase):
-    """Pieces as the file that Google's library wants to read."""
+    """The pieces of an upload as a file for Google's library."""
 
     def __init__(self, pieces: Counted) -> None:
         self._pieces, self._rest, self._held, self._at = pieces, iter(pieces), b"", 0
@@ -184,7 +184,7 @@ class _Stream(io.RawIOBase):
     def read(self, size: int = -1) -> bytes:
         parts, wanted = [self._held], size
         have = len(self._held)
-        # The last byte isn't given before it is known that nothing comes after it.
+        # The last byte is held back until the end of the source is known.
         while (wanted < 0 or have < wanted or self._has_all) and (piece := self._next()) is not None:
             parts.append(piece)
             have += len(piece)
@@ -199,7 +199,7 @@ class _Stream(io.RawIOBase):
         return self._pieces.seen >= self._pieces.size
 
     def _next(self) -> bytes | None:
-        """The next piece, None = there is none. What broke once is broken, however often it is read."""
+        """Returns the next piece, None = the end. A failed source fails at every further read."""
         if self._broken is not None:
             raise self._broken
         try:
@@ -210,7 +210,7 @@ class _Stream(io.RawIOBase):
 
 
 def _retry(timeouts: StoreTimeouts) -> Any:
-    """Google's rule of what is asked again: without a limit it tries for two minutes, also where no trust is."""
+    """Returns Google's retry policy with a limit: by default it retries for two minutes, also on certificate errors."""
     usual = library("google.cloud.storage.retry", "gcs").DEFAULT_RETRY.with_timeout(timeouts.answer_s)
     is_passing = usual._predicate  # noqa: SLF001 - there is no other way to ask it
 
@@ -234,9 +234,9 @@ def _client(spec: GcsDatastore) -> Any:
 
 
 def _trust(client: Any) -> None:
-    """Gives both sessions of Google's client, the one for the store and the one for tokens, the file of authorities.
+    """Sets the CA file of both sessions of Google's client, for the store and for tokens.
 
-    Both are private; its options have a certificate of the client only.
+    Both are private attributes; the client's options accept only a client certificate.
     """
     if file := authority_file(REQUESTS_VARIABLES):
         session = client._http  # noqa: SLF001

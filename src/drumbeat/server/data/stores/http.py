@@ -1,4 +1,4 @@
-"""Web servers: single files, and folders that the server lists on a page. They can be read, not written."""
+"""Web servers: single files, and folders that the server lists on a page. Read-only."""
 
 from __future__ import annotations
 
@@ -47,16 +47,14 @@ LARGEST_PAGE = 64 << 20
 DEEPEST = 64
 AT_ONCE = 8
 
-_BUSY = Trouble(
-    UnreachableError, "the web server is busy or in trouble", "It is tried again; if it lasts, see its log."
-)
+_BUSY = Trouble(UnreachableError, "the web server is busy or failing", "This is retried; if it persists, see its log.")
 _TROUBLES: dict[int, Trouble] = {
-    401: Trouble(ForbiddenError, "the web server wants other credentials", "Give them to an `http` datastore."),
-    403: Trouble(ForbiddenError, "the web server refuses", "See that the address is right and what it lets one see."),
+    401: Trouble(ForbiddenError, "the web server requires credentials", "Give them to an `http` datastore."),
+    403: Trouble(ForbiddenError, "the web server refuses access", "Check the address and its permissions."),
     404: Trouble(NotFoundError, "there is nothing there", "Check the address; capitals count."),
-    407: Trouble(ForbiddenError, "a proxy on the way wants credentials", "See the server's `https_proxy`."),
+    407: Trouble(ForbiddenError, "a proxy requires credentials", "See the server's `https_proxy`."),
     408: _BUSY,
-    410: Trouble(NotFoundError, "it has been taken away", "Check the address."),
+    410: Trouble(NotFoundError, "it has been removed", "Check the address."),
     414: Trouble(RefusedError, "the address is too long for the web server", "Use a shorter one."),
     425: _BUSY,
     429: _BUSY,
@@ -66,13 +64,13 @@ _READ_ONLY = Trouble(RefusedError, "web servers can only be read here", "Use a d
 
 
 class HttpBackend:
-    """What is below an address."""
+    """The backend of a URL and the files below it."""
 
     knows_folders = True
     shows_partial_writes = False
 
     def __init__(self, target: Target, spec: HttpDatastore, timeouts: StoreTimeouts, guard: AddressGuard) -> None:
-        """spec: the target's. guard: checks every host before it is called, also those that a redirect leads to."""
+        """spec: the target's datastore. guard: checks every host before it is called, also after a redirect."""
         held = spec.credentials if isinstance(spec.credentials, HttpCredentials) else None
         self._spec, self._title, self._is_named = spec, target.title, target.is_named
         self._timeouts = timeouts
@@ -89,7 +87,7 @@ class HttpBackend:
         )
         with self._asked("read", ""):
             sent = httpx.URL(f"{spec.url}?{query}" if (query := target.query or _query(held)) else spec.url)
-        # What isn't ASCII in them is written as it can be sent.
+        # Non-ASCII characters are percent-encoded.
         self._base, self._query = str(sent.copy_with(query=None)), sent.query.decode()
         self.address = spec.url
 
@@ -116,7 +114,7 @@ class HttpBackend:
             folder, depth = open_ones.pop()
             if depth > DEEPEST:
                 trouble = Trouble(
-                    RefusedError, f"folders lie more than {DEEPEST} deep", "See whether they go in circles."
+                    RefusedError, f"folders are nested more than {DEEPEST} deep", "Check for a cycle of links."
                 )
                 raise refused(self._title, "list", folder, trouble)
             for name in self._names(folder):
@@ -129,11 +127,11 @@ class HttpBackend:
                     yield _below(folder, name)
 
     def _names(self, place: str) -> list[str]:
-        """What the page of a folder lists."""
+        """Returns the names on the page of a folder."""
         with self._got("GET", self._url(place, is_folder=True), {}) as answer:
             if "html" not in answer.headers.get("content-type", ""):
-                fix = "Give `type: uri_file`, if it is a file; else let the web server list its folders."
-                raise refused(self._title, "list", place, Trouble(RefusedError, "this isn't a page with a list", fix))
+                fix = "For a file, use `type: uri_file`. For a folder, enable directory listings on the web server."
+                raise refused(self._title, "list", place, Trouble(RefusedError, "this page isn't a listing", fix))
             page = self._text(answer)
             try:
                 return names_in(page.decode(answer.charset_encoding or "utf-8", "replace"), str(answer.url))
@@ -147,7 +145,7 @@ class HttpBackend:
                 with self._got("HEAD", self._url(place), {}) as answer:
                     found = None if _may_be_folder(answer) else _found(place, answer.headers)
             except httpx.HTTPStatusError as error:
-                if error.response.status_code not in (400, 403, 405, 501):  # Not all answer a HEAD, or sign it.
+                if error.response.status_code not in (400, 403, 405, 501):  # Not all allow HEAD.
                     raise
                 found = None
             if found is not None:
@@ -158,7 +156,7 @@ class HttpBackend:
                 return _found(place, answer.headers) or _read_through(place, answer)
 
     def _page(self, place: str, answer: httpx.Response) -> StoreEntry:
-        """A page at an address that is a folder's: the file that is meant, unless it lists the folder."""
+        """Returns a page whose URL may be a folder's as a file, unless it lists the folder."""
         page = self._text(answer)
         if is_index(page.decode(answer.charset_encoding or "utf-8", "replace"), str(answer.url)):
             raise refused(self._title, "read", place, _FOLDER)
@@ -191,7 +189,7 @@ class HttpBackend:
     def link(self, wanted: Wanted, lifetime_s: float) -> Link | None:
         del lifetime_s
         if self._spec.credentials != "none" or self._query:
-            return None  # The credentials are the store's own, and so may be what stands in a query.
+            return None  # Credentials, and possibly the query, are secrets of the datastore.
         return Link(self._url(wanted.place), _only_if(wanted))
 
     # --- writing --------------------------------------------------------------------------------------------------
@@ -213,7 +211,7 @@ class HttpBackend:
         with self._client.stream(method, url, headers=headers) as answer:
             answer.raise_for_status()
             if urlsplit(self._spec.url).scheme == "https" and answer.url.scheme != "https":
-                trouble = Trouble(ForbiddenError, "the web server leads to an address without TLS", "Name it itself.")
+                trouble = Trouble(ForbiddenError, "the web server redirects to a URL without TLS", "Use that URL.")
                 raise refused(self._title, "read", "", trouble)
             yield answer
 
@@ -229,16 +227,14 @@ def _judge(error: BaseException) -> Trouble:
             return _BUSY
         return _TROUBLES.get(status, Trouble(StorageError, f"the web server answered with status {status}"))
     if isinstance(error, httpx.InvalidURL | httpx.UnsupportedProtocol | httpx.TooManyRedirects):
-        return Trouble(RefusedError, "the address leads nowhere", "Check it.")
+        return Trouble(RefusedError, "the web server redirects endlessly, or to an invalid URL", "Check the address.")
     if isinstance(error, httpx.TimeoutException):
-        return Trouble(
-            UnreachableError, "no answer from the web server in time", "See that it runs. A job tries again."
-        )
-    return Trouble(UnreachableError, "no answer from the web server", "See that its name is right and that it runs.")
+        return Trouble(UnreachableError, "the web server didn't answer in time", "Check that it runs. Jobs retry this.")
+    return Trouble(UnreachableError, "no answer from the web server", "Check its name and that it runs.")
 
 
 def _authorization(held: HttpCredentials | None) -> dict[str, str]:
-    """What shows its credentials (RFC 7617, RFC 6750)."""
+    """Returns the header with the credentials (RFC 7617, RFC 6750)."""
     if held and held.token:
         return {"Authorization": f"Bearer {held.token.get_secret_value()}"}
     if held and held.password:
@@ -256,14 +252,14 @@ def _tag(headers: Mapping[str, str]) -> str:
 
 
 def _only_if(wanted: Wanted) -> dict[str, str]:
-    """Headers that ask for just this content. A weak ETag can't (RFC 9110, 13.1.1)."""
+    """Returns headers that request this version only. A weak ETag can't do that (RFC 9110, 13.1.1)."""
     if wanted.tag.startswith('"'):
         return {"If-Match": wanted.tag}
     return {"If-Unmodified-Since": wanted.tag} if wanted.tag and not wanted.tag.startswith("W/") else {}
 
 
 def _found(place: str, headers: Mapping[str, str]) -> StoreEntry | None:
-    """None = the server doesn't tell enough to know the content again. headers: by name, in small letters."""
+    """Returns a file from the headers of a response, by their names in lower case; None = they don't identify it."""
     length = headers.get("content-length", "")
     if not length.isdecimal() or not _tag(headers) or "content-encoding" in headers:
         return None
@@ -271,18 +267,18 @@ def _found(place: str, headers: Mapping[str, str]) -> StoreEntry | None:
 
 
 def _told(place: str, answer: PlainAnswer) -> StoreEntry | None:
-    """The same of a plain answer to a HEAD."""
+    """Returns a file from a plain response to HEAD; None = it doesn't identify the file."""
     tag = answer.header("ETag") or answer.header("Last-Modified")
     return StoreEntry(place, answer.length, tag) if tag and not answer.header("Content-Encoding") else None
 
 
 def _may_be_folder(answer: httpx.Response) -> bool:
-    """A page, at an address that ends as those of folders do, perhaps because the server has led there."""
+    """Whether a response is an HTML page at a folder's URL, perhaps after a redirect."""
     return answer.url.path.endswith("/") and "html" in answer.headers.get("content-type", "")
 
 
 def _read_through(place: str, answer: httpx.Response) -> StoreEntry:
-    """What its bytes tell, where the server tells nothing."""
+    """Reads a file to find its size and hash, because the headers don't identify it."""
     size, digest = 0, hashlib.sha256()
     for piece in answer.iter_bytes(PIECE):
         size += len(piece)
@@ -291,7 +287,7 @@ def _read_through(place: str, answer: httpx.Response) -> StoreEntry:
 
 
 def _window(pieces: Iterator[bytes], skipped: int, length: int | None) -> Iterator[bytes]:
-    """What is left of a stream when its beginning and its end are cut off."""
+    """Yields a part of a stream."""
     left = length
     for piece in pieces:
         kept, skipped = piece[skipped:], max(0, skipped - len(piece))

@@ -1,4 +1,4 @@
-"""The backends of the stores that were used last, with their connections."""
+"""A cache of backends with their connections."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from drumbeat.server.data.stores.backend_contract import Backend
 
 @dataclass
 class _Kept:
-    """One backend."""
+    """A cached backend."""
 
     backend: Backend
     users: int = 0
     is_evicted: bool = False
-    """Whether others have its place: its last user closes it."""
+    """Whether it was evicted; then its last user closes it."""
 
 
 class KeptBackends:
-    """Up to `most` backends by key, and those evicted ones that are still used. Thread-safe."""
+    """Caches up to `most` backends by key, beside evicted ones that are still in use. Thread-safe."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -31,8 +31,8 @@ class KeptBackends:
 
     @contextmanager
     def use(self, key: str, make: Callable[[], Backend]) -> Generator[Backend]:
-        """Gives a backend that isn't closed before the end of the block; `make` makes one if none is kept."""
-        kept = self._taken(key) or self._put(key, make())  # Outside the lock: making one may take long.
+        """Yields a backend that stays open until the end of the block; `make` creates one if none is cached."""
+        kept = self._taken(key) or self._put(key, make())  # Outside the lock, because `make` may take long.
         try:
             yield kept.backend
         finally:
@@ -51,7 +51,7 @@ class KeptBackends:
             return kept
 
     def _put(self, key: str, made: Backend) -> _Kept:
-        """Keeps a new backend, unless another thread was quicker, and closes those that aren't used any more."""
+        """Adds a new backend, unless another thread has done so, and closes evicted ones that aren't in use."""
         unused: list[Backend] = []
         with self._lock:
             kept = self._kept.setdefault(key, _Kept(made))
@@ -68,7 +68,7 @@ class KeptBackends:
         return kept
 
     def close(self) -> None:
-        """Closes every backend that is kept, also those that are used."""
+        """Closes every cached backend, also those in use."""
         with self._lock:
             while self._kept:
                 self._kept.popitem()[1].backend.close()

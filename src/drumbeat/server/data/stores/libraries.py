@@ -1,4 +1,4 @@
-"""The stores' own libraries, imported when a store of their kind is first used."""
+"""Imports the libraries of stores when a store of their kind is first used."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ EXTRAS = {"azure": "Azure storage", "s3": "S3", "sftp": "SFTP", "gcs": "Google C
 
 
 def library(name: str, extra: str) -> Any:
-    """A module. Raises RefusedError, which says what to install, where it can't be imported."""
+    """Imports a module. Raises RefusedError with the package to install."""
     try:
         return importlib.import_module(name)
     except ImportError as error:

@@ -1,4 +1,4 @@
-"""The listings of folders in stores: which places a store can have, and which of them a node's disk can hold."""
+"""Listings of folders in stores, and the validity of their names in stores and on a node's disk."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from drumbeat.server.home_folder.paths import parts_of
 
 
 def place_of(text: str) -> str:
-    """The place that a path of a URI means. Raises ForbiddenError for what leaves the store."""
+    """Normalizes the path of a URI to a place. Raises ForbiddenError if it leaves the store."""
     trimmed = text.strip("/")
     return "/".join(parts_of(trimmed)) if trimmed else ""
 
 
 def below(place: str, path: str) -> str:
-    """The place of a path below another. Raises ForbiddenError."""
+    """Returns the place of a path below another place. Raises ForbiddenError."""
     inner = "/".join(parts_of(path))
     return f"{place}/{inner}" if place else inner
 
 
 def listing_of(address: str, place: str, files: Iterable[StoreEntry], title: str) -> Listing:
-    """The listing of a folder. Raises RefusedError for names that can't be on a disk, TooBigError for too many."""
+    """Returns the listing of a folder. Raises RefusedError for names that a disk can't have, TooBigError."""
     found: dict[str, ListedFile] = {}
     for file in files:
         path = file.place.removeprefix(f"{place}/") if place else file.place
@@ -39,7 +39,7 @@ def listing_of(address: str, place: str, files: Iterable[StoreEntry], title: str
 
 
 def listed(address: str, file: StoreEntry, path: str, *, alone: bool = False) -> ListedFile:
-    """A file as nodes are told of it."""
+    """Returns a file for the listing that nodes get."""
     key = file.sha256 or _key(address, file)
     return ListedFile(path, file.size, key, file.sha256, file.tag, alone)
 
@@ -58,7 +58,7 @@ def _require_possible(path: str, title: str) -> None:
 
 
 def _require_no_file_above(found: dict[str, ListedFile], title: str) -> None:
-    """An object store may hold both `a` and `a/b`; a disk can't."""
+    """Raises RefusedError if both `a` and `a/b` are files, which is possible in an object store but not on a disk."""
     for path in found:
         above = path.rpartition("/")[0]
         while above:

@@ -1,7 +1,7 @@
-"""The names of files that are being written, in stores that show a file before it is whole.
+"""Records the temporary files of writes in stores that show a file before it is complete.
 
-Each name is written down before there is such a file, so that what a server leaves that was killed, or whose connection
-broke, is known for its own and removed: at the next write to that store, for then it can be reached.
+Each name is recorded before its file exists, so that leftovers of a killed server or a broken connection are known, and
+removed at the next write to that store.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from pathlib import Path
 from drumbeat.model.errors import DrumbeatError, NotFoundError, StorageError
 
 PARTIAL_SUFFIX = ".drumbeat-part"
-"""How they end. Such files aren't listed."""
+"""The suffix of temporary files, which aren't listed."""
 
 
 AT_ONCE = 16
-"""How many are removed beside one write, which waits for that."""
+"""Maximum number of leftovers that are removed during one write, which waits for that."""
 
 
 class PartialWrites:
-    """The partial writes of one process. folder: where their names are kept, None = nowhere. For any thread."""
+    """The temporary files of one process. folder: where their names are recorded, None = nowhere. Thread-safe."""
 
     def __init__(self, folder: Path | None) -> None:
         self._folder, self._lock = folder, threading.Lock()
@@ -35,7 +35,7 @@ class PartialWrites:
 
     @contextmanager
     def begun(self, store: str, place: str) -> Generator[str]:
-        """A name beside `place` for one write, which removes the file itself when it can. Raises StorageError."""
+        """Yields a temporary name beside `place` for a write, which normally removes the file. Raises StorageError."""
         note = secrets.token_hex(8)
         name = f".{note}{PARTIAL_SUFFIX}"
         half = f"{place.rpartition('/')[0]}/{name}".lstrip("/")
@@ -49,7 +49,7 @@ class PartialWrites:
         self._forget(note)
 
     def remove_left(self, store: str, remove: Callable[[str], None]) -> None:
-        """Removes some of what is left in this store, which has just been reached; ends when it isn't any more."""
+        """Removes some leftovers in this store, until an error occurs."""
         with self._lock:
             mine = [note for note, (where, _) in self._left.items() if where == store][:AT_ONCE]
             partial_writes = [(note, self._left.pop(note)[1]) for note in mine]
@@ -70,7 +70,7 @@ class PartialWrites:
             try:
                 (self._folder / note).write_text(told, encoding="utf-8")
             except OSError as error:
-                what = f"a file can't be begun: {error.strerror or error}"
+                what = f"a temporary file can't be recorded: {error.strerror or error}"
                 raise StorageError(what, where=str(self._folder), fix="Make room on the server's disk.") from error
 
     def _forget(self, note: str) -> None:
@@ -80,7 +80,7 @@ class PartialWrites:
 
 
 def _told(note: Path) -> tuple[str, str] | None:
-    """Store and place; None = the note was cut off, so that nothing was begun."""
+    """Returns store and place; None = the record is incomplete, so its file was never created."""
     try:
         store, half = json.loads(note.read_text(encoding="utf-8"))
     except (OSError, ValueError):

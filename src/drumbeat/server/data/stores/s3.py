@@ -1,4 +1,4 @@
-"""Buckets of Amazon S3, and of servers that speak like it."""
+"""Buckets of Amazon S3 and compatible servers."""
 
 from __future__ import annotations
 
@@ -37,19 +37,19 @@ from drumbeat.server.data.stores.certificates import BOTOCORE_VARIABLES, authori
 from drumbeat.server.data.stores.libraries import library
 from drumbeat.server.data.stores.s3_links import LinkSigner
 
-# An object on its way to S3 in parts: an upload that broke off is resumed.
+# Multipart uploads, which are resumed after an interruption.
 #
-# S3 keeps parts until their upload is completed or aborted. It tells the MD5 of each, so what is there with the right
-# content needn't be sent, whoever had sent it; where the tag isn't an MD5 (encryption by KMS), it is sent again.
+# S3 keeps parts until their upload is completed or aborted, and reports the MD5 of each. A part with the right content
+# isn't sent again, whichever process sent it; if its tag isn't an MD5 (encryption by KMS), it is.
 
 PART = 16 << 20
 MAX_PARTS = 9_000
 
 
 def put_parts(client: Any, at: dict[str, str], pieces: Counted) -> str:
-    """Sends those of an object's parts that aren't there, and makes the object; gives its tag. at: bucket and key.
+    """Uploads the missing parts of an object, completes it, and returns its tag. at: bucket and key.
 
-    What has come stays when it breaks off; it goes when these aren't the bytes that were to come.
+    After an interruption the parts stay; if the bytes aren't the announced ones, they are removed.
     """
     errors = library("botocore.exceptions", "s3")
     upload, there = _begun(client, at, errors)
@@ -78,7 +78,7 @@ def _send(
 
 
 def _begun(client: Any, at: dict[str, str], errors: Any) -> tuple[dict[str, str] | None, dict[int, tuple[str, int]]]:
-    """The newest upload of this object, and what has come of it; none where the credentials don't let us see them."""
+    """Returns the newest upload of this object and its parts; none if the credentials don't allow listing them."""
     try:
         told = client.list_multipart_uploads(Bucket=at["Bucket"], Prefix=at["Key"])
         open_ones = [one for one in told.get("Uploads", ()) if one["Key"] == at["Key"]]
@@ -100,19 +100,19 @@ _EXPIRED = Trouble(ForbiddenError, "the credentials have expired", "Store new on
 _NO_KEY = Trouble(ForbiddenError, "there is no such access key", "Check `access_key_id`.")
 _MISSING = Trouble(NotFoundError, "there is nothing there", "Check the path; capitals count.")
 _REGION = Trouble(RefusedError, "the bucket is in another region", "Name it as `region`.")
-_BUSY = Trouble(UnreachableError, "the store is busy or in trouble", "It is tried again; if it lasts, see its status.")
-_MEANWHILE = Trouble(UnreachableError, "somebody else wrote it at the same time", "It is tried again.")
+_BUSY = Trouble(UnreachableError, "the store is busy or failing", "This is retried; if it persists, see its status.")
+_MEANWHILE = Trouble(UnreachableError, "another client wrote it at the same time", "This is retried.")
 _TROUBLES: dict[str, Trouble] = {
     "NoSuchKey": _MISSING,
     "404": _MISSING,
     "NoSuchBucket": Trouble(NotFoundError, "there is no such bucket", "Check `bucket` and `endpoint`."),
     "InvalidBucketName": Trouble(
-        RefusedError, "no bucket can have this name", "Check `bucket`: 3 to 63 small letters, digits, `.` and `-`."
+        RefusedError, "this isn't a valid bucket name", "Check `bucket`: 3 to 63 small letters, digits, `.` and `-`."
     ),
     "AccessDenied": Trouble(ForbiddenError, "these credentials don't have the right", "Give them the right to."),
     "AllAccessDisabled": Trouble(ForbiddenError, "the bucket is disabled", "Ask who runs it."),
     "403": Trouble(ForbiddenError, "these credentials don't have the right", "Give them the right to."),
-    "401": Trouble(ForbiddenError, "it wants credentials", "Give the datastore an access key."),
+    "401": Trouble(ForbiddenError, "it requires credentials", "Give the datastore an access key."),
     "NoSuchUpload": _MEANWHILE,
     "InvalidPart": _MEANWHILE,
     "InvalidAccessKeyId": _NO_KEY,
@@ -133,11 +133,11 @@ _TROUBLES: dict[str, Trouble] = {
     "QuotaExceeded": Trouble(StorageError, "the bucket is full", "Make room in it."),
     "XMinioStorageFull": Trouble(StorageError, "the store's disk is full", "Make room on it."),
 }
-"""By S3's error code; by the status where an answer has no body (HEAD)."""
+"""Causes by S3's error code, or by the status if a response has no body (HEAD)."""
 
 
 class S3Backend:
-    """A bucket, or what is below a prefix of it."""
+    """The backend of a bucket, or of a prefix in it."""
 
     knows_folders = False
     shows_partial_writes = False
@@ -157,7 +157,7 @@ class S3Backend:
 
     @cached_property
     def _writing(self) -> Any:
-        """For what a store may take its time with."""
+        """A client with a timeout for slow operations."""
         return _client(self._spec, self._timeouts.connect_s, self._timeouts.take_s, attempts=5)
 
     # --- reading --------------------------------------------------------------------------------------------------
@@ -179,7 +179,7 @@ class S3Backend:
 
     def _found_in(self, page: Any) -> Iterator[StoreEntry]:
         for one in page.get("Contents", ()):
-            if not one["Key"].endswith("/"):  # Tools put an empty object there for a folder.
+            if not one["Key"].endswith("/"):  # Some tools create an empty object for a folder.
                 yield StoreEntry(self._place(one["Key"]), one["Size"], one["ETag"].strip('"'))
 
     def file(self, place: str) -> StoreEntry:
@@ -227,7 +227,7 @@ class S3Backend:
 
     def write_link(self, place: str, lifetime_s: float) -> Link:
         if self._spec.credentials == "none":
-            what = "the datastore can't make a link to write at: it has no credentials"
+            what = "the datastore can't create a link for writing: it has no credentials"
             raise RefusedError(what, where=self._title, fix="Give it an access key.")
         what = {"Bucket": self._spec.bucket, "Key": self._key(place)}
         with self._asked("write", place):
@@ -264,13 +264,13 @@ class S3Backend:
     def _judge(self, error: BaseException) -> Trouble:
         errors = self._errors
         if isinstance(error, errors.NoCredentialsError | errors.PartialCredentialsError):
-            what = "the environment of the server holds no credentials for S3"
+            what = "the server's environment has no credentials for S3"
             return Trouble(ForbiddenError, what, "Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY where it starts.")
         if isinstance(error, errors.ParamValidationError):
-            return Trouble(RefusedError, "S3 doesn't take this name", "Use another one.")
+            return Trouble(RefusedError, "S3 rejects this name", "Use another one.")
         if not isinstance(error, errors.ClientError):
             what = f"no answer from {self._spec.endpoint or 'Amazon S3'}"
-            return Trouble(UnreachableError, what, "See that the endpoint is right and the network is up.")
+            return Trouble(UnreachableError, what, "Check the endpoint and the network.")
         code, status = _code(error), _status(error)
         if code in _TROUBLES:
             return _TROUBLES[code]
@@ -286,7 +286,7 @@ def _client(spec: S3Datastore, connect_s: float, silent_s: float, *, attempts: i
         connect_timeout=connect_s,
         read_timeout=silent_s,
         retries={"mode": "standard", "total_max_attempts": attempts},
-        # Servers that aren't Amazon's are found by their path, and don't all know the newer checksums.
+        # Other servers than Amazon's need path-style URLs, and some don't support the newer checksums.
         s3={"addressing_style": "path" if spec.endpoint else "auto"},
         request_checksum_calculation="when_required",
         response_checksum_validation="when_required",

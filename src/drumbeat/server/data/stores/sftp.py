@@ -1,4 +1,4 @@
-"""Folders of machines that ssh reaches."""
+"""Folders on other machines, by SFTP."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ from drumbeat.server.data.stores.partial_writes import PARTIAL_SUFFIX
 log = logging.getLogger(__name__)
 
 QUIET = f"{__name__}.paramiko"
-"""Where paramiko writes, which puts a traceback for each connection that breaks; what it raises is told here."""
+"""The logger for paramiko, which logs a traceback for each broken connection; its exceptions are handled here."""
 logging.getLogger(QUIET).setLevel(logging.CRITICAL + 1)
 
 PIECE = 256 << 10
@@ -58,7 +58,7 @@ _TROUBLES: dict[int, Trouble] = {
 
 
 class SftpBackend:
-    """A folder on another machine. Connections are kept for the next question, a few of them."""
+    """The backend of a folder on another machine. A few connections are kept open."""
 
     knows_folders = True
     shows_partial_writes = True
@@ -152,7 +152,7 @@ class SftpBackend:
                     for piece in pieces:
                         _write_sparse(file, piece)
                     file.flush()
-                    file.truncate(pieces.seen)  # It may end with a hole.
+                    file.truncate(pieces.seen)  # The file may end with a hole.
                 status = line.sftp.stat(half)
                 if status.st_size != pieces.seen:
                     raise OSError(errno.EIO, "")
@@ -170,7 +170,7 @@ class SftpBackend:
     # --- connections ----------------------------------------------------------------------------------------------
     @contextmanager
     def _line(self, verb: str, place: str) -> Generator[_Line]:
-        """A connection of one's own. It is kept afterwards unless something broke."""
+        """Yields a connection for exclusive use. It is kept afterwards unless it broke."""
         with self._asked(verb, place):
             try:
                 line = self._idle.get_nowait()
@@ -185,7 +185,7 @@ class SftpBackend:
                 yield line
                 whole = True
             except (FileNotFoundError, PermissionError, NotFoundError, ForbiddenError):
-                whole = True  # The server answered in good order.
+                whole = True  # The server sent a regular error.
                 raise
             finally:
                 self._put_back(line, is_whole=whole)
@@ -227,7 +227,7 @@ class SftpBackend:
             raise
 
     def _opened(self, client: Any) -> Any:
-        """As `client.open_sftp`, which would wait for ever for the first word."""
+        """Opens SFTP like `client.open_sftp`, which has no timeout for the first message."""
         channel = client.get_transport().open_session(timeout=self._timeouts.answer_s)
         channel.settimeout(self._timeouts.answer_s)
         channel.invoke_subsystem("sftp")
@@ -264,12 +264,12 @@ class SftpBackend:
         if isinstance(error, UnicodeDecodeError):
             return Trouble(RefusedError, "a name in it isn't UTF-8", "Rename it on that machine.")
         if isinstance(error, ssh.BadHostKeyException):
-            what = "the machine shows another host key than it should: it may be another machine"
-            return Trouble(ForbiddenError, what, "If that is right, correct `known_hosts`.")
+            what = "the machine's host key differs from `known_hosts`: it may be another machine"
+            return Trouble(ForbiddenError, what, "If its key has changed, correct `known_hosts`.")
         if isinstance(error, ssh.AuthenticationException):
-            return Trouble(ForbiddenError, f"the machine doesn't let `{self._spec.user}` in", "Check the credentials.")
+            return Trouble(ForbiddenError, f"the machine refuses user `{self._spec.user}`", "Check the credentials.")
         if isinstance(error, self._paramiko.SSHException) and "not found in known_hosts" in str(error):
-            fix = "Put the line that `ssh-keyscan` prints into `known_hosts`, once you have checked it."
+            fix = "Add the line that `ssh-keyscan` prints to `known_hosts`, after checking it."
             return Trouble(ForbiddenError, "the machine's host key isn't known", fix)
         if type(error) is OSError and error.errno is None:
             what = "the machine refused (its disk may be full)" if str(error) == "Failure" else "the machine refused"
@@ -278,11 +278,11 @@ class SftpBackend:
             return _TROUBLES[error.errno]
         what = f"no answer from {self._spec.host}, port {self._spec.port}"
         log.warning("%s: %s: %s", self._title, what, " ".join(str(error).split()) or type(error).__name__)
-        return Trouble(UnreachableError, what, "See that host and port are right and that its ssh server runs.")
+        return Trouble(UnreachableError, what, "Check host and port, and that its ssh server runs.")
 
 
 class _Line:
-    """A connection. root: the datastore's folder as that machine calls it."""
+    """A connection. root: the datastore's folder, as an absolute path on that machine."""
 
     def __init__(self, client: Any, sftp: Any, root: str, title: str) -> None:
         self.client, self.sftp, self.root, self._title = client, sftp, root, title
@@ -293,7 +293,7 @@ class _Line:
         return transport is not None and transport.is_active()
 
     def inside(self, place: str) -> str:
-        """The path of a place. Raises ForbiddenError when a link on its way leaves the folder."""
+        """Returns the path of a place. Raises ForbiddenError if a symbolic link in it leaves the folder."""
         path = posixpath.join(self.root, place) if place else self.root
         real = self._real(path)
         if real != self.root and not real.startswith(self.root.rstrip("/") + "/"):
@@ -302,7 +302,7 @@ class _Line:
         return path
 
     def _real(self, path: str) -> str:
-        """Where a path leads; for what isn't there yet, where the folder leads that is."""
+        """Resolves the symbolic links of a path, as far as it exists."""
         try:
             return str(self.sftp.normalize(path))
         except OSError:
@@ -318,7 +318,7 @@ def _make_folders(sftp: Any, folder: str) -> None:
         sftp.stat(folder)
     except FileNotFoundError:
         _make_folders(sftp, posixpath.dirname(folder))
-        with suppress(OSError):  # Another process was quicker; if not, what is put there says so.
+        with suppress(OSError):  # Another process may have created it; other errors occur again at the write.
             sftp.mkdir(folder)
 
 
@@ -331,7 +331,7 @@ def _below(folder: str, name: str) -> str:
 
 
 def _write_sparse(file: Any, piece: bytes) -> None:
-    """Writes where the file stands; blocks of zeros are passed over, and are a hole on most machines."""
+    """Writes at the file's position, and skips blocks of zeros, which become holes on most machines."""
     for start, end, is_zero in runs(piece):
         if is_zero:
             file.seek(end - start, os.SEEK_CUR)

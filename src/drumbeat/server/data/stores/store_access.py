@@ -1,4 +1,4 @@
-"""`DataAccess` over all kinds of stores: finds the adapter of a URI, and what holds for each of them."""
+"""`DataAccess` over all kinds of stores: chooses the adapter of a URI, and does what all of them have in common."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ from drumbeat.server.data.stores.listings import below, listed, listing_of
 from drumbeat.server.data.stores.partial_writes import PartialWrites
 
 MAX_BACKENDS = 64
-"""How many stores' connections are kept, beside those that are used."""
+"""Number of backends whose connections are kept, beside those in use."""
 
 
 class StoreAccess:
-    """Data in the datastores that a function gives, and at addresses. Close it at the end.
+    """Reads and writes data in datastores and at URLs. Must be closed.
 
-    partial_writes: a folder of this process's own, where it is written down what a write that is broken off may leave.
+    partial_writes: a folder of this process in which it records temporary files, to remove them after a crash.
     """
 
     def __init__(
@@ -64,10 +64,10 @@ class StoreAccess:
         self._backends = KeptBackends(MAX_BACKENDS)
 
     def close(self) -> None:
-        """Ends every connection that is kept."""
+        """Closes all connections."""
         self._backends.close()
 
-    # --- what DataAccess has --------------------------------------------------------------------------------------
+    # --- DataAccess -----------------------------------------------------------------------------------------------
     def listing(self, uri: str, *, is_file: bool) -> Listing:
         with self._backend_of(uri) as (target, backend):
             if is_file:
@@ -120,12 +120,14 @@ class StoreAccess:
     def write_link(self, uri: str, lifetime_s: float) -> Link:
         with self._backend_of(uri) as (target, backend):
             if not isinstance(backend, SignsWrites):
-                what = f"a store of type `{target.spec.type}` signs no link that a rank could write at"
+                what = f"a store of type `{target.spec.type}` can't create links for writing"
                 raise RefusedError(
-                    what, where=target.title, fix="Use mode upload: the server writes it there at the end."
+                    what, where=target.title, fix="Use mode upload, in which the server writes the output at the end."
                 )
             if not target.place:
-                raise RefusedError("this is the whole store, not a file", where=target.title, fix="Name a file in it.")
+                raise RefusedError(
+                    "this is the root of the store, not a file", where=target.title, fix="Name a file in it."
+                )
             return backend.write_link(target.place, lifetime_s)
 
     def entries(self, uri: str) -> Sequence[Entry]:
@@ -157,7 +159,9 @@ class StoreAccess:
 
     def _file(self, target: Target, backend: Backend) -> StoreEntry:
         if not target.place and not isinstance(target.spec, spec_of.HttpDatastore):
-            raise RefusedError("this is the whole store, not a file", where=target.title, fix="Name a file in it.")
+            raise RefusedError(
+                "this is the root of the store, not a file", where=target.title, fix="Name a file in it."
+            )
         try:
             return backend.file(target.place)
         except (NotFoundError, ConflictError):
@@ -169,7 +173,7 @@ class StoreAccess:
 
 
 def make_backend(target: Target, timeouts: StoreTimeouts, guard: AddressGuard) -> Backend:
-    """The adapter for a store. Raises RefusedError where its library is missing, ForbiddenError."""
+    """Creates the backend of a store. Raises RefusedError if its library is missing, ForbiddenError."""
     spec, title = target.spec, target.title
     match spec:
         case spec_of.FolderDatastore():
@@ -198,19 +202,19 @@ def make_backend(target: Target, timeouts: StoreTimeouts, guard: AddressGuard) -
 
             return GcsBackend(spec, title, timeouts)
         case spec_of.AzureFileDatastore():
-            fix = "Mount the share where the server runs, and make a datastore of type `folder` of it."
+            fix = "Mount the share where the server runs, and create a datastore of type `folder`."
             raise RefusedError("datastores of type `azure_file` aren't supported", where=title, fix=fix)
 
 
 def _fingerprint(target: Target) -> str:
-    """Names a store with its credentials, so that a connection is used again only for the same ones."""
+    """Returns a key of a store and its credentials, so that a connection is reused only with the same ones."""
     document, secrets = split(target.spec)
     told = json.dumps([document, secrets, target.title, target.query], sort_keys=True)
     return hashlib.sha256(told.encode()).hexdigest()
 
 
 def _name(target: Target) -> str:
-    """What a file that is the whole input is called."""
+    """Returns the name of a file that is the whole input."""
     if not target.place and isinstance(target.spec, spec_of.HttpDatastore):
         last = unquote(urlsplit(target.spec.url).path, errors="replace").rstrip("/").rpartition("/")[2]
         return below("", last or "file")
@@ -223,7 +227,7 @@ def _wanted(target: Target, file: ListedFile) -> Wanted:
 
 
 def _checked(pieces: Iterator[bytes], count: int, sha256: str, target: Target, wanted: Wanted) -> Iterator[bytes]:
-    """The pieces, whole. Raises UnreachableError when they end early, ConflictError when they are others."""
+    """Yields the pieces. Raises UnreachableError if they end early, ConflictError if their content differs."""
     seen, digest = 0, hashlib.sha256()
     for piece in pieces:
         seen += len(piece)
@@ -234,7 +238,7 @@ def _checked(pieces: Iterator[bytes], count: int, sha256: str, target: Target, w
         if piece:
             yield piece
     if seen < count:
-        what = f"the store ended `{shown(wanted.place)}` after {seen:,} of {count:,} bytes"
+        what = f"the store closed `{shown(wanted.place)}` after {seen:,} of {count:,} bytes"
         raise UnreachableError(what, where=target.title, fix="Read it again.")
     if sha256 and digest.hexdigest() != sha256:
         raise changed(target.title, wanted.place)
@@ -247,7 +251,7 @@ def _require_same(target: Target, backend: Backend, wanted: Wanted) -> None:
 
 
 def _require_no_file(target: Target, backend: Backend) -> None:
-    """Says so when what was asked for as a folder is a file."""
+    """Raises RefusedError if the place of a folder is a file."""
     try:
         backend.file(target.place)
     except DrumbeatError:
@@ -265,16 +269,16 @@ def _has_something(target: Target, backend: Backend) -> bool:
 
 
 def _may_be_one_file(target: Target, error: DrumbeatError) -> bool:
-    """Whether a store that can't be listed may be a single file, such as one at a signed link.
+    """Whether a store that can't be listed may be a single file, for example at a signed link.
 
-    Web servers answer a file's address with `/` behind it in many ways: nothing there, a wrong signature, the file.
+    Web servers answer a file's URL with an appended `/` in many ways: not found, wrong signature, the file.
     """
     is_web = isinstance(target.spec, spec_of.HttpDatastore)
     return is_web and not target.place and not isinstance(error, UnreachableError)
 
 
 def _one_file(backend: Backend, error: DrumbeatError) -> StoreEntry:
-    """The file that the whole store is. Raises `error`, why it can't be listed, unless it is a file that is refused."""
+    """Returns the single file of a store. Raises its error if access is refused, else `error`, that of the listing."""
     try:
         return backend.file("")
     except ForbiddenError:
@@ -284,19 +288,19 @@ def _one_file(backend: Backend, error: DrumbeatError) -> StoreEntry:
 
 
 def _itself(target: Target, backend: Backend) -> Sequence[Entry]:
-    """The one line of a file, or what is in a folder."""
+    """Returns the entry of a file, or the entries of a folder."""
     try:
         return [_entry(backend.file(target.place))]
     except (NotFoundError, ConflictError):
         if backend.knows_folders:
-            # Raises where there is none, and where one of its entries can't be listed.
+            # Raises if there is none, and if one of its entries can't be listed.
             return [_entry(one) for one in islice(backend.entries(target.place), MAX_FILES)]
         raise _nothing_in(target) from None
 
 
 def _entry(found: StoreEntry) -> Entry:
     facts = {"sha256": found.sha256} if found.sha256 else {}
-    name = found.place.rpartition("/")[2]  # A disk has names that aren't UTF-8, which no answer can carry.
+    name = found.place.rpartition("/")[2]  # Names on a disk may not be UTF-8, which JSON can't express.
     return Entry(name.encode(errors="backslashreplace").decode(), found.size, found.is_folder, facts)
 
 

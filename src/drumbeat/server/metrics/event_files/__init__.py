@@ -1,1 +1,1 @@
-"""TensorBoard's event files, read by TensorBoard's own loader in a process of its own; nothing else imports it."""
+"""Reads TensorBoard's event files with TensorBoard's loader in a separate process; no other module imports it."""

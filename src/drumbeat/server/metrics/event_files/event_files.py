@@ -1,6 +1,6 @@
-"""TensorBoard's event files among the outputs of an ended job, as metrics of its rank 0.
+"""Imports TensorBoard's event files among the outputs of an ended job as metrics of its rank 0.
 
-They are taken like the spool of a node, with offsets that count the values: what is taken twice adds nothing.
+They are taken like the spool of a node, with offsets that count the values, so repeating it adds nothing.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from drumbeat.server.metrics.metrics import Metrics
 log = logging.getLogger(__name__)
 
 MARK = "events.out.tfevents."
-"""Begins the name of every event file."""
+"""The prefix of the names of event files."""
 RENAMED = "drumbeat.tensorboard.renamed"
-"""The tag of a run that lists the names that its script had logged itself: the files' are prefixed."""
+"""The tag of a run with the names that its script had logged itself; in the files these get a prefix."""
 PREFIX = "tensorboard/"
 BATCH = 5_000
 
@@ -39,8 +39,8 @@ class EventFiles:
     def take(self, job: Job) -> None:
         """Takes the files of an ended job.
 
-        Idempotent. Raises AwayError, after which it is to be called again; what else fails, such as a database that
-        refuses a value, is written to the server's log: the job has ended.
+        Idempotent. Raises AwayError, after which the caller retries; other errors, such as a value that the database
+        refuses, are only logged.
         """
         try:
             paths = sorted(one.path for one in self._artifacts.files(job.name) if is_event_file(one.path))
@@ -49,11 +49,11 @@ class EventFiles:
         except AwayError:
             raise
         except (DrumbeatError, OSError, ValueError) as error:
-            log.warning("job %s: its TensorBoard files aren't read as metrics: %s", job.name, error)
+            log.warning("job %s: its TensorBoard files can't be imported: %s", job.name, error)
 
     def _take(self, job: Job, paths: Sequence[str], reader: TensorBoardReader) -> None:
         if not reader.is_installed:
-            log.warning("job %s has TensorBoard files: to read them, pip install 'drumbeat[tensorboard]'", job.name)
+            log.warning("job %s has TensorBoard files; to import them, pip install 'drumbeat[tensorboard]'", job.name)
             return
         folders = names_of_folders(paths)
         files = [self._artifacts.open_file(job.name, path) for path in paths]
@@ -68,7 +68,7 @@ class EventFiles:
             failpoint("metrics.files_taken")
 
     def _renamed(self, job: Job, source: Source) -> frozenset[str]:
-        """Returns the names that the script logged itself, as they were when the files were first taken."""
+        """Returns the names that the script had logged itself when the files were first imported."""
         run = self._metrics.run_of(job.name)
         if self._metrics.store.taken(source):
             return frozenset(json.loads(run.tags.get(RENAMED, "[]")))
@@ -76,12 +76,12 @@ class EventFiles:
 
 
 def is_event_file(path: str) -> bool:
-    """Whether a file of a job is one of TensorBoard's."""
+    """Whether a file of a job is an event file."""
     return path.startswith("outputs/") and PurePosixPath(path).name.startswith(MARK)
 
 
 def names_of_folders(paths: Sequence[str]) -> list[str]:
-    """Returns what comes before the tags of each file: "" where all lie in one folder, else what tells them apart."""
+    """Returns the prefix for the tags of each file: "" if all are in one folder, else the distinguishing path."""
     folders = [PurePosixPath(path).parent.parts for path in paths]
     shared = 0
     while all(len(one) > shared and one[shared] == folders[0][shared] for one in folders):
@@ -96,7 +96,7 @@ def _point(scalar: Scalar, folder: str, renamed: frozenset[str]) -> Point:
 
 
 def _records(job: Job, points: Iterator[Point], renamed: frozenset[str]) -> Iterator[list[MetricRecord]]:
-    """Yields what is taken at once, the first time with the names that are prefixed."""
+    """Yields batches of records; the first one has the tag with the prefixed names."""
     run = run_id(job.name)
     first: list[MetricRecord] = [TagsSet(run, {RENAMED: json.dumps(sorted(renamed))})] if renamed else []
     while batch := tuple(islice(points, BATCH)):

@@ -1,6 +1,6 @@
-"""`python -m drumbeat.server.metrics.event_files.program FILE…`: the scalars of TensorBoard's event files, on stdout.
+"""`python -m drumbeat.server.metrics.event_files.program FILE…` prints the scalars of TensorBoard's event files.
 
-One line of JSON for each: [number of the file, tag, value, step, milliseconds since 1970].
+Each scalar is a line of JSON: [index of the file, tag, value, step, milliseconds since 1970].
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ SCALARS = "scalars"
 
 
 def main() -> int:
-    """Prints the scalars of all files. What can't be read of one is said on stderr, and the next one is read."""
+    """Prints the scalars of all files. An unreadable file is reported on stderr and skipped."""
     warnings.simplefilter("ignore")
     for number, path in enumerate(sys.argv[1:]):
         try:
@@ -30,7 +30,7 @@ def main() -> int:
 
 def scalars(path: str) -> Iterator[tuple[str, float | str, int, int]]:
     """Yields tag, value, step and time of each scalar, in the order of the file."""
-    # By name: types can be checked where it isn't installed.
+    # Imported by name, so that types can be checked without it.
     loader = import_module("tensorboard.backend.event_processing.event_file_loader")
     tensors: Any = import_module("tensorboard.util.tensor_util")
     for event in loader.EventFileLoader(path).Load():

@@ -1,4 +1,4 @@
-"""The server's end of the program that reads event files."""
+"""Runs the program that reads event files."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 
 
 class Scalar(NamedTuple):
-    """One value of a tag. file: index among the files that were asked for."""
+    """A value of a tag. file: index among the given files."""
 
     file: int
     tag: str
@@ -32,11 +32,11 @@ class TensorBoardReader:
 
     @property
     def is_installed(self) -> bool:
-        """Whether the library that reads them is there."""
+        """Whether the library for event files is installed."""
         return find_spec("tensorboard") is not None
 
     def scalars(self, files: Sequence[Path]) -> Iterator[Scalar]:
-        """Yields the scalars, file by file, always in the same order. What can't be read is left out."""
+        """Yields the scalars, file by file, in a fixed order. Skips unreadable files."""
         command = [sys.executable, "-m", EVENT_FILES, *map(str, files)]
         with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, cwd="/") as reader:
             try:

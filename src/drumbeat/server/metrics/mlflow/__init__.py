@@ -1,1 +1,1 @@
-"""MLflow's REST protocol over the store of metrics, for its unmodified clients of versions 2 and 3."""
+"""MLflow's REST API over the store of metrics, for unmodified clients of versions 2 and 3."""

@@ -1,4 +1,4 @@
-"""Artifacts: listed, read, written and removed; those of a job's runs lie among its outputs."""
+"""Artifacts: list, read, write, remove. Those of a job's runs are among its outputs."""
 
 from __future__ import annotations
 
@@ -62,15 +62,15 @@ def remove(call: Call) -> JsonObject:
 
 
 def refuse_multipart(_call: Call) -> JsonObject:
-    """Answers mlflow-artifacts/mpu/…: a client that reads this sends the file in one piece."""
+    """Answers mlflow-artifacts/mpu/… with a refusal, after which a client sends the file in one piece."""
     raise MlflowRefusal("NOT_IMPLEMENTED", NO_MULTIPART)
 
 
 def place_of(call: Call, path: str) -> tuple[str, str]:
     """Returns the job that an artifact belongs to ("" = none), and its path among the job's artifacts.
 
-    Addresses are `<run>/artifacts/…`, `<run>/models/<model>/…` and, outside of runs, `models/<model>/…`. An artifact of
-    a run lies below the id of the run, as on its node. Raises MlflowRefusal for a run that does not exist.
+    Paths are `<run>/artifacts/…`, `<run>/models/<model>/…` and, outside of runs, `models/<model>/…`. An artifact of a
+    run is below the run's id, as on its node. Raises MlflowRefusal for an unknown run.
     """
     first, _, rest = path.partition("/")
     if first == MODELS:
@@ -85,7 +85,7 @@ def place_of(call: Call, path: str) -> tuple[str, str]:
 
 
 def own_place_of(call: Call, path: str) -> tuple[str, str]:
-    """Returns what `place_of` does, of an artifact that the caller may change. Raises MlflowRefusal."""
+    """Returns the same for an artifact that the caller may change. Raises MlflowRefusal."""
     place, (first, _, rest) = place_of(call, path), path.partition("/")
     if call.scope is None:
         return place
@@ -97,7 +97,7 @@ def own_place_of(call: Call, path: str) -> tuple[str, str]:
 
 
 def located(call: Call, path: str) -> tuple[Path, os.stat_result]:
-    """Returns the place of an artifact, and what is known of its file. Raises MlflowRefusal."""
+    """Returns path and status of an artifact's file. Raises MlflowRefusal."""
     try:
         place = call.files.locate(*place_of(call, path))
         return place, place.stat()

@@ -1,4 +1,4 @@
-"""Errors of the server in the form in which MLflow's clients read them: `{error_code, message}`."""
+"""Errors of the server in the form that MLflow's clients read: `{error_code, message}`."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ _ERRORS: dict[type[DrumbeatError], tuple[str, int]] = {
     StorageError: (INTERNAL, 507),
     DrumbeatError: (INTERNAL, 500),
 }
-"""Code and status of each branch of the tree of errors."""
+"""Code and status of each class of errors."""
 
 log = logging.getLogger("drumbeat.server")
 
 
 def response(error: Exception) -> JSONResponse:
-    """Returns the answer that tells an MLflow client of an error."""
+    """Returns the response for an error."""
     match error:
         case MlflowRefusal():
             return JSONResponse(error.body, error.status)
@@ -54,7 +54,7 @@ def response(error: Exception) -> JSONResponse:
             return _response("BAD_REQUEST", str(error.detail), error.status_code)
         case _:
             log.error("a request of an MLflow client failed", exc_info=error)
-            return _response(INTERNAL, f"the server has a defect here ({type(error).__name__})", 500)
+            return _response(INTERNAL, f"internal error of the server ({type(error).__name__})", 500)
 
 
 def _response(code: str, message: str, status: int) -> JSONResponse:

@@ -1,4 +1,4 @@
-"""MLflow's experiments are drumbeat's; deleted there is archived here."""
+"""MLflow's experiments, which are drumbeat's. Deleting one archives it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from drumbeat.server.metrics.mlflow.request import Call, paged
 from drumbeat.server.metrics.mlflow.write_scope import OWNER_TAG
 
 LOCATION = "drumbeat.artifact_location"
-"""The tag that keeps the address that an experiment's creator gave for artifacts."""
+"""The tag with the location for artifacts that the experiment's creator gave."""
 
 _OWN_TAGS = (LOCATION, OWNER_TAG)
 
@@ -45,7 +45,7 @@ def get(call: Call) -> JsonObject:
 
 
 def get_by_name(call: Call) -> JsonObject:
-    """Answers experiments/get-by-name: also for an earlier name, which `create` refuses as one that exists."""
+    """Answers experiments/get-by-name, also for an earlier name, because `create` refuses it as existing."""
     name = call.text("experiment_name")
     if name == DEFAULT_EXPERIMENT:
         return {"experiment": view(call.store.ensure_experiment(name, call.now_ms))}
@@ -106,7 +106,7 @@ def set_tag(call: Call) -> JsonObject:
     check_pairs("experiment tag", {key: value}, MAX_EXPERIMENT_TAG_VALUE)
     experiment = experiment_of(call, call.text("experiment_id"))
     if key in _OWN_TAGS:
-        raise invalid(f"The tag {key} is drumbeat's own.")
+        raise invalid(f"The tag {key} is reserved for drumbeat.")
     if call.scope and experiment.tags.get(key) != value:  # A job that runs again sets the same tags.
         call.scope.require_experiment(experiment, new_tag=key)
     call.store.tag_experiment(experiment.id, key, value, call.now_ms)
@@ -131,7 +131,7 @@ def _own(call: Call) -> Experiment:
 
 
 def _others(tags: Mapping[str, str]) -> dict[str, str]:
-    """The tags that clients see."""
+    """Returns the tags without drumbeat's own."""
     return {key: value for key, value in tags.items() if key not in _OWN_TAGS}
 
 
@@ -146,7 +146,7 @@ def experiment_of(call: Call, id: str) -> Experiment:
 
 
 def searched_experiments(call: Call) -> tuple[str, ...]:
-    """Returns the ids of the experiments that a search names, as they are kept; one that doesn't exist has nothing."""
+    """Returns the stored ids of the experiments that a search names; unknown ones match nothing."""
     return tuple(_kept_id(call, one) for one in call.texts("experiment_ids"))
 
 
@@ -160,7 +160,7 @@ def _kept_id(call: Call, id: str) -> str:
 
 
 def active_experiment(call: Call, id: str) -> Experiment:
-    """Returns the experiment that something is to be created in. Raises MlflowRefusal."""
+    """Returns an experiment in which something can be created. Raises MlflowRefusal."""
     experiment = experiment_of(call, id)
     if experiment.is_archived:
         raise invalid(f"The experiment {experiment.id} must be in the 'active' state. Current state is deleted.")
@@ -181,7 +181,7 @@ def view(experiment: Experiment) -> JsonObject:
 
 
 def location_of(experiment: Experiment) -> str:
-    """Returns the address that its creator gave for artifacts, "" = none."""
+    """Returns the location for artifacts that the experiment's creator gave, "" = none."""
     return experiment.tags.get(LOCATION, "").rstrip("/")
 
 

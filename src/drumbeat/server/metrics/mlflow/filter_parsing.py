@@ -1,7 +1,6 @@
-"""Filters and orders of searches, read by mlflow-skinny's own parser. What they do in SQL is in
-`server/metrics/tables/run_search.py`.
+"""Parses filters and orders of searches with mlflow-skinny. `server/metrics/tables/run_search.py` turns them into SQL.
 
-The package takes about two seconds to import, so it is imported by the first search that has a filter or an order.
+The package takes about two seconds to import, so the first search with a filter or an order imports it.
 """
 
 from __future__ import annotations
@@ -22,11 +21,11 @@ _VIEWS: dict[str, View] = {
     "ACTIVE_ONLY": "active", "1": "active", "DELETED_ONLY": "deleted", "2": "deleted", "ALL": "all", "3": "all",
 }  # fmt: skip
 _IMPORT = threading.Lock()
-INSTALL = "This server has no mlflow-skinny, which reads filters: install it with `pip install 'drumbeat[server]'`."
+INSTALL = "Filters need mlflow-skinny on the server: pip install 'drumbeat[server]'"
 
 
 def view_of(call: Call, name: str) -> View:
-    """Returns whether active or deleted things are searched for. Raises MlflowRefusal."""
+    """Returns whether a search includes active or deleted things. Raises MlflowRefusal."""
     given = call.text_or(name, "ACTIVE_ONLY")
     if given not in _VIEWS:
         raise invalid(
@@ -38,7 +37,7 @@ def view_of(call: Call, name: str) -> View:
 def module(name: str) -> Any:
     """Returns a module of MLflow. Raises MlflowRefusal if it isn't installed."""
     with _IMPORT, warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # Those of its dependencies at their import.
+        warnings.simplefilter("ignore")  # Warnings of its dependencies during import.
         try:
             return importlib.import_module(f"mlflow.{name}")
         except ImportError:
@@ -46,7 +45,7 @@ def module(name: str) -> Any:
 
 
 def parsed(parse: Callable[[], T]) -> T:
-    """Returns what MLflow's parser makes of a filter or an order; its refusals become ours."""
+    """Parses a filter or an order with MLflow's parser, and translates its refusals."""
     errors = module("exceptions")
     try:
         return parse()
@@ -73,11 +72,11 @@ def run_orders(texts: Sequence[str]) -> tuple[Order, ...]:
 
 
 def _own_key(utils: Any, kind: str, key: str) -> str:
-    """Returns the name of an attribute that has several, as `created` for `start_time`."""
+    """Returns the canonical name of an attribute with several, such as `created` for `start_time`."""
     return utils.translate_key_alias(key) if kind == "attribute" else key
 
 
 def selected(utils_name: str, things: list[Any], text: str, orders: Sequence[str]) -> list[Any]:
-    """Returns MLflow's entities that match a filter, in this order, both as MLflow's file store reads them."""
+    """Returns the entities that match a filter, in an order, with the syntax of MLflow's file store."""
     utils = getattr(module("utils.search_utils"), utils_name)
     return parsed(lambda: utils.sort(utils.filter(things, text or None), list(orders)))

@@ -1,4 +1,4 @@
-"""MLflow's words for names and values that exceed its limits, where a node doesn't check them as well."""
+"""Checks of names and values against MLflow's limits, with MLflow's messages, beyond those that nodes make."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _VERSION_ALIAS = re.compile(r"[vV]\d+")
 
 
 def check_name(kind: str, name: str) -> None:
-    """Refuses the name of a metric, parameter or tag that MLflow doesn't take."""
+    """Refuses the name of a metric, parameter or tag that MLflow doesn't accept."""
     if not name:
         raise invalid(f"Invalid value for {kind} name: a name must not be empty.")
     if len(name) > MAX_NAME:
@@ -40,7 +40,7 @@ def _is_ambiguous_path(name: str) -> bool:
 
 
 def check_pairs(kind: str, table: Mapping[str, str], max_value: int) -> None:
-    """Refuses parameters or tags that MLflow doesn't take."""
+    """Refuses parameters or tags that MLflow doesn't accept."""
     for key, value in table.items():
         check_name(kind, key)
         if len(value) > max_value:
@@ -48,7 +48,7 @@ def check_pairs(kind: str, table: Mapping[str, str], max_value: int) -> None:
 
 
 def check_experiment_name(name: str) -> None:
-    """Refuses the name of an experiment that MLflow doesn't take."""
+    """Refuses the name of an experiment that MLflow doesn't accept."""
     if not name.strip():
         raise invalid(f"Invalid experiment name: '{name}'")
     if len(name) > MAX_EXPERIMENT_NAME:
@@ -56,7 +56,7 @@ def check_experiment_name(name: str) -> None:
 
 
 def check_model_name(name: str) -> None:
-    """Refuses the name of a registered model that MLflow doesn't take."""
+    """Refuses the name of a registered model that MLflow doesn't accept."""
     if not name.strip():
         raise invalid("Missing value for required parameter 'name'.")
     if "/" in name or ":" in name or _is_ambiguous_path(name):
@@ -64,7 +64,7 @@ def check_model_name(name: str) -> None:
 
 
 def check_alias(alias: str) -> None:
-    """Refuses an alias that MLflow doesn't take."""
+    """Refuses an alias that MLflow doesn't accept."""
     if len(alias) > MAX_ALIAS or not _ALIAS.fullmatch(alias):
         raise invalid(
             f"Invalid alias name: '{alias[:300]}'. Names have letters, digits, '_' and '-', at most {MAX_ALIAS}."

@@ -1,4 +1,4 @@
-"""Logged models of MLflow 3: kept as documents in the form in which clients read them."""
+"""Logged models of MLflow 3, stored as documents in the form that clients read."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def create(call: Call) -> JsonObject:
 
 
 def _artifact_uri(call: Call, location: str, run: str, id: str) -> str:
-    """A model lies beside the artifacts of the run that made it, and so among the outputs of its job."""
+    """Returns the URI of a model: beside the artifacts of its run, and so among the outputs of the job."""
     if not run:
         return f"{location or 'mlflow-artifacts:'}/models/{id}"
     source = call.run_of(run)
@@ -131,20 +131,20 @@ def search(call: Call) -> JsonObject:
 
 
 def keep_metrics(call: Call) -> JsonObject:
-    """Answers POST logged-models/metrics, which only nodes ask: the run may still wait in the spool of its node."""
+    """Answers POST logged-models/metrics, which only nodes call: the run may still be in the spool of its node."""
     check_models(call, call.objects("metrics"))
     add_metrics(call, call.text("run_id"), call.objects("metrics"))
     return {}
 
 
 def check_models(call: Call, metrics: Sequence[JsonObject]) -> None:
-    """Raises MlflowRefusal unless there is each logged model that the metrics name."""
+    """Raises MlflowRefusal unless all logged models that the metrics name exist."""
     for model in _models_of(metrics):
         require_own(call, model_of(call, model))
 
 
 def add_metrics(call: Call, run: str, metrics: Sequence[JsonObject]) -> None:
-    """Keeps metrics that name a logged model with it, too: the last of each name and dataset."""
+    """Stores metrics that name a logged model also with the model: the last one of each name and dataset."""
     for model in _models_of(metrics):
         new = [_model_metric(run, one, call.now_ms) for one in metrics if one.get("model_id") == model]
         try:
@@ -187,7 +187,7 @@ def model_of(call: Call, id: str) -> Document:
 
 
 def require_own(call: Call, model: Document) -> None:
-    """Raises MlflowRefusal for a model that the caller may not change: whose run it may not, if it has one."""
+    """Raises MlflowRefusal for a model that the caller may not change, which is decided by its run if it has one."""
     if call.scope is None:
         return
     if run := model.body["info"]["source_run_id"]:

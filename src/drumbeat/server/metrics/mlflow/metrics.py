@@ -1,4 +1,4 @@
-"""The histories of metrics."""
+"""Histories of metrics."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MAX_BULK_RUNS = 100
 
 
 def get_history(call: Call) -> JsonObject:
-    """Answers metrics/get-history: whole if `max_results` isn't given."""
+    """Answers metrics/get-history, completely if `max_results` isn't given."""
     run, name, limit = call.run(), call.text("metric_key"), call.number("max_results")
     rank = series_of(call.store.series(run.id), name, call.rank)
     if limit is None:
@@ -38,7 +38,7 @@ def get_history_bulk(call: Call) -> JsonObject:
 
 
 def get_history_bulk_interval(call: Call) -> JsonObject:
-    """Answers metrics/get-history-bulk-interval: of each run at most `max_results` points, of evenly spread steps."""
+    """Answers metrics/get-history-bulk-interval with at most `max_results` points of a run, at evenly spread steps."""
     name, limit = call.text("metric_key"), call.limit(320, 2500)
     start, end = call.number("start_step"), call.number("end_step")
     if (start is None) != (end is None):

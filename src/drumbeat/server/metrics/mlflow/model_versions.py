@@ -23,7 +23,7 @@ _ACTIVE = ("Staging", "Production")
 _PROMPT = "mlflow.prompt.is_prompt"
 _LOGGED_MODEL = re.compile(r"models:/(m-[0-9a-f]{32})")
 _OF_RUN = re.compile(r"mlflow-artifacts:/([0-9a-f]{32})/")
-"""Begins the address of files that lie with a run."""
+"""The beginning of the URI of files of a run."""
 _REGISTERED = re.compile(r"models:/([^/@]+)/(\d{1,9})")
 
 
@@ -44,12 +44,12 @@ def create(call: Call) -> JsonObject:
 
 
 def _with_one_more(model: JsonObject, now_ms: int) -> JsonObject:
-    """The number of a version is never given again, and goes along when its model is renamed."""
+    """Increments a model's counter of versions. Numbers are never reused, also after the model is renamed."""
     return {**model, "last_version": model["last_version"] + 1, "updated_ms": now_ms}
 
 
 def _resolved(call: Call, source: str) -> tuple[str, str]:
-    """Returns the address where the files of a source lie, and the run that made them. Raises MlflowRefusal."""
+    """Returns the URI of the files of a source, and the run that created them. Raises MlflowRefusal."""
     if logged := _LOGGED_MODEL.fullmatch(source):
         info = logged_models.model_of(call, logged[1]).body["info"]
         return info["artifact_uri"], info["source_run_id"]
@@ -72,7 +72,7 @@ def download_uri(call: Call) -> JsonObject:
 
 
 def _require_run(call: Call, version: Document) -> None:
-    """Raises MlflowRefusal if the files were those of a deleted job, and a new job of its name has the same run id."""
+    """Raises MlflowRefusal if the files belonged to a deleted job, and a new job of its name has the same run id."""
     match = _OF_RUN.match(version.body["storage"])
     if match is None:
         return
@@ -90,7 +90,7 @@ def update(call: Call) -> JsonObject:
 
 
 def delete(call: Call) -> JsonObject:
-    """Answers model-versions/delete: its aliases go with it."""
+    """Answers model-versions/delete, which removes its aliases, too."""
     version = own_version(call)
     call.store.remove_documents(KIND, version.name, version.version)
 
@@ -154,7 +154,7 @@ def search(call: Call) -> JsonObject:
 
 
 def without_prompts(documents: Iterable[Document], text: str) -> list[Document]:
-    """Returns models without those that are prompts, unless the filter names the tag of prompts."""
+    """Returns models without prompts, unless the filter names the tag of prompts."""
     return [one for one in documents if _PROMPT in text or one.body["tags"].get(_PROMPT) != "true"]
 
 

@@ -145,7 +145,7 @@ def _change(call: Call, model: Document, change: Callable[[JsonObject], JsonObje
 
 
 def _own_whole(call: Call) -> Document:
-    """Returns the model that a call renames or deletes, with all its versions. Raises MlflowRefusal."""
+    """Returns the model that a call renames or deletes with all its versions. Raises MlflowRefusal."""
     model = versions.registered(call, call.text("name"))
     if call.scope:
         for document in (model, *call.store.documents(versions.KIND, model.name)):
@@ -154,7 +154,7 @@ def _own_whole(call: Call) -> Document:
 
 
 def _own_alias(call: Call, alias: str) -> Document:
-    """Returns the model whose alias a call sets or removes: that of another's version is no job's to take away."""
+    """Returns the model whose alias a call sets or removes. A job may not take an alias from another's version."""
     model = versions.registered(call, call.text("name"))
     aliased = model.body["aliases"].get(alias)
     if call.scope and aliased is not None and not call.scope.owns(model):

@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Call(MlflowArguments):
-    """A request whose address is known. Every method that reads an argument raises MlflowRefusal if it doesn't fit."""
+    """A request to a known route. Methods that read an argument raise MlflowRefusal if it is invalid."""
 
     store: SqlMetricStore
     files: FolderRunFiles
     rank: int = 0
-    """The rank of the job that asks; 0 outside of jobs."""
+    """The calling rank of the job; 0 outside of jobs."""
     scope: WriteScope | None = None
     """What the caller may change; None = everything."""
     now_ms: int = field(default_factory=lambda: time.time_ns() // 1_000_000)
@@ -38,11 +38,11 @@ class Call(MlflowArguments):
         return limit
 
     def flag(self, name: str) -> bool:
-        """Returns a boolean; one that isn't given is false."""
+        """Returns a boolean argument; false if it is missing."""
         return str(self.arguments.get(name)).lower() in ("true", "1")
 
     def texts(self, name: str) -> list[str]:
-        """Returns a list of texts; one that isn't given is empty."""
+        """Returns an argument that is a list of strings; empty if it is missing."""
         value = self.arguments.get(name)
         given = [value] if not isinstance(value, list) else cast("list[object]", value)
         return [str(one) for one in given if one is not None]
@@ -60,7 +60,7 @@ class Call(MlflowArguments):
 
     @property
     def owner(self) -> JsonObject:
-        """What the body of a new document has of its maker."""
+        """The entries of a new document's body about its creator."""
         return {OWNER: self.scope.mark} if self.scope and self.scope.mark else {}
 
     def own_run(self) -> Run:
@@ -79,7 +79,7 @@ class Call(MlflowArguments):
 
 
 def page_of(offset_token: str) -> int:
-    """Returns the place at which a page begins. Raises MlflowRefusal."""
+    """Returns the index at which a page begins. Raises MlflowRefusal."""
     if not offset_token:
         return 0
     if not offset_token.isdecimal() or not offset_token.isascii() or len(offset_token) > 18:
@@ -88,7 +88,7 @@ def page_of(offset_token: str) -> int:
 
 
 def paged(name: str, found: list[Any], call: Call, limit: int) -> JsonObject:
-    """Returns one page of a list under its name, with the token of the next."""
+    """Returns a page of a list under a key, with the token of the next page."""
     start = page_of(call.text_or("page_token"))
     page: JsonObject = {name: found[start : start + limit]}
     if start + limit < len(found):

@@ -1,4 +1,4 @@
-"""The table of MLflow's routes. docs/mlflow.md names those that are refused."""
+"""The table of MLflow's routes. docs/mlflow.md lists those that are refused."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Handler = Callable[[Call], JsonObject]
 
 @dataclass(frozen=True)
 class MlflowRoute:
-    """A method and a path with variable parts, as `logged-models/{model_id}`."""
+    """A method and a path with variable parts, such as `logged-models/{model_id}`."""
 
     method: str
     path: str
@@ -117,7 +117,7 @@ ROUTES: tuple[MlflowRoute, ...] = (
 _COMPILED = [(route, route.pattern) for route in ROUTES]
 
 REFUSED: tuple[tuple[re.Pattern[str], str], ...] = tuple(
-    (re.compile(rf"api/[234]\.0/mlflow/(?:{paths})(?:/.*)?|{other}"), f"drumbeat doesn't keep {what}. {fix}")
+    (re.compile(rf"api/[234]\.0/mlflow/(?:{paths})(?:/.*)?|{other}"), f"drumbeat doesn't support {what}. {fix}")
     for paths, other, what, fix in (
         ("traces|assessments|trace-.*", r"v1/traces", "traces", "Use an MLflow server of your own for them."),
         (
@@ -135,7 +135,7 @@ REFUSED: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         ),
     )
 )
-"""What isn't spoken, with the sentence that says so."""
+"""Unsupported routes with the message for each."""
 
 
 def find(method: str, path: str) -> MlflowMatch:

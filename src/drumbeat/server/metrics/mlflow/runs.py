@@ -1,4 +1,4 @@
-"""Runs: created, written to, read and searched."""
+"""Runs: create, write, read, search."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def delete_tag(call: Call) -> JsonObject:
 
 
 def writer(rule: WriteRule) -> Callable[[Call], JsonObject]:
-    """Returns what answers a route that writes to an active run and whose answer says nothing."""
+    """Returns the handler of a route that writes to an active run and has an empty response."""
 
     def write(call: Call) -> JsonObject:
         _keep(call, call.active_run, rule)
@@ -73,13 +73,13 @@ def writer(rule: WriteRule) -> Callable[[Call], JsonObject]:
 
 
 def _keep(call: Call, find: Callable[[], Run], rule: WriteRule) -> Run:
-    """Keeps what a call writes to the run that `find` returns; what isn't kept of it is refused after all else was."""
+    """Writes to the run that `find` returns. Refused parts raise an error after everything else was written."""
     while True:
         run = find()
         written = rule(_write_of(call), run)
         try:
             call.store.write(written.records)
-        except ConflictError:  # Somebody has logged the parameter since the run was read.
+        except ConflictError:  # Another client has logged the parameter since the run was read.
             continue
         logged_models.add_metrics(call, run.id, written.metrics)
         written.require_all()
@@ -119,7 +119,7 @@ def view(call: Call, run: Run) -> JsonObject:
 
 
 def _seen_by(call: Call, run: Run) -> Run:
-    """Returns a run as the calling rank sees it: its own series where it has any, else those of rank 0."""
+    """Returns a run as the calling rank sees it: its own series if it has any, else those of rank 0."""
     if call.rank == 0:
         return run
     own = {series.name: series for series in call.store.series(run.id) if series.rank == call.rank}
@@ -128,7 +128,7 @@ def _seen_by(call: Call, run: Run) -> Run:
 
 
 def artifact_uri(call: Call, run: Run) -> str:
-    """Returns where clients put the artifacts of a run: on this server, or where its experiment says."""
+    """Returns the location for a run's artifacts: on this server, or that of its experiment."""
     location = "" if run.job else _location(call, run.experiment)
     return f"{location}/{run.id}/artifacts" if location else mlflow_runs.artifact_uri(run.id)
 
@@ -141,5 +141,5 @@ def _location(call: Call, experiment: str) -> str:
 
 
 def series_of(series: Sequence[Series], name: str, rank: int) -> int:
-    """Returns the rank whose series a rank reads under a name: its own, or else that of rank 0."""
+    """Returns the rank whose series a rank reads under a name: its own, or else rank 0."""
     return rank if any(one.name == name and one.rank == rank for one in series) else 0

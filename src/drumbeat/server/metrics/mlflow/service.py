@@ -1,6 +1,6 @@
-"""Answers the requests of MLflow's clients, from outside with the API token and from nodes with their secrets.
+"""Answers requests of MLflow's clients, which come with the API token, or from nodes with their secrets.
 
-From outside: `MLFLOW_TRACKING_URI=http://host:port/mlflow`, the API token as `MLFLOW_TRACKING_TOKEN`.
+Outside of jobs: `MLFLOW_TRACKING_URI=http://host:port/mlflow`, with the API token as `MLFLOW_TRACKING_TOKEN`.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ router = new_router("/mlflow", include_in_schema=False)
 
 METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE"]
 RANK = "X-Drumbeat-Rank"
-"""The header by which a node's endpoint says which rank asks."""
+"""The header in which a node's endpoint names the calling rank."""
 _FILES = "api/2.0/mlflow-artifacts/artifacts/"
 _READS = frozenset({"api/2.0/mlflow/runs/get", "api/2.0/mlflow/runs/search"})
-"""Routes that tell the status of runs: those of jobs that have ended end first."""
+"""Routes that return the status of runs, for which runs of ended jobs are ended first."""
 _LISTS = frozenset({"run_ids", "run_id", "order_by", "experiment_ids", "stages"})
-"""Arguments of which a query may have several."""
+"""Arguments that a query may repeat."""
 
 
 @dataclass(frozen=True)
 class MlflowRequest:
-    """A request of a client. path: below MLflow's root, as `api/2.0/mlflow/runs/get`."""
+    """A request of a client. path: below MLflow's root, such as `api/2.0/mlflow/runs/get`."""
 
     request: Request
     context: ServerContext
@@ -70,7 +70,7 @@ async def ask_mlflow(path: str, request: Request, context: ContextOf, principal:
 
 
 async def answer(asked: MlflowRequest) -> Response:
-    """Answers a request; every error is told in MLflow's form."""
+    """Answers a request; errors have MLflow's form."""
     try:
         return await _answer(replace(asked, path=asked.path.removeprefix("ajax-")))
     except ClientDisconnect:
@@ -116,14 +116,14 @@ def _query(request: Request) -> JsonObject:
 
 
 async def _file(asked: MlflowRequest, path: str) -> Response:
-    """GET, PUT and DELETE of one artifact."""
+    """Answers GET, PUT and DELETE of one artifact."""
     call = asked.call({"path": path})
     match asked.method:
         case "GET":
             return await away(lambda: _served(call, path))
         case "PUT":
             job = asked.request.query_params.get("job", "")
-            # drumbeat's client names the job: one that waits may have no run yet.
+            # drumbeat's client names the job, because a waiting job may have no run yet.
             if job and (asked.scope is None or asked.scope.owns_job(job)):
                 await away(lambda: asked.context.control.metrics.run_of(job))
             place = await away(lambda: artifacts.own_place_of(call, path))
@@ -133,7 +133,7 @@ async def _file(asked: MlflowRequest, path: str) -> Response:
         case "DELETE":
             return JSONResponse(await away(lambda: artifacts.remove(call)))
         case _:
-            raise MlflowRefusal("ENDPOINT_NOT_FOUND", "Artifacts take GET, PUT and DELETE.")
+            raise MlflowRefusal("ENDPOINT_NOT_FOUND", "Artifacts support GET, PUT and DELETE.")
 
 
 def _served(call: Call, path: str) -> Response:

@@ -1,7 +1,7 @@
-"""What a caller may change by MLflow's API: a job its own, a contributor what isn't another person's job's.
+"""The write permissions of MLflow's API: a job may change its own things, a contributor those of their own jobs.
 
-Everything can be read. The steps of a pipeline, and the trials of a sweep, count as one job: one step registers a model
-and the next one tags it.
+Everything can be read. The steps of a pipeline and the trials of a sweep count as one job, because one step may
+register a model and the next one tag it.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from drumbeat.server.loop.loop import Loop
 from drumbeat.server.metrics.metric_records import Document, Experiment
 
 OWNER = "owner"
-"""In the body of a document: the mark of the job that made it. Those of persons, and of versions before, have none."""
+"""The key in a document's body for the mark of the job that created it. Documents of users have none."""
 OWNER_TAG = "drumbeat.owner"
-"""The tag of an experiment that a job created, with the same mark. No client sees or sets it."""
+"""The tag with this mark of an experiment that a job created. Hidden from clients."""
 
 _OF_JOBS = "A job changes its own runs, and the experiments and models that it made"
 _BY_HAND = "Do it outside of the job, with your own token in MLFLOW_TRACKING_TOKEN."
@@ -28,34 +28,34 @@ _BY_HAND = "Do it outside of the job, with your own token in MLFLOW_TRACKING_TOK
 
 @dataclass(frozen=True)
 class WriteScope:
-    """What one caller may change. Every `require_…` raises MlflowRefusal."""
+    """The write permissions of one caller. Every `require_…` raises MlflowRefusal."""
 
     title: str
-    """The caller in a sentence."""
+    """The caller in messages."""
     owns_job: Callable[[str], bool]
-    """Whether the runs of a job are its own."""
+    """Whether a job's runs are the caller's own."""
     job: str = ""
     """The job whose runs it creates; "" = the caller is a person."""
     experiment: str = ""
-    """The id of the job's experiment, where it may add tags."""
+    """The id of the job's experiment, to which it may add tags."""
     mark: str = ""
     """What the documents that it makes are known again by; "" = a person's, whose documents all persons share."""
 
     def require_run(self, run: Run) -> None:
-        """Lets pass a run that the caller may change."""
+        """Requires that the caller may change a run."""
         is_own = self.owns_job(run.job) if run.job else not self.job
         if not is_own:
             of_job = f" of job {run.job}" if run.job else ""
             raise self._refusal(f"run {run.id}{of_job}")
 
     def require_experiment(self, experiment: Experiment, new_tag: str = "") -> None:
-        """Lets pass an experiment that the caller may change. new_tag: all that is changed is that it has this one."""
+        """Requires that the caller may change an experiment. new_tag: the change only adds this tag."""
         is_home = experiment.id == self.experiment and new_tag not in ("", *experiment.tags)
         if self.job and not is_home and experiment.tags.get(OWNER_TAG) != self.mark:
             raise self._refusal(f"experiment {experiment.name!r}")
 
     def require_document(self, document: Document, title: str) -> None:
-        """Lets pass a registered model, or a version of one, that the caller may change."""
+        """Requires that the caller may change a registered model or a version of one."""
         if not self.owns(document):
             raise self._refusal(title)
 
@@ -69,7 +69,7 @@ class WriteScope:
 
 
 def scope_of_job(loop: Loop, name: str) -> WriteScope:
-    """Returns what a job may change by the secret of one of its nodes. Raises NotFoundError."""
+    """Returns the permissions of a job's nodes. Raises NotFoundError."""
     job, root = loop.record(name).job, _root(loop, name)
 
     def owns_job(other: str) -> bool:
@@ -82,7 +82,7 @@ def scope_of_job(loop: Loop, name: str) -> WriteScope:
 
 
 def scope_of_user(loop: Loop, principal: Principal) -> WriteScope | None:
-    """Returns what a person may change; None = everything."""
+    """Returns the permissions of a user; None = unrestricted."""
     if principal.role is Role.OWNER:
         return None
 
@@ -96,11 +96,11 @@ def scope_of_user(loop: Loop, principal: Principal) -> WriteScope | None:
 
 
 def _root(loop: Loop, name: str) -> str:
-    """The unique name of the sweep or pipeline that a job is part of, at the top, or its own."""
+    """Returns the unique name of the outermost sweep or pipeline of a job, or else its own."""
     job: Job = loop.record(name).job
     while job.parent:
         try:
             job = loop.record(job.parent).job
-        except NotFoundError:  # It was deleted meanwhile, and its parts are to go, too.
+        except NotFoundError:  # It was deleted meanwhile, and its children will be, too.
             return job.parent
     return job.unique_name

@@ -1,4 +1,4 @@
-"""Metrics in SQL, in a database of their own beside the jobs': a file, or a schema of PostgreSQL."""
+"""The tables of metrics, in an SQLite file or a schema of PostgreSQL separate from the jobs'."""
 
 from drumbeat.server.metrics.tables.store import SqlMetricStore, make_metric_store
 

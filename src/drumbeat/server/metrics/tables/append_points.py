@@ -1,6 +1,6 @@
-"""Points as they arrive: rows of their series, the series' summary, and the blocks that long curves are made from.
+"""Appends points: their rows, the summary of the series, and the blocks for thinning long curves.
 
-What a node sent before is left out in `records.py`, by its offset; what a client sent before is left out here.
+Repeated points of a node are skipped in `records.py`, by offset; those of a client are skipped here.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ SeriesKey = tuple[str, int, str]
 
 
 def append(connection: Connection, key: SeriesKey, sent: Sequence[Point], *, is_repeatable: bool) -> None:
-    """Adds points, at least one, to the end of a series, which begins with its first points.
+    """Appends points, at least one, to a series, which is created by its first points.
 
-    is_repeatable: their sender may have sent them before, which adds nothing.
+    is_repeatable: the sender may have sent them before; then they are skipped.
     """
     run, rank, name = key
     row = _row(connection, key)
@@ -49,12 +49,12 @@ def append(connection: Connection, key: SeriesKey, sent: Sequence[Point], *, is_
 
 
 def stored(value: float) -> float | None:
-    """Returns the value as the database has it."""
+    """Converts the value of a point for the database."""
     return None if math.isnan(value) else value
 
 
 def logged(value: float | None) -> float:
-    """Returns the value that the database has as one of a point."""
+    """Converts a value from the database to that of a point."""
     return math.nan if value is None else value
 
 
@@ -80,20 +80,20 @@ def _row(connection: Connection, key: SeriesKey) -> Row[Any] | None:
 
 
 def _fresh(connection: Connection, row: Row[Any] | None, sent: Sequence[Point]) -> list[Point]:
-    """Returns the points that are neither among the last ones of the series nor the same as an earlier one of these."""
+    """Returns the points that are neither among the last ones of the series nor repeated among themselves."""
     recents: set[tuple[Any, ...]] = set()
     if row is not None:
         chosen = select(points.c.value, points.c.step, points.c.at_ms)
         recent = chosen.where(points.c.series == row.id, points.c.n >= row.length - RECENT_POINTS)
         times = [point.at_ms for point in sent]
-        # By time, as nearly all that is written is later than what is kept: hardly a row leaves the database.
+        # Filtered by time, because nearly all new points are later than the stored ones, so few rows are read.
         recents = set(map(tuple, connection.execute(recent.where(points.c.at_ms.between(min(times), max(times))))))
     unique = {(stored(point.value), point.step, point.at_ms): point for point in sent}
     return [point for facts, point in unique.items() if facts not in recents]
 
 
 def _summary(row: Row[Any] | None, fresh: Sequence[Point]) -> dict[str, Any]:
-    """Returns the columns for the last, lowest and highest point, with the fresh points among them."""
+    """Returns the columns for the last, lowest and highest point, including the fresh points."""
     low = high = None
     candidates = [fresh[lowest(fresh, 0, len(fresh))], fresh[highest(fresh, 0, len(fresh))]]
     last = latest(fresh)
@@ -114,7 +114,7 @@ def _summary(row: Row[Any] | None, fresh: Sequence[Point]) -> dict[str, Any]:
 
 
 def _close_blocks(connection: Connection, number: int, start: int, fresh: Sequence[Point]) -> None:
-    """Writes the blocks that the fresh points, which begin at `start`, have made whole."""
+    """Writes the blocks that were completed by the fresh points, which begin at `start`."""
     first = start // BLOCK
     end = (start + len(fresh)) // BLOCK
     if first == end:

@@ -1,4 +1,4 @@
-"""Curves that were thinned before: a series only grows, so one of the same length has the same curve."""
+"""A cache of thinned curves. Series are append-only, so a series of the same length has the same curve."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Final
 from drumbeat.model.metrics import Point
 
 MAX_POINTS = 100_000
-"""Of all curves that are kept, some 20 MiB."""
+"""Total points of all cached curves, about 20 MiB."""
 
 
 class CurveCache:
-    """Keeps the curves that were asked for last. Thread-safe."""
+    """Caches the most recently used curves. Thread-safe."""
 
     def __init__(self, max_points: int = MAX_POINTS) -> None:
         self._curves: Final[OrderedDict[Hashable, list[Point]]] = OrderedDict()
@@ -22,7 +22,7 @@ class CurveCache:
         self._max_points, self._points = max_points, 0
 
     def get(self, key: Hashable) -> list[Point] | None:
-        """Returns the curve, None where it isn't kept."""
+        """Returns a curve, None = it isn't cached."""
         with self._lock:
             if key not in self._curves:
                 return None
@@ -30,7 +30,7 @@ class CurveCache:
             return list(self._curves[key])
 
     def put(self, key: Hashable, curve: list[Point]) -> None:
-        """Keeps a curve, and forgets those that weren't asked for longest."""
+        """Adds a curve, and drops the least recently used ones."""
         with self._lock:
             self._points += len(curve) - len(self._curves.pop(key, ()))
             self._curves[key] = list(curve)

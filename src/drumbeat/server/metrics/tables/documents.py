@@ -16,7 +16,7 @@ from drumbeat.server.metrics.tables.schema import documents, versions
 
 
 def add(connection: Connection, document: Document) -> Document:
-    """Keeps a new document. Raises ConflictError."""
+    """Adds a new document. Raises ConflictError."""
     if document.version == NEXT_VERSION:
         document = replace(document, version=_next_version(connection, document.kind, document.name))
     if connection.execute(select(documents.c.name).where(*_is(document.kind, document.name, document.version))).first():
@@ -28,7 +28,7 @@ def add(connection: Connection, document: Document) -> Document:
 
 
 def change(connection: Connection, which: tuple[str, str, int], make: Callable[[JsonObject], JsonObject]) -> Document:
-    """Replaces the body of a document by what `make` makes of it. Raises NotFoundError."""
+    """Replaces the body of a document by the result of `make`. Raises NotFoundError."""
     document = one(connection, *which)
     changed = replace(document, body=make(document.body))
     connection.execute(update(documents).where(*_is(*which)).values(body=json.dumps(changed.body)))
@@ -41,7 +41,7 @@ def remove(connection: Connection, kind: str, name: str, version: int | None) ->
 
 
 def rename(connection: Connection, kinds: Collection[str], name: str, new_name: str) -> None:
-    """Gives all documents of these kinds and a name another name. Raises ConflictError."""
+    """Renames all documents of these kinds with a name. Raises ConflictError."""
     of_kinds = documents.c.kind.in_(kinds)
     taken = connection.execute(select(documents.c.kind).where(of_kinds, documents.c.name == new_name)).first()
     if taken:

@@ -1,4 +1,4 @@
-"""Experiments. An experiment that is renamed keeps its id, and answers to the ids of its earlier and later names."""
+"""Experiments. A renamed experiment keeps its id, and can also be found by the ids of its other names."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from drumbeat.server.metrics.tables.schema import experiment_ids, experiments, r
 
 
 def canonical_id(connection: Connection, id: str) -> str:
-    """Returns the id that an experiment's runs are kept under; an unknown id is its own."""
+    """Returns the id under which an experiment's runs are stored; an unknown id is returned as it is."""
     known = experiment_id(DEFAULT_EXPERIMENT) if id == DEFAULT_EXPERIMENT_ALIAS else id
     chosen = select(experiment_ids.c.experiment).where(experiment_ids.c.id == known)
     return connection.execute(chosen).scalar_one_or_none() or known
@@ -32,7 +32,7 @@ def create(connection: Connection, name: str, tags: Mapping[str, str], at_ms: in
 
 
 def ensure(connection: Connection, name: str, at_ms: int) -> Experiment:
-    """Returns the experiment that has, or once had, this name; it is created if it doesn't exist."""
+    """Returns the experiment with this current or earlier name. Creates it if necessary."""
     own = canonical_id(connection, experiment_id(name))
     row = connection.execute(select(experiments).where(experiments.c.id == own)).one_or_none()
     return create(connection, name, {}, at_ms) if row is None else _experiment(row)
@@ -48,7 +48,7 @@ def by_id(connection: Connection, id: str) -> Experiment:
 
 
 def by_name(connection: Connection, name: str) -> Experiment:
-    """Returns the experiment with this name now. Raises NotFoundError."""
+    """Returns the experiment with this current name. Raises NotFoundError."""
     row = connection.execute(select(experiments).where(experiments.c.name == name)).one_or_none()
     if row is None:
         raise NotFoundError(f"no experiment is called {name[:80]!r}", fix="`drumbeat experiment list` shows them.")
@@ -76,12 +76,12 @@ def rename(connection: Connection, id: str, name: str, at_ms: int) -> Experiment
 
 
 def archive(connection: Connection, id: str, at_ms: int, *, is_archived: bool) -> Experiment:
-    """Hides an experiment, or shows it again. Raises NotFoundError."""
+    """Archives an experiment, or restores it. Raises NotFoundError."""
     return _changed(connection, by_id(connection, id).id, at_ms, is_archived=is_archived)
 
 
 def tag(connection: Connection, id: str, tag: tuple[str, str | None], at_ms: int) -> Experiment:
-    """Sets a tag, or with None removes it. Raises NotFoundError."""
+    """Sets a tag, or removes it (None). Raises NotFoundError."""
     experiment, (key, value) = by_id(connection, id), tag
     tags = {name: one for name, one in experiment.tags.items() if name != key}
     if value is not None:
@@ -105,7 +105,7 @@ def _changed(connection: Connection, id: str, at_ms: int, **values: Any) -> Expe
 
 
 def _require_free(connection: Connection, name: str) -> None:
-    """Raises ConflictError if an experiment has, or had, this name."""
+    """Raises ConflictError if an experiment has or had this name."""
     own = canonical_id(connection, experiment_id(name))
     row = connection.execute(select(experiments).where(experiments.c.id == own)).one_or_none()
     if row is None:
@@ -115,7 +115,7 @@ def _require_free(connection: Connection, name: str) -> None:
     archived = ", which is archived," if row.is_archived else ""
     if row.name == name:
         what = f"an experiment{archived} is called {name!r} already"
-        fix = f"`drumbeat experiment restore {name}` shows it again." if row.is_archived else "Choose another name."
+        fix = f"Restore it: drumbeat experiment restore {name}" if row.is_archived else "Choose another name."
         raise ConflictError(what, fix=fix)
     what = f"{name!r} is an earlier name of experiment {row.name!r}{archived.rstrip(',')}, which its jobs still use"
     raise ConflictError(what, fix="Choose another name.")

@@ -1,4 +1,4 @@
-"""Many small writes in few transactions: what arrives while one commits is written together in the next."""
+"""Group commit: writes that arrive during a commit share the next transaction."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from drumbeat.server.database.database import Database
 T = TypeVar("T")
 
 MAX_GROUP = 256
-"""Writes in one transaction."""
+"""Maximum number of writes in one transaction."""
 
 _ONE_AT_A_TIME = 7_310_579_114
-"""PostgreSQL's advisory lock under which servers write one after the other; any number."""
+"""The key of PostgreSQL's advisory lock that serializes the writers of several processes; any number."""
 
 _Write = tuple[Callable[[Connection], Any], "Future[Any]"]
 
 
 class GroupWriter:
-    """Runs writes on a thread of its own; each caller waits until its own write is on the disk."""
+    """Runs writes on a thread of its own. Each caller waits until its own write is durable."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -36,9 +36,9 @@ class GroupWriter:
         self._thread.start()
 
     def run(self, write: Callable[[Connection], T]) -> T:
-        """Returns what `write` returns, once its transaction is committed; raises what it raises, with nothing kept.
+        """Runs a write, and returns its result after the commit. Raises its exception, with its changes rolled back.
 
-        write: may be run again when another writer was in the way.
+        write: may run again after a conflict with another writer.
         """
         future: Future[T] = Future()
         with self._lock:
@@ -48,7 +48,7 @@ class GroupWriter:
         return future.result()
 
     def close(self) -> None:
-        """Commits what was handed over and ends the thread."""
+        """Commits the pending writes, and ends the thread."""
         with self._lock:
             self._is_closed = True
             self._queue.put(None)
@@ -75,7 +75,7 @@ class GroupWriter:
             if len(group) == 1:
                 group[0][1].set_exception(error)
                 return
-            # One of them may be to blame: the others must not fail with it.
+            # One of them may have caused this, and the others mustn't fail with it.
             for one in group:
                 self._commit([one])
             return
@@ -87,9 +87,9 @@ class GroupWriter:
 
 
 def _attempt(connection: Connection, write: Callable[[Connection], Any]) -> tuple[Any, DrumbeatError | None]:
-    """Returns what one write returns, or what it refuses with, which takes back nothing but its own changes.
+    """Runs one write. Returns its result, or its refusal, with only its own changes rolled back.
 
-    An error of the database is raised: it may have ended the transaction of all.
+    Raises errors of the database, which may have ended the transaction of all.
     """
     try:
         with connection.begin_nested():

@@ -1,4 +1,4 @@
-"""Reading series: their summaries, whole histories by pages, and curves of a few points that stand for all."""
+"""Reads series: their summaries, pages of their histories, and thinned curves."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ _EXTREMES = text("""
          ORDER BY high DESC NULLS LAST, n LIMIT 1)
     FROM part
 """)
-"""The lowest and the highest point of each part of a series: of equal ones the first, of no numbers the first, too."""
+"""Selects the lowest and highest point of each part of a series: the first one of equals, or if there is no number."""
 _MAX_PARAMETERS = 500
-"""In one statement."""
+"""Maximum number of parameters in one statement."""
 _POINTS = select(points.c.value, points.c.step, points.c.at_ms)
 _SERIES = select(
     series.c.id, series.c.run, series.c.length, series.c.last_value, series.c.last_step, series.c.last_at_ms
 )
-"""What says whether a curve that was thinned before still stands for a series: SQLite gives the number of a removed
-series to another one.
+"""The columns that identify the state of a series for the cache. The number isn't enough, because SQLite reuses the
+numbers of removed series.
 """
 
 
@@ -66,7 +66,7 @@ def primaries(connection: Connection, runs: Sequence[str]) -> dict[str, Series]:
 
 
 def curve(connection: Connection, run: str, name: str, rank: int, max_points: int, cache: CurveCache) -> list[Point]:
-    """Returns the points that stand for a series, at most so many."""
+    """Returns the thinned curve of a series with at most so many points."""
     row = connection.execute(
         _SERIES.where(series.c.run == run, series.c.rank == rank, series.c.name == name)
     ).one_or_none()
@@ -86,7 +86,7 @@ def curve(connection: Connection, run: str, name: str, rank: int, max_points: in
 def curves_of(
     connection: Connection, runs: Sequence[str], name: str, max_points: int, cache: CurveCache
 ) -> dict[str, list[Point]]:
-    """Returns the curve of rank 0 of each run that has the series; short ones are read together."""
+    """Returns the curve of rank 0 of each run that has the series. Short curves are read together."""
     curves: dict[str, list[Point]] = {}
     own = _SERIES.where(series.c.rank == 0, series.c.name == name)
     for start in range(0, len(runs), _MAX_PARAMETERS):
@@ -107,11 +107,11 @@ def curves_of(
 
 
 def _short_curves(connection: Connection, name: str, numbers: Sequence[int], max_points: int) -> dict[int, list[Point]]:
-    """Returns the curves of several series whose points are all read, by the series' number."""
+    """Returns curves by the series' number, from all points of the series."""
     rows = _rows_of(connection, numbers)
     if not rows:
         return {}
-    # By columns: as many small steps of Python's as there are points would take longer than SQLite does.
+    # By columns, because a step of Python for each point would take longer than SQLite takes.
     owners, values, steps, times = zip(*rows, strict=True)
     if None in values:
         values = tuple(map(logged, values))
@@ -126,7 +126,7 @@ def _short_curves(connection: Connection, name: str, numbers: Sequence[int], max
 
 
 def _has_blocks(length: int, max_points: int) -> bool:
-    """Whether so many points can be chosen by blocks, without reading all points."""
+    """Whether so many points can be selected by blocks, without reading all points."""
     count = part_count(max(max_points, MIN_POINTS))
     return count > 1 and length // BLOCK >= count
 
@@ -135,7 +135,7 @@ def _long_curve(connection: Connection, name: str, size: tuple[int, int], max_po
     number, length = size
     count = part_count(max(max_points, MIN_POINTS))
     kept = {0, length - 1} | _from_blocks(connection, number, length // BLOCK, count - 1)
-    # As numbers in the statement: so many parameters take longer to bind than the points take to read.
+    # Numbers are inlined, because binding so many parameters takes longer than reading the points.
     chosen = ", ".join(map(str, sorted(kept)))
     statement = f"SELECT value, step, at_ms FROM points WHERE series = {number:d} AND n IN ({chosen}) ORDER BY n"  # noqa: S608 - integers
     rows = _fetched(connection.exec_driver_sql(statement))
@@ -143,7 +143,7 @@ def _long_curve(connection: Connection, name: str, size: tuple[int, int], max_po
 
 
 def _rows_of(connection: Connection, numbers: Sequence[int]) -> Sequence[tuple[Any, ...]]:
-    """Returns all points of several series, one series after the other, with its number in front."""
+    """Returns all points of several series with the series' number, one series after the other."""
     chosen = select(points.c.series, points.c.value, points.c.step, points.c.at_ms)
     return _fetched(
         connection.execute(chosen.where(points.c.series.in_(numbers)).order_by(points.c.series, points.c.n))
@@ -162,9 +162,9 @@ def history(connection: Connection, key: tuple[str, str, int], after: int, limit
 
 
 def _from_blocks(connection: Connection, number: int, whole: int, count: int) -> set[int]:
-    """Returns the numbers of the lowest and highest points of so many parts, and of the points behind the last block.
+    """Returns the indexes of the lowest and highest points of so many parts, and of the points after the last block.
 
-    Each part is made of whole blocks, so that the points themselves are not read. whole: how many there are.
+    Each part consists of complete blocks, so the points themselves aren't read. whole: the number of blocks.
     """
     rows = connection.execute(_EXTREMES, {"series": number, "whole": whole, "parts": count})
     kept = {n for row in _fetched(rows) for n in row}
@@ -176,7 +176,7 @@ def _from_blocks(connection: Connection, number: int, whole: int, count: int) ->
 
 
 def _fetched(result: CursorResult[*tuple[Any, ...]]) -> Sequence[tuple[Any, ...]]:
-    """Returns rows as the driver has them: those of SQLAlchemy take longer to make than SQLite takes to read them."""
+    """Returns the driver's rows, as SQLAlchemy's take longer to create than SQLite takes to read them."""
     with result:
         return [] if result.cursor is None else result.cursor.fetchall()
 

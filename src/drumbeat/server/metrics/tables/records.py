@@ -1,4 +1,4 @@
-"""Records as they arrive: runs, their parameters, tags, inputs and outputs; points are handed on whole."""
+"""Writes records: runs, their parameters, tags, inputs, outputs and points."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from drumbeat.server.metrics.tables.schema import links, params, runs, sources, 
 
 
 def take(connection: Connection, source: Source, offset: int, records: Sequence[Spooled]) -> Taken:
-    """Writes the records of a spool that haven't been taken yet, and how far it has been taken."""
+    """Writes the new records of a spool, and its offset."""
     before = taken(connection, source)
     if offset > before:
         return Taken(before)
@@ -49,16 +49,16 @@ def take(connection: Connection, source: Source, offset: int, records: Sequence[
 
 
 def taken(connection: Connection, source: Source) -> int:
-    """Returns how far a source has been taken."""
+    """Returns the offset of a source."""
     return connection.execute(select(sources.c.taken).where(*_is(source))).scalar_one_or_none() or 0
 
 
 def write(
     connection: Connection, records: Iterable[MetricRecord], *, is_repeatable: bool = False
 ) -> list[RefusedParam]:
-    """Writes records; returns the parameters that have another value already.
+    """Writes records. Returns the parameters that have another value already.
 
-    is_repeatable: their sender may have sent their points before.
+    is_repeatable: the sender may have sent the points before.
     """
     writer = _RecordWriter(connection)
     for record in records:
@@ -69,7 +69,7 @@ def write(
 
 
 def conflict(refused: RefusedParam) -> ConflictError:
-    """Returns the error of a parameter that has another value already."""
+    """Returns the error for a parameter that has another value already."""
     what = f"parameter {refused.key!r} is {refused.kept[:80]!r} already and can't become {refused.refused[:80]!r}"
     return ConflictError(what, where=f"run {refused.run}", fix="Log it under another name, or in another run.")
 
@@ -86,7 +86,7 @@ def _is(source: Source) -> tuple[Any, ...]:
 
 
 class _RecordWriter:
-    """Writes each kind of record. points: gathered by series, so that each series is written once."""
+    """Writes each kind of record. points: collected by series, so that each series is written once."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -108,7 +108,7 @@ class _RecordWriter:
         if self._connection.execute(select(runs.c.id).where(runs.c.id == record.run)).one_or_none() is not None:
             return
         is_of_job = record.job != "" and record.run == run_id(record.job)
-        # A job that has ended may still send what its ranks created.
+        # An ended job may still send runs that its ranks created.
         end = None if is_of_job or not record.job else self._settled(record.job)
         status, end_ms = end or ("RUNNING", None)
         row = {
@@ -213,7 +213,7 @@ def _link_row(run: str, kind: str, body: JsonObject) -> dict[str, str]:
 
 
 def dataset_facts(body: JsonObject) -> tuple[str, str, str]:
-    """Returns name, digest and context of a `DatasetInput`, by which runs are searched."""
+    """Returns name, digest and context of a `DatasetInput`, for searches of runs."""
     dataset = cast(JsonObject, body.get("dataset") or {})
     listed = cast("list[JsonObject]", body.get("tags") or [])
     tagged = {str(tag.get("key")): str(tag.get("value")) for tag in listed}

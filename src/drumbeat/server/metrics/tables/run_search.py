@@ -1,4 +1,4 @@
-"""Searches for runs: comparisons and orders as SQL, and runs with all that is kept of them."""
+"""Searches runs with comparisons and orders in SQL, and reads them completely."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def one(connection: Connection, id: str) -> Run:
 
 
 def page(connection: Connection, search: RunSearch) -> RunPage:
-    """Returns a page of the runs that a search asks for. Raises SpecError."""
+    """Returns a page of the runs that match a search. Raises SpecError."""
     if search.token and not (search.token.isascii() and search.token.isdigit()):
         raise SpecError(f"no page of runs has the token {search.token[:40]!r}", where="page_token")
     start = int(search.token or "0")
@@ -68,7 +68,7 @@ def page(connection: Connection, search: RunSearch) -> RunPage:
 
 
 def has_outside_run(connection: Connection, since_ms: int, until_ms: int) -> bool:
-    """Returns whether a run outside of jobs is RUNNING whose start or last point is between these times."""
+    """Whether a run outside of jobs is RUNNING with its start or last point between these times."""
     points = exists().where(series.c.run == runs.c.id, series.c.last_at_ms.between(since_ms, until_ms))
     running = runs.c.job == "", runs.c.status == "RUNNING", runs.c.deleted_ms.is_(None)
     recent = runs.c.start_ms.between(since_ms, until_ms) | points

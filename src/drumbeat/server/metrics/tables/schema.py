@@ -1,4 +1,4 @@
-"""The tables. A change here goes with a revision in `migrations/versions`; a test compares the two."""
+"""The tables. Every change needs a revision in `migrations/versions`; a test compares the two."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ experiment_ids = Table(
     Column("id", Text, primary_key=True),
     Column("experiment", Text, nullable=False),
 )
-"""Ids that nodes compute from the later names of an experiment, and its own id."""
+"""Maps the ids that nodes derive from the other names of an experiment to its own id."""
 
 runs = Table(
     "runs",
@@ -48,7 +48,7 @@ runs = Table(
     Column("end_ms", BigInteger),
     Column("user", Text, nullable=False),
     Column("job", Text, nullable=False),
-    # Of the job's own run: it has not been settled. Other runs are never open.
+    # Whether the job's own run has not been settled. Other runs are never open.
     Column("is_open", Boolean, nullable=False),
     Column("is_settled", Boolean, nullable=False),
     Column("deleted_ms", BigInteger),
@@ -88,7 +88,7 @@ links = Table(
     Column("body", Text, nullable=False),
     UniqueConstraint("run", "kind", "digest"),
 )
-"""Datasets and models that a run used or produced. digest: of the body, which is JSON."""
+"""Datasets and models that a run used or produced. digest: of the JSON body."""
 
 series = Table(
     "series",
@@ -109,9 +109,7 @@ series = Table(
     Column("max_at_ms", BigInteger),
     UniqueConstraint("run", "rank", "name"),
 )
-"""A value that is not a number is NULL, as SQLite knows no other. The points of min and max are NULL if no value is
-a number.
-"""
+"""NaN is stored as NULL, because SQLite has no NaN. The points of min and max are NULL if all values are NaN."""
 
 points = Table(
     "points",
@@ -123,7 +121,7 @@ points = Table(
     Column("at_ms", BigInteger, nullable=False),
     sqlite_with_rowid=False,
 )
-"""n: the order of arrival within the series, from 0 on without gaps."""
+"""n: the index within the series in the order of arrival, from 0 without gaps."""
 
 blocks = Table(
     "blocks",
@@ -136,7 +134,7 @@ blocks = Table(
     Column("high", Double),
     sqlite_with_rowid=False,
 )
-"""The lowest and the highest point of each whole block of `BLOCK` points, from which long curves are thinned."""
+"""The lowest and highest point of each complete block of `BLOCK` points, for thinning long curves."""
 
 BLOCK = 64
 

@@ -1,4 +1,4 @@
-"""Runs, their points and documents: each call is one transaction, made of the pieces in the modules beside this one."""
+"""The store of runs, points and documents. Each call is one transaction over the functions of this package."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from drumbeat.server.metrics.tables.group_writer import GroupWriter
 from drumbeat.server.metrics.tables.schema import HEAD, blocks, links, params, points, runs, series, sources, tags
 from drumbeat.server.metrics.tables.schema import runs as run_table
 
-# Removing runs: at once out of sight, their points in small transactions, so that other writes need not wait.
+# A run is removed at once, and its points later in small transactions, so that other writes needn't wait.
 
 MAX_POINTS = 20_000
-"""Points that one transaction removes."""
+"""Maximum number of points that one transaction removes."""
 
 _REMOVED = "removed:"
-"""Before the id of a series, in place of its run: the series waits for its points to be removed."""
+"""The prefix that, with the id of a series, replaces its run until its points have been removed."""
 
 
 def remove_run(connection: Connection, run: str) -> None:
-    """Removes a run, and with a job's run all that this job has written, except for points."""
+    """Removes a run, and with a job's own run everything that this job has written, except points."""
     job = connection.execute(select(runs.c.job).where(runs.c.id == run)).scalar_one_or_none()
     ids = {run}
     if job and run == run_id(job):
@@ -44,7 +44,7 @@ def remove_run(connection: Connection, run: str) -> None:
 
 
 def remove_some_points(connection: Connection) -> bool:
-    """Removes points of removed runs; returns whether there may be more."""
+    """Removes points of removed runs. Returns whether there may be more."""
     row = connection.execute(select(series.c.id).where(series.c.run.startswith(_REMOVED)).limit(1)).one_or_none()
     if row is None:
         return False
@@ -67,7 +67,7 @@ REVISIONS = Revisions(Path(__file__).parent / "migrations", HEAD)
 
 
 def make_metric_store(place: str | Path) -> SqlMetricStore:
-    """Returns the store at a URL, or in an SQLite file at a path, with its tables of this revision.
+    """Returns the store at a URL or in an SQLite file, with its tables upgraded to this revision.
 
     In PostgreSQL the tables are in the schema `metrics`. Raises RefusedError, StorageError, VersionError.
     """
@@ -88,7 +88,7 @@ def _create_schema(database: Database) -> None:
         with database.write() as connection:
             named = text("SELECT 1 FROM pg_namespace WHERE nspname = :name")
             if connection.execute(named, {"name": SCHEMA}).first() is None:
-                # Servers may start together: this lock is of the name's own.
+                # Servers may start concurrently, so this takes a lock for the name.
                 connection.execute(text("SELECT pg_advisory_xact_lock(hashtext(:name))"), {"name": SCHEMA})
                 connection.execute(text(f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}"))
     finally:
@@ -96,11 +96,10 @@ def _create_schema(database: Database) -> None:
 
 
 class SqlMetricStore:
-    """Runs, their points and documents, in a database. What a call has returned from is durable.
+    """Runs, their points and documents, in a database. Writes are durable when a call returns.
 
-    Safe from any thread; several processes may be over one database. All methods raise AwayError while the database
-    doesn't answer, and StorageError when it fails. Texts have no zero bytes and no halves of surrogate pairs: records
-    read by `metric_lines` never do.
+    Thread-safe; several processes may use one database. All methods raise AwayError while the database doesn't answer,
+    and StorageError when it fails. Texts mustn't contain zero bytes or lone surrogates, which `metric_lines` ensures.
     """
 
     def __init__(self, database: Database) -> None:
@@ -109,29 +108,29 @@ class SqlMetricStore:
         self._curves = CurveCache()
 
     def close(self) -> None:
-        """Commits what was handed over and closes every connection."""
+        """Commits the pending writes, and closes all connections."""
         self._writer.close()
         self._database.close()
 
     # --- records ---
     def take(self, source: Source, offset: int, records: Sequence[Spooled]) -> Taken:
-        """Takes the records of a spool from `offset` on, in one transaction with the offset that it returns.
+        """Takes the records of a spool from `offset` on, in one transaction with the new offset, which it returns.
 
-        Records that end at or before what was taken earlier are skipped. If `offset` is beyond that, there is a gap
-        and nothing is taken. Records of unknown runs are kept, as their creation may come from another node. The caller
-        refuses sources of jobs that don't exist: the store would keep their records.
+        Records before the stored offset are skipped. If `offset` is beyond it, there is a gap and nothing is taken.
+        Records of unknown runs are stored, as their creation may come from another node. The caller must refuse sources
+        of jobs that don't exist, because the store would accept their records.
         """
         return self._writer.run(lambda connection: arrivals.take(connection, source, offset, records))
 
     def taken(self, source: Source) -> int:
-        """Returns how far the records of a source have been taken; 0 = none have."""
+        """Returns the offset up to which records of a source have been taken; 0 = none have."""
         return self._read(lambda connection: arrivals.taken(connection, source))
 
     def write(self, records: Sequence[MetricRecord]) -> None:
-        """Keeps all the records, or none: raises ConflictError for a parameter that has another value already.
+        """Writes the records atomically. Raises ConflictError for a parameter that has another value already.
 
-        A point that is the same in value, step and time as one of the last `RECENT_POINTS` of its series, or as another
-        of these, is left out: clients that got no answer send their points again.
+        A point with the same value, step and time as one of the last `RECENT_POINTS` of its series, or as another of
+        these, is skipped, because clients that got no response send their points again.
         """
 
         def write(connection: Connection) -> None:
@@ -142,7 +141,7 @@ class SqlMetricStore:
 
     # --- runs ---
     def ensure_run(self, run: RunCreated, experiment: str) -> Run:
-        """Returns the run, which is created if it doesn't exist, as is the experiment (`ensure_experiment`)."""
+        """Returns the run. Creates it and its experiment if necessary."""
 
         def ensure(connection: Connection) -> None:
             experiments.ensure(connection, experiment, run.start_ms)
@@ -157,11 +156,11 @@ class SqlMetricStore:
         return self._read(lambda connection: [(run, job) for run, job in connection.execute(chosen)])
 
     def has_outside_run(self, since_ms: int, until_ms: int) -> bool:
-        """Returns whether a run outside of jobs is RUNNING whose start or last point is between these times."""
+        """Whether a run outside of jobs is RUNNING with its start or last point between these times."""
         return self._read(lambda connection: run_search.has_outside_run(connection, since_ms, until_ms))
 
     def settle(self, run: str, status: RunStatus, end_ms: int) -> None:
-        """Ends a job's run for good: updates of its status that come later change nothing.
+        """Ends a job's run finally: later updates of its status have no effect.
 
         Runs of the same job that are still running end with it.
         """
@@ -178,14 +177,14 @@ class SqlMetricStore:
         self._writer.run(settle)
 
     def remove_run(self, run: str) -> None:
-        """Removes a run with all that is kept of it and, if it is a job's, all runs and sources of that job.
+        """Removes a run and, if it is a job's own, all runs and sources of that job. Idempotent.
 
-        A run that doesn't exist is removed already. Points take space until `remove_points`.
+        Points take space until `remove_points`.
         """
         self._writer.run(lambda connection: remove_run(connection, run))
 
     def remove_points(self) -> None:
-        """Removes the points of runs that were removed, in steps between which other writes are made."""
+        """Removes the points of removed runs, in steps that let other writes in between."""
         while self._writer.run(remove_some_points):
             pass
 
@@ -194,11 +193,11 @@ class SqlMetricStore:
         return self._read(lambda connection: run_search.one(connection, run))
 
     def search_runs(self, search: RunSearch) -> RunPage:
-        """Returns the runs that the search asks for.
+        """Returns the runs that match a search.
 
-        A comparison with something that a run doesn't have is false, but for IS NULL of a tag or a parameter. Metrics
-        are compared by their last value of rank 0. In an order by something that a run doesn't have, that run comes
-        last. Raises SpecError for a comparator, an attribute or a token that doesn't exist.
+        A comparison with a value that a run doesn't have is false, except IS NULL of a tag or a parameter. Metrics are
+        compared by the last value of rank 0. Runs without a sort key come last. Raises SpecError for an unknown
+        comparator, attribute or token.
         """
 
         def page(connection: Connection) -> RunPage:
@@ -214,14 +213,14 @@ class SqlMetricStore:
         return self._read(lambda connection: read_curves.series_of(connection, run))
 
     def primaries(self, runs: Sequence[str]) -> dict[str, Series]:
-        """Returns the first series of rank 0 of each of these runs that has one, but for those named `system/…`."""
+        """Returns the first series of rank 0 of each of these runs, except `system/…`."""
         return self._read(lambda connection: read_curves.primaries(connection, runs))
 
     def curve(self, run: str, name: str, rank: int, max_points: int) -> list[Point]:
-        """Returns at most so many points of a series (at least 4) in the order of arrival.
+        """Returns a thinned series with at most so many points (at least 4), in the order of arrival.
 
-        All of them are points that were logged. Kept are the first, the last, and of each of equally long parts the
-        lowest and the highest. A part in which no point is a number is represented by its first point.
+        These are logged points: the first, the last, and the lowest and highest of each of equally long parts. A part
+        with only NaN is represented by its first point.
         """
         return self._read(lambda connection: read_curves.curve(connection, run, name, rank, max_points, self._curves))
 
@@ -230,7 +229,7 @@ class SqlMetricStore:
         return self._read(lambda connection: read_curves.curves_of(connection, runs, name, max_points, self._curves))
 
     def history(self, run: str, name: str, rank: int, after: int = 0, limit: int = 25_000) -> HistoryPage:
-        """Returns points of a series, whole, in the order of arrival. after: 0 = from the first point on."""
+        """Returns all points of a series by pages, in the order of arrival. after: 0 = from the first point."""
         return self._read(lambda connection: read_curves.history(connection, (run, name, rank), after, limit))
 
     # --- experiments ---
@@ -239,7 +238,7 @@ class SqlMetricStore:
         return self._writer.run(lambda connection: experiments.create(connection, name, tags, at_ms))
 
     def ensure_experiment(self, name: str, at_ms: int) -> Experiment:
-        """Returns the experiment that has, or had before it was renamed, this name; creates it if it doesn't exist."""
+        """Returns the experiment with this current or earlier name. Creates it if necessary."""
         return self._writer.run(lambda connection: experiments.ensure(connection, name, at_ms))
 
     def experiment(self, id: str) -> Experiment:
@@ -263,11 +262,11 @@ class SqlMetricStore:
         return self._writer.run(lambda connection: experiments.rename(connection, id, name, at_ms))
 
     def archive_experiment(self, id: str, at_ms: int, *, is_archived: bool = True) -> Experiment:
-        """Hides an experiment with its runs, or with `is_archived` False shows them again. Raises NotFoundError."""
+        """Archives an experiment with its runs, or restores it (`is_archived` False). Raises NotFoundError."""
         return self._writer.run(lambda connection: experiments.archive(connection, id, at_ms, is_archived=is_archived))
 
     def tag_experiment(self, id: str, key: str, value: str | None, at_ms: int) -> Experiment:
-        """Sets a tag of an experiment; None removes it. Raises NotFoundError."""
+        """Sets a tag of an experiment, or removes it (None). Raises NotFoundError."""
         return self._writer.run(lambda connection: experiments.tag(connection, id, (key, value), at_ms))
 
     def remove_experiment(self, id: str) -> None:
@@ -276,24 +275,24 @@ class SqlMetricStore:
 
     # --- documents ---
     def add_document(self, document: Document) -> Document:
-        """Keeps a new document. Raises ConflictError if kind, name and version are in use.
+        """Adds a document. Raises ConflictError if kind, name and version exist.
 
-        Returns it with its version, which the store counts where it is `NEXT_VERSION`.
+        Returns it with its version, which the store assigns for `NEXT_VERSION`.
         """
         return self._writer.run(lambda connection: documents.add(connection, document))
 
     def change_document(
         self, kind: str, name: str, version: int, change: Callable[[JsonObject], JsonObject]
     ) -> Document:
-        """Replaces a document's body by what `change`, which must be pure, makes of it. Raises NotFoundError."""
+        """Replaces a document's body by the result of `change`, which must be pure. Raises NotFoundError."""
         return self._writer.run(lambda connection: documents.change(connection, (kind, name, version), change))
 
     def remove_documents(self, kind: str, name: str, version: int | None = None) -> int:
-        """Removes one version, or with None all; returns how many there were."""
+        """Removes one version, or all (None). Returns how many there were."""
         return self._writer.run(lambda connection: documents.remove(connection, kind, name, version))
 
     def rename_documents(self, kinds: Collection[str], name: str, new_name: str) -> None:
-        """Gives all documents of these kinds and a name another name, at once.
+        """Renames all documents of these kinds with a name, atomically.
 
         Raises ConflictError if one of the kinds has a document of the new name.
         """

@@ -1,1 +1,1 @@
-"""Samplers that learn from the results of trials. Optuna runs in a process of its own; nothing else imports it."""
+"""Samplers that use the results of trials. Optuna runs in a process of its own; no other module imports it."""

@@ -1,6 +1,6 @@
-"""Samplers of bayesian sweeps: each asks the one process that runs Optuna, with all that is known of its trials.
+"""Samplers of bayesian sweeps, which query the process that runs Optuna with the results of all trials.
 
-What the study makes of them, failed ones too, is in `optuna_program.py`; `optuna_client.py` talks to that process.
+`optuna_program.py` builds the study, also from failed trials; `optuna_client.py` runs the process.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from drumbeat.model.states import State
 from drumbeat.server.sweeps.samplers.optuna_client import OptunaProcess
 
 MAX_AT_ONCE = 50
-"""Trials in one question: a tenth of a second each with 1,000 trials, so other sweeps wait for seconds at most."""
+"""Trials in one query. With 1,000 trials each takes 0.1 s, so other sweeps wait for a few seconds at most."""
 
 
 class BayesianSamplers:
-    """Gives the samplers of sweeps. They share one process, which starts with the first question."""
+    """Returns the samplers of sweeps, which share one process that starts with the first query."""
 
     def __init__(self, process: OptunaProcess | None = None) -> None:
         self.process = process or OptunaProcess()
 
     def __call__(self, name: str, sweep: SweepJob, seed: int) -> BayesianSampler:
-        """Returns the sampler of a sweep. Raises RefusedError where Optuna isn't installed."""
+        """Returns the sampler of a sweep. Raises RefusedError if Optuna isn't installed."""
         if find_spec("optuna") is None:
             what = f"sweep {name} needs Optuna for its bayesian sampling, and the server's Python doesn't have it"
             raise RefusedError(what, where="sampling_algorithm", fix="Install it beside the server: pip install optuna")
@@ -36,7 +36,7 @@ class BayesianSamplers:
 
 @dataclass(frozen=True)
 class BayesianSampler:
-    """Fills the port `Sampler`. It keeps nothing, so a restart of the server or of Optuna changes no answer."""
+    """Implements the port `Sampler`. It is stateless, so a restart of the server or of Optuna changes no answer."""
 
     process: OptunaProcess
     sweep: SweepJob
@@ -60,7 +60,7 @@ def _running(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def _result(trial: TrialProgress) -> dict[str, Any]:
-    """A trial as the question has it. One that was stopped or canceled counts with its best value so far."""
+    """Returns a trial for a query. A stopped or canceled trial counts with its best value so far."""
     if not trial.has_ended:
         return _running(trial.values)
     is_failed = trial.state is State.FAILED or trial.best is None

@@ -1,7 +1,7 @@
-"""The server's end of the process that runs Optuna: one line of JSON for a question, one for its answer.
+"""The client of the process that runs Optuna: a query is one line of JSON, and so is its answer.
 
-Every question carries all trials, so the process may end at any time: it does so by itself when it isn't asked
-for a while, and when the server is gone, for its input is closed then.
+Every query contains all trials, so the process may end at any time. It ends by itself when it gets no query for a
+while, and when the server ends, because its input is closed then.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ ANSWER_TIMEOUT_S = 120.0
 IDLE_TIMEOUT_S = 300.0
 MAX_TAIL = 2000
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
-"""Each question is small, and the cores are for the ranks of local jobs."""
+"""One thread suffices for the small queries, and leaves the cores to the ranks of local jobs."""
 
 
 class ProcessEndedError(Exception):
@@ -32,7 +32,7 @@ class ProcessEndedError(Exception):
 
 
 class OptunaProcess:
-    """Runs Optuna, for one question at a time. Thread-safe."""
+    """Runs Optuna, for one query at a time. Thread-safe."""
 
     def __init__(self, *, answer_timeout_s: float = ANSWER_TIMEOUT_S, idle_timeout_s: float = IDLE_TIMEOUT_S) -> None:
         self._answer_timeout_s, self._idle_timeout_s = answer_timeout_s, idle_timeout_s
@@ -42,17 +42,17 @@ class OptunaProcess:
 
     @property
     def pid(self) -> int | None:
-        """The process that runs now, if one does."""
+        """The id of the running process; None = none runs."""
         return self._process.pid if self._process and self._process.poll() is None else None
 
     def ask(self, question: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """Values for the next trials. Raises UnreachableError if it takes too long, RefusedError if Optuna fails."""
+        """Returns values for the next trials. Raises UnreachableError on a timeout, RefusedError if Optuna fails."""
         line = json.dumps(question).encode() + b"\n"
         with self._lock:
             try:
                 answer = self._exchange(line)
             except ProcessEndedError:
-                # It may have ended by itself, idle, just when it was asked.
+                # An idle process may have ended by itself at this moment.
                 answer = self._exchange_again(line)
         if "error" in answer:
             raise RefusedError(f"Optuna failed: {answer['error']}", where="sampling_algorithm")
@@ -74,7 +74,7 @@ class OptunaProcess:
 
     def _exchange(self, question: bytes) -> dict[str, Any]:
         process, started = self._running(), monotonic()
-        # Popen was given pipes for both.
+        # Both are pipes.
         stdin, stdout = cast("IO[bytes]", process.stdin), cast("IO[bytes]", process.stdout)
         timer = Timer(self._answer_timeout_s, process.kill)
         timer.start()
@@ -98,7 +98,7 @@ class OptunaProcess:
         if self._process is None or self._process.poll() is not None:
             self._end()
             self._errors = tempfile.TemporaryFile()  # noqa: SIM115 (it is open as long as the process runs)
-            # -P: a file optuna.py in the server's current folder isn't taken for the package.
+            # -P: don't import a file optuna.py from the server's current folder.
             self._process = subprocess.Popen(
                 [sys.executable, "-P", "-m", OPTUNA, str(self._idle_timeout_s)],
                 stdin=subprocess.PIPE,
@@ -110,7 +110,7 @@ class OptunaProcess:
         return self._process
 
     def _end(self) -> str:
-        """Ends the process, and gives the last of what it printed to its standard error."""
+        """Ends the process, and returns the end of its standard error."""
         process, errors, self._process, self._errors = self._process, self._errors, None, None
         if process is None or errors is None:
             return ""

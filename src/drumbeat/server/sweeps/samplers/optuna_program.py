@@ -1,10 +1,9 @@
 """The program that runs Optuna: `python -m drumbeat.server.sweeps.samplers.optuna_program IDLE_S`.
 
-It reads questions from stdin and writes answers to stdout. What becomes of failed trials is in `_frozen`.
+It reads queries from stdin and writes answers to stdout. `_frozen` handles failed trials.
 
-It keeps nothing between questions: each carries all trials, and the study is built from them. The sampler (TPE) gets a
-seed for each trial, from the sweep's seed and the trial's number. So the same question has the same answer, whether
-the process has just started or has answered all questions before.
+It keeps no state between queries: each contains all trials, from which the study is built. The sampler (TPE) gets a
+seed for each trial from the sweep's seed and the trial's number, so the same query always has the same answer.
 """
 
 from __future__ import annotations
@@ -26,14 +25,14 @@ from drumbeat.core.sweeps.trial_values import Value, Values
 from drumbeat.jobfile.sweeping.search_space import Choice, QUniform, SearchFunction, SearchValue, Uniform
 
 Space = Mapping[str, object]
-"""Search functions by name. In a branch of a choice, plain values too."""
+"""Search functions by name; in a branch of a choice, also constants."""
 SPACE: TypeAdapter[dict[str, SearchValue]] = TypeAdapter(dict[str, SearchValue])
 
 
 def main() -> None:
-    """Answers questions until the input ends, or none has come for so many seconds."""
+    """Answers queries until the input ends, or none has come for so many seconds."""
     idle_s = float(sys.argv[1])
-    # What a library prints mustn't come between the answers.
+    # The output of libraries mustn't get between the answers.
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     for line in _lines(0, idle_s):
@@ -58,12 +57,12 @@ def _lines(source: int, idle_s: float) -> Iterator[bytes]:
 
 
 def _optuna() -> Any:
-    """Optuna, imported with the first question. By name: types can be checked where it isn't installed."""
+    """Imports Optuna at the first query, by name, so that types can be checked without it."""
     return import_module("optuna")
 
 
 def answer_question(question: Mapping[str, Any]) -> list[dict[str, Value]]:
-    """The values that TPE suggests for the next trials. Each is a running trial for those after it."""
+    """Returns the values that TPE suggests for the next trials. Each counts as running for those after it."""
     space = SPACE.validate_python(question["space"])
     study = _study(space, question)
     seed, first = question["seed"], len(question["trials"])
@@ -80,7 +79,7 @@ def _study(space: Mapping[str, SearchFunction], question: Mapping[str, Any]) -> 
 
 
 def _frozen(space: Mapping[str, SearchFunction], trial: Mapping[str, Any]) -> Any:
-    """A trial as Optuna has it."""
+    """Converts a trial to Optuna's."""
     trials = _optuna().trial
     params, distributions = dict[str, Any](), dict[str, Any]()
     for path, distribution, value in parameters_of(space, trial["values"]):
@@ -94,7 +93,7 @@ def _frozen(space: Mapping[str, SearchFunction], trial: Mapping[str, Any]) -> An
 
 
 def _suggest(study: Any, space: Space, seed: int) -> dict[str, Value]:
-    # constant_liar: running trials count as bad ones, so that trials side by side don't try the same.
+    # constant_liar: running trials count as bad ones, so that parallel trials don't try the same values.
     study.sampler = _optuna().samplers.TPESampler(seed=seed, constant_liar=True)
     return _values(study.ask(), space, "")
 
@@ -118,7 +117,7 @@ def _values(trial: Any, space: Space, above: str) -> dict[str, Value]:
 
 
 def parameters_of(space: Space, values: Values, above: str = "") -> Iterator[tuple[str, Any, Any]]:
-    """(path, distribution, value) of each function that a trial has drawn from, as Optuna has them."""
+    """Yields path, Optuna's distribution and value of each function that a trial has drawn from."""
     kinds = _optuna().distributions
     for name, function in space.items():
         path, value = f"{above}{name}", values[name]
@@ -135,7 +134,7 @@ def parameters_of(space: Space, values: Values, above: str = "") -> Iterator[tup
 
 
 def _place(choice: Choice, value: Value) -> int:
-    """Which option a value is. Of equal ones, the first: they can't be told apart in a trial either."""
+    """Returns the index of the option with a value; for equal options the first, as a trial can't distinguish them."""
     for place, option in enumerate(choice.values):
         if _is_value_of(option, value):
             return place
@@ -143,7 +142,7 @@ def _place(choice: Choice, value: Value) -> int:
 
 
 def _is_value_of(function: object, value: Value) -> bool:
-    """Whether a function, or a branch or constant, can have given this value."""
+    """Whether this value can come from a function, branch or constant."""
     match function:
         case Choice():
             return any(_is_value_of(option, value) for option in function.values)
