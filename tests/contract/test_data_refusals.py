@@ -314,7 +314,7 @@ def test_an_ssh_key_that_isnt_let_in_or_cant_be_read(sshd: Sshd, tmp_path: Path)
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(tmp_path / "k")], check=True)
     stranger = {"private_key": (tmp_path / "k").read_text()}
     said = refusal(sshd.datastore("here", sshd.folder, credentials=stranger), ForbiddenError)
-    assert f"doesn't let `{sshd.user}` in" in said
+    assert f"refuses user `{sshd.user}`" in said
     said = refusal(sshd.datastore("here", sshd.folder, credentials={"private_key": "rubbish"}), ForbiddenError)
     assert "the private key can't be read" in said
     refusal(sshd.datastore("here", sshd.folder, credentials={"password": "no"}), ForbiddenError)
@@ -562,7 +562,7 @@ def test_a_store_that_takes_calls_and_answers_none_is_given_up(kind: str, ask: s
     with socket.create_server(("127.0.0.1", 0)) as silent:
         access = StoreAccess(lambda: {"here": at_port(kind, silent.getsockname()[1])}, timeouts)
         began = time.monotonic()
-        with pytest.raises(UnreachableError, match=r"can't be (listed|read): no answer") as raised:
+        with pytest.raises(UnreachableError, match=r"can't be (listed|read): (no answer|.*didn't answer)") as raised:
             ASKS[ask](access)
         # Twice, and what the libraries pause between; on a machine that is busy.
         assert time.monotonic() - began < 60

@@ -22,8 +22,8 @@ from sqlalchemy import Boolean, Connection, DateTime, MetaData, Table, insert, t
 from drumbeat.server.computes.agent_addresses import Endpoints
 from drumbeat.server.control import Control
 from drumbeat.server.database.database import Database, parse_url
-from drumbeat.server.database.records import JobFilter
 from drumbeat.server.database.upgrade import JOBS, Revisions, upgrade
+from drumbeat.server.jobs.job_filter import JobFilter
 from drumbeat.server.metrics.tables.store import REVISIONS as METRICS
 from drumbeat.server.metrics.tables.store import SCHEMA
 from drumbeat.wiring import make_control

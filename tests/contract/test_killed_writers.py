@@ -11,8 +11,8 @@ import time
 import pytest
 
 from drumbeat.server.database import make_store
-from drumbeat.server.database.records import JobFilter
 from drumbeat.server.home_folder import FolderArtifacts
+from drumbeat.server.jobs.job_filter import JobFilter
 from tests.runs import is_thorough
 from tests.support.artifacts_access import contents, text
 
@@ -31,7 +31,8 @@ from dataclasses import replace
 from pathlib import Path
 from drumbeat.server.database import make_store
 from tests.support.sample_jobs import SLOTS, STOP, line, submission
-from drumbeat.server.database.records import Change, JobFilter
+from drumbeat.server.database.records import Change
+from drumbeat.server.jobs.job_filter import JobFilter
 
 store = make_store(Path(sys.argv[1]))
 store.take_lease()

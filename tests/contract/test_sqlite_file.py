@@ -23,9 +23,9 @@ from drumbeat.model import wire
 from drumbeat.model.errors import RefusedError, StorageError, VersionError
 from drumbeat.server.database import LeaseRules, make_store
 from drumbeat.server.database.database import Database, parse_url
-from drumbeat.server.database.records import JobFilter
 from drumbeat.server.database.schema import HEAD, metadata
 from drumbeat.server.database.upgrade import JOBS, Revisions, upgrade
+from drumbeat.server.jobs.job_filter import JobFilter
 from tests.support.sample_jobs import sample_job, started, submission
 from tests.support.store_witness import everything, listed
 

@@ -13,7 +13,8 @@ import pytest
 from drumbeat.model.errors import ConflictError, NotFoundError, StaleError
 from drumbeat.model.states import State
 from drumbeat.server.database import SqlStore
-from drumbeat.server.database.records import JobFilter, PendingEffect, Reservation
+from drumbeat.server.database.records import PendingEffect, Reservation
+from drumbeat.server.jobs.job_filter import JobFilter
 from drumbeat.server.resources.records import Resource
 from tests.support.catalog_contract import CatalogContract, asset
 from tests.support.lease_contract import LeaseContract, Open

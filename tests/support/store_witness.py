@@ -9,7 +9,7 @@ from threading import Barrier
 from typing import TypeVar
 
 from drumbeat.server.database import SqlStore
-from drumbeat.server.database.records import JobFilter
+from drumbeat.server.jobs.job_filter import JobFilter
 
 T = TypeVar("T")
 

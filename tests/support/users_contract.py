@@ -12,7 +12,7 @@ from drumbeat.core.scheduling.quotas import Quota, QuotaKind
 from drumbeat.model.errors import ConflictError, NotFoundError
 from drumbeat.model.principal import Role
 from drumbeat.server.database import SqlStore
-from drumbeat.server.database.records import JobFilter
+from drumbeat.server.jobs.job_filter import JobFilter
 from drumbeat.server.users.user_token import HALF_LIFE_SETTING, UserToken
 from tests.support.lease_contract import Open
 from tests.support.sample_jobs import NOON, SLOTS, started, submission

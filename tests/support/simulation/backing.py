@@ -19,8 +19,9 @@ from drumbeat.model.states import Reason, State
 from drumbeat.server.computes.usage_tables import QUOTA
 from drumbeat.server.database import LeaseRules, SqlStore, make_store
 from drumbeat.server.database.database import Database, parse_url
-from drumbeat.server.database.records import JobFilter, PendingEffect, Record, Reservation
+from drumbeat.server.database.records import PendingEffect, Record, Reservation
 from drumbeat.server.database.schema import metadata
+from drumbeat.server.jobs.job_filter import JobFilter
 from drumbeat.server.loop.outbox_tables import read_effect
 from tests.support.memory_store import JobsDatabase, MemoryStore
 

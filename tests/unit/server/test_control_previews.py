@@ -8,7 +8,7 @@ import pytest
 
 from drumbeat.model.api.requests import JobRequest
 from drumbeat.model.errors import NotYetError, RefusedError, SpecError, UnknownNameError  # fmt: skip
-from drumbeat.server.database.records import JobFilter
+from drumbeat.server.jobs.job_filter import JobFilter
 from drumbeat.server.resources.aliases import set_alias
 
 from .house import JOB, House, until

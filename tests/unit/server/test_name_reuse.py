@@ -15,7 +15,7 @@ from drumbeat.model.api.requests import JobRequest
 from drumbeat.model.errors import StaleError, UnauthorizedError
 from drumbeat.model.unique_names import gang_name, parse_gang_name, unique_name
 from drumbeat.ports.engines import Gang, Sighting, node_secret
-from drumbeat.server.database.records import JobFilter
+from drumbeat.server.jobs.job_filter import JobFilter
 from drumbeat.server.nodes.engine_gangs import Secrets
 from tests.support.fake_engine import FakeEngine
 from tests.support.memory_store import MemoryStore

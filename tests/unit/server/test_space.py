@@ -14,8 +14,9 @@ from drumbeat.model.api.space import Freed, SpaceItem
 from drumbeat.model.errors import ConflictError, NotFoundError, RefusedError, StorageError
 from drumbeat.model.plan import PythonEnvironment
 from drumbeat.model.states import State
-from drumbeat.server.database.records import Change, JobFilter
+from drumbeat.server.database.records import Change
 from drumbeat.server.home_folder import FolderArtifacts
+from drumbeat.server.jobs.job_filter import JobFilter
 from drumbeat.server.resources.records import Resource
 from drumbeat.server.space.job_pruning import TRIMMED
 from drumbeat.server.space.space import Space

@@ -35,7 +35,7 @@ from drumbeat.server.data import mltables
 from drumbeat.server.data.datastores import ALIAS, DEFAULT, Datastores
 from drumbeat.server.data.manifests import is_shared, remove_all
 from drumbeat.server.database import SqlStore
-from drumbeat.server.database.records import JobFilter
+from drumbeat.server.jobs.job_filter import JobFilter
 from drumbeat.server.outputs.result_lookup import outputs_of, result_of
 from drumbeat.server.resources.records import Resource, Use
 from drumbeat.server.resources.versions import twin

@@ -9,7 +9,6 @@ from drumbeat.core.lifecycle.events import Effect, JobEvent
 from drumbeat.core.lifecycle.job import Job
 from drumbeat.core.scheduling.resource_needs import Slot
 from drumbeat.model.api.requests import JobRequest
-from drumbeat.model.states import State
 from drumbeat.server.resources.records import Use
 
 
@@ -84,27 +83,6 @@ class Removal:
     version: int
     """The last version of the job, which tells it from others of its name."""
     note: str
-
-
-@dataclass(frozen=True)
-class JobFilter:
-    """Which jobs to list, newest first. Every condition that is set must hold."""
-
-    states: tuple[State, ...] = ()
-    """Jobs in any of these states; empty = in every state."""
-    experiments: tuple[str, ...] = ()
-    """Jobs that name any of these experiments; empty = of every experiment."""
-    is_archived: bool | None = False
-    """None = archived or not."""
-    limit: int = 100
-    after: str | None = None
-    """Name of the last job of the page before."""
-    parent: str | None = None
-    """Jobs of this sweep or pipeline; "" = jobs that have no parent, None = both."""
-    user: str | None = None
-    """Jobs of this person; None = of anyone."""
-    text: str = ""
-    """Jobs whose record may have this text, in any case of letters: a store leaves out jobs only where it has not."""
 
 
 @dataclass(frozen=True)

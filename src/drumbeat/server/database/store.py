@@ -8,7 +8,7 @@ from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from sqlalchemy import Connection, insert, select, update
 
@@ -25,7 +25,6 @@ from drumbeat.server.database.records import (  # fmt: skip
     Change,
     ExperimentUse,
     History,
-    JobFilter,
     PendingEffect,
     Record,
     Removal,
@@ -44,6 +43,9 @@ from drumbeat.server.resources.records import Resource, Use  # fmt: skip
 from drumbeat.server.space import tables as removals
 from drumbeat.server.users import tables as people
 from drumbeat.server.users.user_token import UserToken  # fmt: skip
+
+if TYPE_CHECKING:
+    from drumbeat.server.jobs.job_filter import JobFilter
 
 T = TypeVar("T")
 

@@ -14,7 +14,8 @@ from typing import Protocol, TypeVar
 from drumbeat.core.lifecycle.events import ChildrenSeen, ChildStatus
 from drumbeat.core.lifecycle.job import Job
 from drumbeat.model.states import JobKind
-from drumbeat.server.database.records import JobFilter, Record
+from drumbeat.server.database.records import Record
+from drumbeat.server.jobs.job_filter import JobFilter
 from drumbeat.server.loop.bus import JOB, Topic
 from drumbeat.server.loop.loop import Loop
 

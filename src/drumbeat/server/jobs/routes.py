@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Annotated, Literal
+from typing import Annotated
 
 from fastapi import Depends, Query, Request, Response
 
@@ -15,7 +15,8 @@ from drumbeat.model.states import State
 from drumbeat.server.context import ContextOf, ControlOf, PrincipalOf, current, while_connected
 from drumbeat.server.control import Control
 from drumbeat.server.database import SqlStore
-from drumbeat.server.database.records import JobFilter, Record
+from drumbeat.server.database.records import Record
+from drumbeat.server.jobs.job_filter import JobFilter, RequestedJobs
 from drumbeat.server.jobs.job_views import event_lines, job_view, job_with_events
 from drumbeat.server.loop.bus import job_topic
 from drumbeat.server.routing import new_router
@@ -23,12 +24,9 @@ from drumbeat.server.routing import new_router
 router = new_router("/api/v1", tags=["jobs"])
 
 Discard = Annotated[bool, Query(description="Cancel also while results are being stored; the rest of them is lost.")]
-PARENT = "Jobs of this sweep or pipeline; empty: jobs that are part of none; every job when absent."
-PERSON = "Jobs of this person; empty: jobs whose person is unknown; of anyone when absent."
 TEXT = "Only jobs with this text in their name, display name, experiment, compute or tags; in any case of letters."
 SCANNED = 100
-"""Jobs that are read at once while a text is looked for."""
-HIDDEN: dict[str, bool | None] = {"false": False, "true": True, "all": None}
+"""Number of jobs that are read at once in a search for a text."""
 
 
 @router.post("/jobs", status_code=201, responses={200: {"model": JobView, "description": "The key was used before."}})
@@ -45,18 +43,10 @@ async def plan(body: JobRequest, control: ControlOf, principal: PrincipalOf, req
     return await while_connected(request, lambda go_on: control.jobs.preview(body, principal, go_on))
 
 
-def _chosen_jobs(
-    *,
-    control: ControlOf,
-    state: Annotated[list[State], Query(description="Any of these; every state when absent.")] = [],  # noqa: B006 - FastAPI copies it
-    experiment: str | None = None,
-    archived: Literal["false", "true", "all"] = "false",
-    parent: Annotated[str | None, Query(description=PARENT)] = None,
-    person: Annotated[str | None, Query(description=PERSON)] = None,
-) -> JobFilter:
-    """Returns which jobs a list or a count is of."""
-    experiments = control.experiments.names_in_jobs(experiment) if experiment else ()
-    return JobFilter(tuple(state), experiments, HIDDEN[archived], parent=parent, user=person)
+def _chosen_jobs(control: ControlOf, requested: RequestedJobs) -> JobFilter:
+    """Returns the filter of a request with the names that jobs use for its experiment."""
+    names = [name for one in requested.experiments for name in control.experiments.names_in_jobs(one)]
+    return replace(requested, experiments=tuple(names))
 
 
 ChosenJobs = Annotated[JobFilter, Depends(_chosen_jobs)]
@@ -72,8 +62,8 @@ def list_jobs(
     text: Annotated[str, Query(max_length=200, description=TEXT)] = "",
 ) -> JobPage:
     """Lists a page of jobs, newest first."""
-    chosen = replace(chosen, limit=limit, after=after)
-    records = _with_text(control.store, chosen, text) if text else control.store.jobs(chosen)
+    chosen = replace(chosen, limit=limit, after=after, text=text)
+    records = _with_text(control.store, chosen) if text else control.store.jobs(chosen)
     primaries = control.metrics.primaries([record.job.name for record in records])
     views = [job_view(record, primary=primaries.get(record.job.name)) for record in records]
     return JobPage(tuple(views), records[-1].job.name if len(records) == limit else None)
@@ -85,23 +75,17 @@ def count_jobs(*, control: ControlOf, chosen: ChosenJobs) -> dict[State, int]:
     return control.store.count_jobs(chosen)
 
 
-def _with_text(store: SqlStore, chosen: JobFilter, text: str) -> list[Record]:
-    """The page of those jobs in which the text occurs."""
+def _with_text(store: SqlStore, chosen: JobFilter) -> list[Record]:
+    """Returns the page of the jobs that have the filter's text."""
     matching: list[Record] = []
     after = chosen.after
     while len(matching) < chosen.limit:
-        page = store.jobs(replace(chosen, limit=SCANNED, after=after, text=text))
-        matching += [record for record in page if _has_text(record, text.casefold())]
+        page = store.jobs(replace(chosen, limit=SCANNED, after=after))
+        matching += [record for record in page if chosen.has_text(record)]
         if len(page) < SCANNED:
             break
         after = page[-1].job.name
     return matching[: chosen.limit]
-
-
-def _has_text(record: Record, text: str) -> bool:
-    job = record.job
-    words = (job.name, job.display_name, job.plan.experiment, job.plan.compute, *job.tags, *job.tags.values())
-    return any(text in word.casefold() for word in words)
 
 
 @router.get("/jobs/{name}")

@@ -8,9 +8,9 @@ from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import ColumnElement, Connection, Select, bindparam, delete, func, insert, or_, select, update
+from sqlalchemy import Connection, Select, bindparam, delete, func, insert, select, update
 
 from drumbeat.core.lifecycle.events import JobEvent
 from drumbeat.core.lifecycle.job import Job
@@ -18,10 +18,13 @@ from drumbeat.model import wire
 from drumbeat.model.api.requests import JobRequest
 from drumbeat.model.errors import ConflictError, NotFoundError, StaleError
 from drumbeat.model.states import Reason, State
-from drumbeat.server.database.records import Change, ExperimentUse, JobFilter, Record, Submission
+from drumbeat.server.database.records import Change, ExperimentUse, Record, Submission
 from drumbeat.server.database.schema import job_events, jobs, removals, submissions
 from drumbeat.server.loop.lease_tables import UNFINISHED
 from drumbeat.server.resources.tables import note_uses
+
+if TYPE_CHECKING:
+    from drumbeat.server.jobs.job_filter import JobFilter
 
 _SOME = 500
 """Names in one statement, as databases limit the number of its values."""
@@ -115,12 +118,12 @@ def page(connection: Connection, chosen: JobFilter, remembered: Remembered) -> l
 
 @lru_cache(256)  # The children of jobs are listed often.
 def _page(chosen: JobFilter) -> Select[*tuple[Any, ...]]:
-    return _HEADS.where(*_conditions(chosen)).order_by(jobs.c.number.desc()).limit(chosen.limit)
+    return _HEADS.where(*chosen.conditions()).order_by(jobs.c.number.desc()).limit(chosen.limit)
 
 
 def count(connection: Connection, chosen: JobFilter) -> dict[State, int]:
     """How many jobs are in each state, of all that a filter chooses but for its text and its page."""
-    conditions = _conditions(replace(chosen, text=""))
+    conditions = replace(chosen, text="").conditions()
     counted = select(jobs.c.state, func.count()).where(*conditions).group_by(jobs.c.state)
     return {State(state): number for state, number in connection.execute(counted)}
 
@@ -131,28 +134,6 @@ def experiments(connection: Connection) -> list[ExperimentUse]:
     chosen = select(jobs.c.experiment, func.count(), func.min(at), func.max(at)).group_by(jobs.c.experiment)
     uses = [ExperimentUse(name, count, first, latest) for name, count, first, latest in connection.execute(chosen)]
     return sorted(uses, key=lambda one: one.name)
-
-
-def _conditions(chosen: JobFilter) -> Iterable[ColumnElement[bool]]:
-    if chosen.is_archived is not None:
-        yield jobs.c.archived == chosen.is_archived
-    if chosen.states:
-        yield jobs.c.state.in_([state.value for state in chosen.states])
-    if chosen.experiments:
-        yield jobs.c.experiment.in_(chosen.experiments)
-    if chosen.parent is not None:
-        yield jobs.c.parent == chosen.parent
-    if chosen.user is not None:
-        yield jobs.c.person == chosen.user
-    if _is_plain(chosen.text):
-        # In escaped characters there may be letters whose other case is ASCII.
-        has_text, has_escapes = jobs.c.document.icontains(chosen.text, autoescape=True), jobs.c.document.contains("\\u")
-        yield or_(has_text, has_escapes)
-
-
-def _is_plain(text: str) -> bool:
-    """Whether JSON has the text as it is."""
-    return bool(text) and text.isascii() and text.isprintable() and not {'"', "\\"} & set(text)
 
 
 def _records(

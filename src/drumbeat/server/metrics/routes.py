@@ -25,7 +25,7 @@ from drumbeat.model.errors import NotFoundError
 from drumbeat.model.metrics import Point, Run, Series, run_id, value_to_json
 from drumbeat.server.context import ControlOf, PrincipalOf, current
 from drumbeat.server.control import Control
-from drumbeat.server.database.records import JobFilter
+from drumbeat.server.jobs.job_filter import JobFilter
 from drumbeat.server.metrics.experiments import ExperimentUsage
 from drumbeat.server.metrics.metric_records import Experiment, View
 from drumbeat.server.metrics.metrics import STATUS_OF

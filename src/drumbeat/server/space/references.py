@@ -9,7 +9,7 @@ from drumbeat.core import deletion_rules
 from drumbeat.core.deletion_rules import AssetNeeds, JobNeeds
 from drumbeat.model.errors import NotFoundError
 from drumbeat.server.database import SqlStore
-from drumbeat.server.database.records import JobFilter
+from drumbeat.server.jobs.job_filter import JobFilter
 
 PAGE = 500
 """Number of jobs that are read at a time."""

@@ -8,7 +8,7 @@ from dataclasses import replace
 from drumbeat.model.errors import ForbiddenError, NotFoundError
 from drumbeat.model.plurals import counted
 from drumbeat.model.principal import Principal, Role
-from drumbeat.server.database.records import JobFilter
+from drumbeat.server.jobs.job_filter import JobFilter
 from drumbeat.server.loop.loop import Loop
 
 ASK = "Ask that person, or an owner of the server."
