@@ -48,8 +48,8 @@ class HeadClient:
     ) -> Generator[StoreEntry]:
         """Yields the entries of places, in their order, with many requests at a time.
 
-        url: returns the URL of a place. read: returns the entry from a plain response, None = it isn't enough. find: finds
-        the entry in another way.
+        url: returns the URL of a place. read: returns the entry from a plain response, None = unknown. find: finds it
+        in another way.
         """
         waiting: deque[StoreEntry | Future[StoreEntry]] = deque()
         pool = ThreadPoolExecutor(AT_ONCE, "http-listing")
