@@ -16,8 +16,8 @@ import pytest
 
 from drumbeat.model.api.jobs import JobView
 from drumbeat.node.environments.garbage_collection import collect
-from drumbeat.node.images import container_engine, folders
-from drumbeat.node.images.folders import ImagePlace
+from drumbeat.node.images import container_engine
+from drumbeat.node.images.image_builder import ImagePlace, record_folder
 
 from .boxes import IMAGE, a_podman, podman
 from .house import House, a_house
@@ -215,7 +215,7 @@ def test_an_image_that_nobody_has_used_for_long_is_removed_unless_a_job_holds_it
     for name, value in {**storage, "DRUMBEAT_CACHE": str(tmp_path)}.items():
         monkeypatch.setenv(name, value)
     engine = container_engine.find()
-    folder_of = folders.folder(engine)
+    folder_of = record_folder(engine)
     made = [ImagePlace(f"{folder_of}/{name}", engine) for name in ("held", "old", "new")]
     now = time.time()
     for place, days in zip(made, (40, 40, 1), strict=True):

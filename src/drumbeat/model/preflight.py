@@ -43,7 +43,7 @@ class NodeCheck:
     free_bytes: int = UNKNOWN
     """On the file system of the attempt's folder."""
     write_ms: int = UNKNOWN
-    """How long the disk took for `node.preflight.local_checks.WRITTEN_BYTES`."""
+    """How long the disk took for `node.preflight.preflight.WRITTEN_BYTES`."""
     gpus: int = UNKNOWN
     """GPUs of the machine that this node's processes may open."""
     elapsed_ms: int = 0

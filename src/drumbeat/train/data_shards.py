@@ -10,12 +10,34 @@ import json
 import math
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import cycle, islice
+from typing import TypeVar
 
 from drumbeat.model import mesh
 from drumbeat.model.errors import RefusedError
 from drumbeat.train.launchers import read_identity
 from drumbeat.train.rank_group import check_ranks_have_met
+
+# `shard` divides the samples of an epoch among the ranks of a fast.ai learner. Pure.
+#
+# A `ResumableLoader` divides its batches by itself, in `resumable_loader.py`.
+
+Sample = TypeVar("Sample")
+
+
+def shard(samples: Sequence[Sample], rank: int, world_size: int, *, is_even: bool) -> list[Sample]:
+    """Returns every `world_size`-th sample from `rank` on, so that batch k of all ranks is batch k of one process.
+
+    is_even: whether all ranks get the same number, for which some of the first samples are repeated at the end.
+    Training needs it, because the ranks wait for one another in each step; with uneven shards each sample comes exactly
+    once.
+    """
+    if is_even and samples:
+        missing = -len(samples) % world_size
+        samples = [*samples, *islice(cycle(samples), missing)]
+    return list(samples[rank::world_size])
+
 
 DATA_DIMENSIONS = ("dp", "fsdp", "dp_shard", "dp_replicate")
 """Dimensions of a mesh whose ranks read different samples."""

@@ -18,7 +18,7 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 from drumbeat.rank.metric_log import log
-from drumbeat.train.fastai_shards import shard
+from drumbeat.train.data_shards import shard
 from drumbeat.train.process_group import TrainingWorld, init
 
 ACCUMULATORS = ("total", "count", "inter", "union", "preds", "targs")

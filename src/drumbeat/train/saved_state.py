@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from drumbeat.model.errors import RefusedError
-from drumbeat.train import optimizer_states, random_states
+from drumbeat.train import optimizer_states
 from drumbeat.train.model_parts import is_wrapped_for_all
 from drumbeat.train.optimizer_states import Entries, Path, as_text, value_paths
 from drumbeat.train.outer_steps import OuterSteps
@@ -17,6 +17,39 @@ from drumbeat.train.rank_group import RankGroup
 if TYPE_CHECKING:
     from torch import nn
     from torch.optim import Optimizer
+import random
+
+# The random generators of a rank: Python's, NumPy's and torch's, saved and restored.
+
+
+def capture_generators() -> dict[str, Any]:
+    """Returns the state of each generator in plain containers and tensors."""
+    import torch
+
+    version, internal, gauss = random.getstate()
+    states: dict[str, Any] = {"python": [version, list(internal), gauss], "torch": torch.get_rng_state()}
+    if torch.cuda.is_available():
+        states["cuda"] = torch.cuda.get_rng_state()
+    if "numpy" in sys.modules:
+        name, keys, *rest = sys.modules["numpy"].random.get_state(legacy=True)
+        states["numpy"] = [name, keys.tolist(), *rest]
+    return states
+
+
+def restore_generators(states: dict[str, Any]) -> None:
+    """Restores the generators from a result of `capture_generators`."""
+    import torch
+
+    version, internal, gauss = states["python"]
+    random.setstate((version, tuple(internal), gauss))
+    torch.set_rng_state(states["torch"])
+    if "cuda" in states and torch.cuda.is_available():
+        torch.cuda.set_rng_state(states["cuda"])
+    if "numpy" in states:
+        numpy: Any = importlib.import_module("numpy")
+        name, keys, *rest = states["numpy"]
+        numpy.random.set_state((name, numpy.array(keys, dtype=numpy.uint32), *rest))
+
 
 WHERE = "train.Checkpoints"
 AVERAGING = "drumbeat.averaging"
@@ -109,7 +142,7 @@ class SavedState:
             "tensors": tensors,
             "others": {name: other.state_dict() for name, other in self.others.items()},
             "rank": {
-                "random": random_states.capture(),
+                "random": capture_generators(),
                 "loader": self.loader.state_dict() if self.loader is not None else None,
             },
         }
@@ -163,7 +196,7 @@ class SavedState:
             self._check_loader(len(ranks), world_size)
             self.loader.load_state_dict(saved["loader"])
         if len(ranks) == world_size:
-            random_states.restore(saved["random"])
+            restore_generators(saved["random"])
 
     def _check_loader(self, saved_by: int, world_size: int) -> None:
         if saved_by != world_size and not getattr(self.loader, "is_for_any_world_size", False):

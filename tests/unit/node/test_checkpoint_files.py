@@ -14,9 +14,8 @@ from pathlib import Path
 import pytest
 
 from drumbeat.node.torn_files import copies as file_copies
-from drumbeat.node.torn_files.copies import FileCopies
+from drumbeat.node.torn_files.copies import FileCopies, TornFiles
 from drumbeat.node.torn_files.formats import Content, content
-from drumbeat.node.torn_files.repair import TornFiles
 from drumbeat.node.torn_files.saved_files import saved_files, series
 
 pytestmark = pytest.mark.feature("T5")

@@ -24,7 +24,7 @@ from drumbeat.node.environments.garbage_collection import Bounds, collect
 from drumbeat.node.environments.install_commands import Builder, InstallCommand, choose, tool_environment
 from drumbeat.node.environments.installed_packages import fingerprint, installed
 from drumbeat.node.environments.interpreters import Interpreter, bundled
-from drumbeat.node.environments.pip_configuration import own_places
+from drumbeat.node.environments.tool_configuration import own_places
 
 OWN = Interpreter("3.11.7", "/usr/bin/python3.11")
 NOW = 1_800_000_000.0

@@ -26,7 +26,7 @@ from drumbeat.node.environments import wheels
 from drumbeat.node.environments.garbage_collection import collect
 from drumbeat.node.host.gangs import Gangs
 from drumbeat.node.images import container_engine
-from drumbeat.node.images.folders import ImagePlace
+from drumbeat.node.images.image_builder import ImagePlace
 from drumbeat.node.inputs.input_stager import InputStager
 from drumbeat.node.launchers.mpi import folder as mpi_folder
 from drumbeat.node.platform import child_processes, completion_marks
@@ -131,9 +131,9 @@ def test_a_container_that_is_not_removed_for_long_is_named_and_the_round_is_over
     agent = Agent(Enrolment("j", 1, 0, (), "s", docker, "/c", Plan("j", "e", "pytorch", 1, 1, "true", ())))
     here = agent._facts.round = RoundFacts(1, started=True, over=True, clearing=True, logs_sent=True)
     assert phase(agent._facts) is Phase.RUNNING
-    agent._on_clearing(here, why)
+    agent._containers._on_clearing(here, why)
     assert agent._facts.detail == f"the end of the round waits: {why}"
-    agent._on_cleared(here, given_up.value)
+    agent._containers._on_cleared(here, given_up.value)
     assert (phase(agent._facts), agent._facts.detail) == (Phase.ENDED, "")
     assert [one.sentence for one in agent._mounts.remarks()] == [why]
     monkeypatch.setattr("sys.argv", ["ending", docker])

@@ -11,8 +11,7 @@ import pytest
 
 from drumbeat.launchers.tracking_variables import ENDPOINT
 from drumbeat.model.plan import Plan
-from drumbeat.node.metrics.resource_sampler import interval_s
-from drumbeat.node.metrics.resources import ResourceProbe
+from drumbeat.node.metrics.resources import ResourceProbe, interval_s
 
 
 @pytest.mark.parametrize(("nodes", "ranks", "seconds"), [(1, 8, 5.0), (16, 8, 5.0), (1000, 8, 96.0)])

@@ -16,12 +16,12 @@ import pytest
 
 from drumbeat.model.programs import GPU_READER
 from drumbeat.node.host.own_programs import program
-from drumbeat.node.metrics.gpus import Gpus
+from drumbeat.node.metrics.resources import Gpus
 from drumbeat.node.platform import child_processes, gpu_readings
 from drumbeat.node.platform.gpu_reader import GpuReader
 from drumbeat.node.platform.gpu_readings import GpuProcess, GpuReading
 from drumbeat.node.platform.nvml import Nvml, NvmlError
-from drumbeat.node.stacks.gpu_activity import memory_percents
+from drumbeat.node.stacks.rank_looks import memory_percents
 
 pytestmark = pytest.mark.feature("F4")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from drumbeat.node.preflight.link_stream import rate
-from drumbeat.node.preflight.tournament import MAX_ROUNDS, peers, rounds
+from drumbeat.node.preflight.preflight import MAX_ROUNDS, measured_peers, rounds
 
 pytestmark = pytest.mark.feature("B3")
 
@@ -25,12 +25,12 @@ def test_each_pair_stands_once_in_a_round_without_another_pair_of_its_nodes(node
 def test_peers_of_a_node_are_those_of_the_rounds_in_order(nodes: int):
     for node in range(nodes):
         own = [low + high - node for round_ in rounds(nodes) for low, high in round_ if node in (low, high)]
-        assert peers(node, nodes) == own
+        assert measured_peers(node, nodes) == own
 
 
 @pytest.mark.parametrize("nodes", [17, 100, 1001])
 def test_many_nodes_measure_some_links_each_from_both_of_its_nodes(nodes: int):
-    chosen = [peers(node, nodes) for node in range(nodes)]
+    chosen = [measured_peers(node, nodes) for node in range(nodes)]
     assert {len(one) for one in chosen} <= {MAX_ROUNDS - 1, MAX_ROUNDS}
     assert all(node in chosen[peer] for node, own in enumerate(chosen) for peer in own)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from drumbeat.train.fastai_shards import shard
+from drumbeat.train.data_shards import shard
 
 pytestmark = pytest.mark.feature("T2", "L10")
 

@@ -6,7 +6,7 @@ import socket
 
 import pytest
 
-from drumbeat.train.network_interface import interface_to, interface_variables
+from drumbeat.train.process_group import interface_to, interface_variables
 from drumbeat.train.rank_identity import RankIdentity
 
 pytestmark = pytest.mark.feature("L9", "T1")

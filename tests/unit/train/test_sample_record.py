@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from drumbeat.rehearsal.job_record import read_batches
-from drumbeat.train.sample_record import SampleRecord
+from drumbeat.train.resumable_loader import SampleRecord
 
 pytestmark = pytest.mark.feature("F9")
 

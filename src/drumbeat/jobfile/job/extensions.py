@@ -4,7 +4,7 @@ The keys of retries, grace and silence are in `timeouts_and_retries.py`. Where t
 launchers/warm_start_fit.py; `environment` in core/planning/plan.py; `prepare` in launchers/preparation.py;
 `mpi_options` in launchers/mpi.py; `tensorflow_chief` in launchers/tensorflow.py; `network` in
 launchers/network_variables.py; `preflight` in node/preflight/preflight.py; `mesh` in model/mesh.py; `system_metrics` in
-node/metrics/resource_sampler.py; `notify` and `notify_on` in server/notices/end_notices.py; `checkpoints` in
+node/metrics/resources.py; `notify` and `notify_on` in server/notices/end_notices.py; `checkpoints` in
 train/checkpoint_folder.py (`keep`) and node/torn_files/copies.py (`copies_gib`).
 """
 

@@ -15,23 +15,23 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from drumbeat.launchers import more_ports, warm_start_fit
-from drumbeat.model.agent import WAITS, Directive, Enrolment, Order, RankExit, Remark
+from drumbeat.launchers import warm_start_fit
+from drumbeat.model.agent import Directive, Enrolment, Order, RankExit, Remark
 from drumbeat.model.errors import DrumbeatError
 from drumbeat.model.failpoints import failpoint
 from drumbeat.model.supervisor import ProcessStart, StartRound, SupervisedExit, SupervisorState
 from drumbeat.node.agent.attempt_mounts import AttemptMounts
-from drumbeat.node.agent.held_port import HeldPort
 from drumbeat.node.agent.inbox import Inbox
 from drumbeat.node.agent.next_step import AgentAction, AttemptFacts, RoundFacts, WorkState, next_step, status
 from drumbeat.node.agent.node_stager import NodeStager
 from drumbeat.node.agent.node_supervisor import NodeSupervisor, outliving
 from drumbeat.node.agent.request_handler import RequestHandler
+from drumbeat.node.agent.round_containers import RoundContainers
 from drumbeat.node.agent.round_logs import RoundLogs
+from drumbeat.node.agent.round_ports import RoundPorts
 from drumbeat.node.agent.round_process_specs import RoundProcesses
 from drumbeat.node.agent.status_reporter import StatusReporter
 from drumbeat.node.agent.world_size_check import WorldCheck
-from drumbeat.node.images import container_engine
 from drumbeat.node.metrics.endpoint_supervisor import MetricsSupervisor
 from drumbeat.node.platform.agent_log import Journal
 from drumbeat.node.platform.pins import PinRenewal
@@ -62,7 +62,7 @@ class Agent:
         self._posting = self._inbox.posting
         self._facts = AttemptFacts()
         self._wanted: Directive | None = None
-        self._ports: list[HeldPort] = []
+        self._ports = RoundPorts(enrolment)
         self._processes = RoundProcesses(enrolment)
         self._node_tasks = NodeTasks(f"{self._root}/errands")
         self._mounts = AttemptMounts(enrolment, self._journal.note, self._posting(self._on_message))
@@ -75,6 +75,7 @@ class Agent:
             enrolment, self._journal, self._inbox, self._processes, self._mounts, self._check_checkpoints
         )
         self._checkpoints = CheckpointGuard(enrolment, self._journal.note, self._mounts.remember)
+        self._containers = RoundContainers(enrolment, self._journal, self._inbox, self._facts, self._mounts.remember)
         self._logs = RoundLogs(enrolment, self._journal)
         self._pins = PinRenewal(self._root)
         self._detail_at = 0.0
@@ -150,7 +151,7 @@ class Agent:
         return goal.grace_s if goal else self._plan.grace_s
 
     def _begin_round(self) -> None:
-        self._release_ports()
+        self._ports.release()
         number = self._wanted.round if self._wanted else 0
         self._facts.round = RoundFacts(number)
         self._facts.upload, self._facts.error, self._facts.detail = WorkState.NONE, "", ""
@@ -168,8 +169,7 @@ class Agent:
             self._checkpoints.check(number)
 
     def _hold_port(self) -> None:
-        self._ports = [HeldPort() for _ in range(1 + more_ports(self._plan, self._enrolment.node))]
-        self._facts.round.port, *more = [each.number for each in self._ports]
+        self._facts.round.port, *more = self._ports.hold()
         self._facts.round.more_ports = tuple(more)
         failpoint("agent.ready")
 
@@ -216,7 +216,7 @@ class Agent:
 
     def _close_round(self) -> None:
         self._supervisor.cancel()
-        self._release_ports()
+        self._ports.release()
         self._facts.round.asked, self._facts.round.closed = False, True
 
     def _upload(self) -> None:
@@ -249,10 +249,6 @@ class Agent:
             self._reporter.await_delivery(_LAST_STATUS_S)
         failpoint("agent.left")
         self._exit = EXIT_TERMINATED if self._going else EXIT_LEFT
-
-    def _release_ports(self) -> None:
-        while self._ports:
-            self._ports.pop().release()
 
     def _follow_logs(self) -> None:
         number = self._facts.round.number
@@ -340,33 +336,9 @@ class Agent:
         self._facts.detail = ""
         self._processes.clear()
         if self._plan.container:
-            self._clear_containers()
-        self._release_ports()
+            self._containers.clear()
+        self._ports.release()
         self._logs.finish()
-
-    def _clear_containers(self) -> None:
-        """Removes the round's containers before it counts as over: the next round needs what they hold."""
-        here = self._facts.round
-        here.clearing = True
-        say = self._posting(partial(self._on_clearing, here))
-        self._inbox.beside(
-            "containers", partial(container_engine.clear_all, self._root, say), partial(self._on_cleared, here)
-        )
-
-    def _on_clearing(self, here: RoundFacts, why: str) -> None:
-        if here is self._facts.round:
-            self._facts.detail = f"the end of the round{WAITS}{why}"
-            self._journal.note(self._facts.detail)
-
-    def _on_cleared(self, here: RoundFacts, error: DrumbeatError | None) -> None:
-        here.clearing = False
-        if error:
-            self._journal.note(error.what)
-            self._mounts.remember(
-                Remark(f"containers of round {here.number} on node {self._enrolment.node}", error.what)
-            )
-        if here is self._facts.round:
-            self._facts.detail = ""
 
     def _on_logs_sent(self, number: int) -> None:
         if number == self._facts.round.number:
@@ -414,9 +386,7 @@ class Agent:
         last.start()
 
     def _on_crash(self, crash: threading.ExceptHookArgs) -> None:
-        """Ends the agent after a thread crashed: a new agent, which finds the supervisor, is
-        better than half an agent.
-        """
+        """Ends the agent after a thread crashed: a new agent, which finds the supervisor, replaces it."""
         import traceback
 
         lines = traceback.format_exception(crash.exc_type, crash.exc_value, crash.exc_traceback)

@@ -16,8 +16,7 @@ from drumbeat.model.errors import RefusedError
 from drumbeat.model.plan import PythonEnvironment
 from drumbeat.model.process import is_scrubbed
 from drumbeat.node.environments.interpreters import Interpreter
-from drumbeat.node.environments.pip_configuration import own_places
-from drumbeat.node.environments.uv_configuration import sets_index_strategy
+from drumbeat.node.environments.tool_configuration import own_places, sets_index_strategy
 
 CONDAS = ("micromamba", "mamba", "conda")
 UV_KNOWS = (

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
+import socket
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -13,16 +15,54 @@ from drumbeat.launchers.container_command import ContainerEngine, build_line
 from drumbeat.model.agent import Enrolment
 from drumbeat.model.errors import RefusedError, StorageError
 from drumbeat.model.failpoints import failpoint
-from drumbeat.model.plan import Container, ImageBuild
+from drumbeat.model.plan import BUILT, Container, ImageBuild
 from drumbeat.node.environments.folders import EnvironmentFolder
 from drumbeat.node.environments.garbage_collection import collect
-from drumbeat.node.images import build_errors, container_engine, folders, inspection
-from drumbeat.node.images.folders import ImagePlace
+from drumbeat.node.images import build_errors, container_engine, inspection
 from drumbeat.node.inputs.snapshots import bring
 from drumbeat.node.logs.node_log import NodeLog
+from drumbeat.node.platform import cache_folders
 from drumbeat.node.platform.request_backoff import Backoff
 from drumbeat.node.platform.server_link import ServerLink
 from drumbeat.node.supervisor.node_tasks import NodeTasks, TaskCommand
+
+# --- records ---
+#
+# The records of the images that a node has built: in the cache, one folder for each storage of images.
+#
+# The image itself is in the container engine's storage. Locks, pins and the time of the last use work as for
+# environments.
+
+
+@dataclass(frozen=True)
+class ImagePlace(EnvironmentFolder):
+    """The record of one image, built or not."""
+
+    engine: ContainerEngine
+
+    def made(self) -> dict[str, Any] | None:
+        """The record of a complete image; None = there is none, or the engine no longer has the image."""
+        record = self.record()
+        return record if record and container_engine.has(self.engine, str(record["image"])) else None
+
+    def forget(self) -> None:
+        """Removes the record, unless a container uses the image, which may exist without a mark."""
+        image = f"{BUILT}:{os.path.basename(self.folder)}"
+        if container_engine.remove(self.engine, image):
+            super().forget()
+
+    def unmake(self) -> None:
+        """Removes the image, too; layers that other images share stay."""
+        if record := self.record():
+            container_engine.remove(self.engine, str(record["image"]))
+        super().unmake()
+
+
+def record_folder(engine: ContainerEngine) -> str:
+    """The folder of the records of this engine's images. Raises RefusedError."""
+    parts = f"{socket.gethostname()} {engine.kind} {container_engine.storage(engine)}"
+    return os.path.abspath(f"{cache_folders.folder('images')}/{hashlib.sha256(parts.encode()).hexdigest()[:12]}")
+
 
 NODE_TASK = "image build"
 _READ = 256 << 10
@@ -65,7 +105,7 @@ class ImageBuilder:
         if wanted.build is None:
             raise ValueError("nothing is to be built")
         work = ImageBuildRequest(wanted.image, wanted.build, access, tell)
-        folder = folders.folder(self._engine)
+        folder = record_folder(self._engine)
         place = ImagePlace(f"{folder}/{work.build.key[:32]}", self._engine)
         self._earlier_failure = place.failed()
         try:

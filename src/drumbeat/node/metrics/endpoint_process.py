@@ -76,7 +76,7 @@ def _serve(folder: MetricsFolder, enrolment: Enrolment, listener: socket.socket)
     MetricsServer(listener, endpoint, folder.read("endpoint")["token"]).begin("metrics")
     if enrolment.plan.system_metrics:
         # Imported here because a rank waits for this process to answer; the first sample is due later.
-        from drumbeat.node.metrics.resource_sampler import ResourceSampler
+        from drumbeat.node.metrics.resources import ResourceSampler
 
         ResourceSampler(endpoint, folder, enrolment).begin()
 

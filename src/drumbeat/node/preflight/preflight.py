@@ -8,22 +8,125 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from drumbeat.model import wire
 from drumbeat.model.agent import Enrolment
 from drumbeat.model.errors import DrumbeatError, StaleError, StorageError
-from drumbeat.model.preflight import LinkCheck, NodeCheck
+from drumbeat.model.preflight import UNKNOWN, LinkCheck, NodeCheck
 from drumbeat.node.platform.request_backoff import Backoff
 from drumbeat.node.platform.server_link import ServerLink
 from drumbeat.node.platform.unusable_node import UnusableNodeError
-from drumbeat.node.preflight import tournament
 from drumbeat.node.preflight.link_probe import CONNECT_S, LinkProbe
-from drumbeat.node.preflight.local_checks import LocalCheck, check
 from drumbeat.node.preflight.probe_server import ProbeServer
+
+# --- the machine's own checks ---
+#
+# A node's checks of its own machine: a write to its disk, the free space, and its GPUs.
+#
+# `core/diagnosis/preflight.py` judges the measurements.
+
+WRITTEN_BYTES = 1 << 20
+_DEVICE = re.compile(r"nvidia\d+")
+
+
+@dataclass(frozen=True)
+class LocalCheck:
+    """A node's findings about its own machine."""
+
+    free_bytes: int = UNKNOWN
+    write_ms: int = UNKNOWN
+    gpus: int = UNKNOWN
+
+
+def check(folder: str) -> LocalCheck:
+    """Checks the machine. folder: the attempt's. Raises UnusableNodeError if it isn't writable."""
+    begun = time.monotonic()
+    try:
+        _write(f"{folder}/preflight.part")
+        space = os.statvfs(folder)
+    except OSError as error:
+        what = f"the disk accepts no file: {error.strerror or error}"
+        raise UnusableNodeError(what, where=folder, fix="Free space there, or repair the disk.") from error
+    write_ms = round((time.monotonic() - begun) * 1000)
+    return LocalCheck(space.f_bavail * space.f_frsize, write_ms, count_gpus())
+
+
+def _write(path: str) -> None:
+    """Writes and syncs a file, and removes it."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    try:
+        data = memoryview(os.urandom(WRITTEN_BYTES))
+        while data:
+            data = data[os.write(descriptor, data) :]
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+        os.unlink(path)
+
+
+def count_gpus(devices: str = "/dev", visible: str | None = None) -> int:
+    """Returns how many GPUs this process may open; UNKNOWN if they aren't NVIDIA's, or are slices (MIG).
+
+    visible: the value of CUDA_VISIBLE_DEVICES, by default this process's.
+    """
+    names = os.listdir(devices)
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES", "") if visible is None else visible
+    if "kfd" in names or "MIG-" in visible:
+        return UNKNOWN
+    return sum(bool(_DEVICE.fullmatch(name)) and os.access(f"{devices}/{name}", os.R_OK | os.W_OK) for name in names)
+
+
+# --- the order of the links ---
+#
+# The order in which the nodes of a job measure their links: rounds of pairs that share no node. Pure.
+
+MAX_ROUNDS = 15
+"""The maximum number of rounds: with more nodes, every node measures only this many of its links."""
+
+
+def rounds(nodes: int) -> list[list[tuple[int, int]]]:
+    """Returns rounds of disjoint pairs that contain each pair of nodes once, the lower node first.
+
+    This is the circle method of tournaments: one place is fixed, the others rotate by one in each round. An odd number
+    of nodes gets an empty place, so that one node rests in each round.
+    """
+    places = nodes + nodes % 2
+    return [_pairs(round_, places, nodes) for round_ in range(places - 1)] if nodes > 1 else []
+
+
+def _pairs(round_: int, places: int, nodes: int) -> list[tuple[int, int]]:
+    moving = places - 1
+    pairs = [(moving, round_)]
+    pairs += [((round_ + step) % moving, (round_ - step) % moving) for step in range(1, places // 2)]
+    return sorted((min(pair), max(pair)) for pair in pairs if max(pair) < nodes)
+
+
+def measured_peers(node: int, nodes: int, most: int = MAX_ROUNDS) -> list[int]:
+    """Returns the peers of a node's measurements, in order; with many nodes, those of evenly spaced rounds."""
+    if nodes < 2:
+        return []
+    count = nodes - 1 + nodes % 2
+    chosen = range(count) if count <= most else [count * number // most for number in range(most)]
+    places = nodes + nodes % 2
+    return [peer for round_ in chosen if (peer := _peer(node, round_, places)) < nodes]
+
+
+def _peer(node: int, round_: int, places: int) -> int:
+    """Returns a node's peer in a round without listing the round, which would cost a thousand
+    nodes a thousand times.
+    """
+    moving = places - 1
+    if node == moving:
+        return round_
+    peer = (2 * round_ - node) % moving
+    return moving if peer == node else peer
+
 
 BUDGET_S = 5.0
 """The time for all links of a node, once all nodes are there."""
@@ -148,7 +251,7 @@ class Preflight:
     def _measure(self, server: ProbeServer, peers: Peers, end: float) -> tuple[LinkCheck, ...]:
         """Measures this node's links. The higher node of a pair calls, as all ranks call node 0, too."""
         own = self._enrolment.node
-        turns = [one for one in tournament.peers(own, len(peers)) if (peers[one] or {}).get("probe_port", OUT) > 0]
+        turns = [one for one in measured_peers(own, len(peers)) if (peers[one] or {}).get("probe_port", OUT) > 0]
         burst_s = min(BURST_S, _BURSTS_S / (2 * max(1, len(turns))))
         probe = LinkProbe(own, self._enrolment.shared_secret, burst_s)
         links: list[LinkCheck] = []

@@ -6,14 +6,58 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from drumbeat.model.stacks import NodeFacts, ProcessFacts, ProgramSamples, RankFacts
 from drumbeat.node.host import processes
+from drumbeat.node.platform.gpu_reader import gpu_reader
+from drumbeat.node.platform.gpu_readings import GpuProcess, GpuReading
 from drumbeat.node.platform.rank_pids import rank_pids
-from drumbeat.node.stacks import gpu_activity, procfs, py_spy, stack_samples
+from drumbeat.node.stacks import procfs, py_spy, stack_samples
+
+# Tells whether the GPU of a process computes, or only waits for other ranks or for a kernel that never ends.
+#
+# A waiting kernel keeps its GPU as busy as a computing one, but reads the same word of memory again and again from a
+# cache: the GPU's memory is idle. Measured on one H200, as values of the whole GPU: 0 % in endless kernels and in
+# NCCL's collectives, 13 to 20 % with several trainings at once. Light work with a GPU of its own wasn't measured, and
+# may be rounded to 0 %.
+
+_OWN_SHARE = 0.25
+"""A GPU is a process's own if the process holds at least this share of its largest use there: on the first GPU of a
+machine, each process may have a context and nothing else.
+"""
+
+
+def current_memory_percents() -> dict[int, float]:
+    """Returns the current `memory_percents`; {} if the driver doesn't answer in time."""
+    return memory_percents(gpu_reader().read())
+
+
+def memory_percents(readings: Sequence[GpuReading]) -> dict[int, float]:
+    """Returns the share of time in which a process read or wrote the memory of its GPU, by pid, in percent.
+
+    If the driver reports only the whole GPU, the busiest of the process's own GPUs counts. Processes without a GPU are
+    missing, and so are those that the driver doesn't report, as in some containers.
+    """
+    on_gpus: dict[int, list[tuple[GpuReading, GpuProcess]]] = {}
+    for reading in readings:
+        for process in reading.processes:
+            on_gpus.setdefault(process.pid, []).append((reading, process))
+    percents = ((pid, _percents(pairs)) for pid, pairs in on_gpus.items())
+    return {pid: max(values) for pid, values in percents if values}
+
+
+def _percents(pairs: Sequence[tuple[GpuReading, GpuProcess]]) -> list[float]:
+    sizes = [process.used for _, process in pairs]
+    least = 0.0 if None in sizes else _OWN_SHARE * max(one for one in sizes if one is not None)
+    percents = [process.memory_percent for _, process in pairs]
+    for reading, process in pairs:
+        if process.memory_percent is None and (process.used or 0) >= least:
+            percents.append(reading.memory_percent)
+    return [one for one in percents if one is not None]
+
 
 MAX_PROCESSES = 32
 """The maximum number of processes of a rank that are observed, its first ones: a data loader may have a hundred
@@ -45,14 +89,14 @@ class _Look:
     logs: dict[int, int]
     glances: dict[int, _Glance] = field(default_factory=dict[int, _Glance])
     on_gpus: dict[int, float] = field(default_factory=dict[int, float])
-    """The result of `gpu_activity.now`."""
+    """The result of `current_memory_percents`."""
 
 
 class RankLooks:
     """Observes ranks under one supervisor.
 
     program: py-spy; without one, `problem` has the reason. logs: the file of each rank's log. on_gpus: returns the use
-    of GPUs like `gpu_activity.now`, and is called if a process has one.
+    of GPUs like `current_memory_percents`, and is called if a process has one.
     """
 
     def __init__(
@@ -61,7 +105,7 @@ class RankLooks:
         logs: Mapping[int, str],
         program: str,
         problem: str = "",
-        on_gpus: Callable[[], dict[int, float]] = gpu_activity.now,
+        on_gpus: Callable[[], dict[int, float]] = current_memory_percents,
     ) -> None:
         self._supervisor, self._logs, self._program, self._problem = supervisor, logs, program, problem
         self._on_gpus = on_gpus

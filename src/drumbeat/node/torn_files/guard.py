@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING
 from drumbeat.model.agent import Enrolment, Remark
 
 if TYPE_CHECKING:
-    from drumbeat.node.torn_files.copies import FileCopies
-    from drumbeat.node.torn_files.repair import TornFiles
+    from drumbeat.node.torn_files.copies import FileCopies, TornFiles
 
 LOOK_INTERVAL_S = 0.5
 _LOCK_INTERVAL_S = 15.0
@@ -109,7 +108,7 @@ class CheckpointGuard:
         return FileCopies(self._folder, self._limit, self._report_unprotected)
 
     def _torn_files(self) -> TornFiles:
-        from drumbeat.node.torn_files.repair import TornFiles
+        from drumbeat.node.torn_files.copies import TornFiles
 
         return TornFiles(self._folder)
 
