@@ -12,6 +12,7 @@ import pytest
 
 from drumbeat.node.host.gpus import gpus
 from tests.runs import is_quick, is_thorough
+from tests.support.messages import finish_update, messages, pytest_addoption, start_update
 from tools.make_features_docs import read_features
 
 TESTS = Path(__file__).parent
@@ -19,6 +20,7 @@ FOLDER_MARKS = frozenset({"contract", "faces", "real", "chaos", "attacks"})
 # The tests of a file here share a server, a store or a trained model: one worker runs them all, one after the other.
 # Files that share a server of a session, or must not run beside each other, name a lane that they share.
 LANE_BY_FILE = frozenset({"faces", "real", "chaos", "attacks"})
+__all__ = ["messages", "pytest_addoption"]
 SERVERS = frozenset({"stores", "postgres"})
 """Lanes whose tests start servers of object stores or PostgreSQL: `make check` excludes them."""
 ENGINES = frozenset({"local", "netlab", "ssh", "slurm"})
@@ -34,6 +36,7 @@ STDERR = pytest.StashKey[TextIO]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    start_update(config)
     config.stash[STDERR] = os.fdopen(os.dup(2), "w")
     # A machine's GPUs are for the tests of GPUs: all others go the same way everywhere. Workers hear it from here.
     os.environ.setdefault("TESTS_GPUS", ",".join(gpus(os.environ)))
@@ -43,6 +46,10 @@ def pytest_configure(config: pytest.Config) -> None:
     examples = int(os.environ.get("TESTS_EXAMPLES", "100"))
     hypothesis.settings.register_profile("house", deadline=None, print_blob=True, max_examples=examples)
     hypothesis.settings.load_profile("house")
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    finish_update(config)
 
 
 @pytest.hookimpl(tryfirst=True)  # Before pytest-xdist reads the lanes.
