@@ -17,7 +17,7 @@ from bench.serving import serving
 from bench.start import describe_machine
 from bench.start_report import publish
 from drumbeat.bench.machine_load import busy_share
-from drumbeat.cli.commands.predict import gradients_of, network_of, run_measured, step_of
+from drumbeat.cli.commands.predict import gradient_bytes, measured_network, run_measured, step_seconds
 from drumbeat.cli.job_options.file_or_command import RequestedJob
 from drumbeat.client import Client
 from drumbeat.core.diagnosis.preflight import format_rate, format_time
@@ -102,7 +102,8 @@ def _measure(client: Client, model: Model, bandwidth: str) -> Measurement:
         alone, two = (run_measured(client, RequestedJob(job), nodes) for nodes in (1, 2))
     finally:
         delete_compute(client, "lab")
-    found = Measurement(bandwidth, step_of(alone), step_of(two), network_of(two.job), gradients_of(two, 1))
+    network = measured_network(two.job)
+    found = Measurement(bandwidth, step_seconds(alone), step_seconds(two), network, gradient_bytes(two, 1))
     print(found, file=sys.stderr, flush=True)
     return found
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import drumbeat.wiring
 from drumbeat.model.api.computes import Machine
-from drumbeat.ports.engines import Gang, Sighting
+from drumbeat.ports.engines import Gang, GangStatus
 from drumbeat.server.process.serve import main
 
 MACHINES = int(os.environ.get("BENCH_MACHINES", "4096"))
@@ -43,7 +43,7 @@ class PaperEngine:
 
     def start(self, gang: Gang) -> str:
         """Writes each node's secret, all in one file."""
-        secrets = [gang.secret_of(node) for node in range(gang.plan.nodes)]
+        secrets = [gang.node_secret(node) for node in range(gang.plan.nodes)]
         found = {"job": gang.job, "attempt": gang.attempt, "secrets": secrets}
         written = self.folder / f"{gang.job}.tmp"
         written.write_text(json.dumps(found), encoding="utf-8")
@@ -55,10 +55,10 @@ class PaperEngine:
         del gang
         return ""
 
-    def observe(self, gang: Gang) -> Sighting:
+    def observe(self, gang: Gang) -> GangStatus:
         """All are there."""
         del gang
-        return Sighting("running")
+        return GangStatus("running")
 
     def stop(self, name: str) -> None:
         """Nothing runs."""

@@ -13,7 +13,7 @@ from typing import Any
 import httpx
 import pytest
 
-from drumbeat.model.metric_lines import line_of
+from drumbeat.model.metric_lines import encode_record
 from drumbeat.model.metrics import Point, PointsLogged, RunCreated, run_id
 from tests.attacks.targets import Attempt, start_job
 from tests.real.house import House, until
@@ -92,7 +92,7 @@ def test_records_of_another_jobs_run_are_left_out_of_a_spool(house: House, attem
         PointsLogged(future, 0, (point,)), PointsLogged(run_id("target"), 0, (Point("true", 1.0, 0, 1),)),
         PointsLogged(theirs, 0, (point,)),
     ]  # fmt: skip
-    lines = b"".join(line_of(one) for one in records)
+    lines = b"".join(encode_record(one) for one in records)
     node = Attempt(house.home, "target", attempt.number, attempt.node, attempt.secret)
     with node.calling() as client:
         offset = client.post("/metrics?offset=0", content=b"").json()["offset"]

@@ -106,7 +106,7 @@ def test_token_isnt_sent_to_another_user_at_the_socket_of_a_home(open_home: Path
 @pytest.mark.feature("X8")
 def test_agent_tells_another_user_at_its_servers_socket_nothing(open_home: Path):
     address, plan = home_socket.address_in(open_home), Plan("j", "e", "pytorch", 1, 1, "", ())
-    with stranger(TAKES_PLACE, home_socket.path_of(address)) as process:
+    with stranger(TAKES_PLACE, home_socket.socket_path(address)) as process:
         assert process.stdout
         assert process.stdout.readline() == "socket\n"
         link = ServerLink(Enrolment("j", 1, 0, (address,), "the-secret", str(open_home), "/c", plan))

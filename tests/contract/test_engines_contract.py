@@ -88,4 +88,4 @@ class TestLocal(EngineContract):
         while living_agent(engine.folder / gang.name / "0") not in told:  # /proc shows it a moment after its start.
             assert time.monotonic() < deadline
             told = {pid: " ".join(words) for pid, words in command_lines()}
-        assert not [pid for pid, words in told.items() if gang.secret_of(0) in words]
+        assert not [pid for pid, words in told.items() if gang.node_secret(0) in words]

@@ -24,7 +24,7 @@ ROUNDS = 6
 WRITER = """
 import os, sys, threading
 from pathlib import Path
-from drumbeat.model.metric_lines import line_of, spooled
+from drumbeat.model.metric_lines import encode_record, spooled
 from drumbeat.model.metrics import Point, PointsLogged, Source, run_id
 from drumbeat.server.metrics.tables import make_metric_store
 
@@ -32,7 +32,7 @@ store = make_metric_store(Path(sys.argv[1]))
 
 def line(node, n):
     value = 100_000.0 + n  # All lines are equally long.
-    return line_of(PointsLogged(run_id("job"), node, (Point("loss", value, 0, 0), Point("lr", value, 0, 0))))
+    return encode_record(PointsLogged(run_id("job"), node, (Point("loss", value, 0, 0), Point("lr", value, 0, 0))))
 
 def forward(node):
     source, length = Source("job", 1, node), len(line(node, 0))

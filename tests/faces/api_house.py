@@ -101,7 +101,7 @@ class Agent:
     @property
     def headers(self) -> dict[str, str]:
         gang = self.house.engine.gangs[self.house.first_gang(self.job)]
-        return {"Authorization": f"Bearer {gang.secret_of(self.node)}"}
+        return {"Authorization": f"Bearer {gang.node_secret(self.node)}"}
 
     def sync(
         self, status: AgentStatus, holds: str = "", wait_s: float = 0, *, knows_cancel: bool = True

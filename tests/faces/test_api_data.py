@@ -16,7 +16,7 @@ import httpx
 import pytest
 
 from drumbeat.client import Client
-from drumbeat.client.calls.data import Heard, brought
+from drumbeat.client.calls.data import UploadListener, upload_by_content
 from drumbeat.client.connection import Connection
 from drumbeat.client.store_transfers import Download
 from drumbeat.model.api.data import Written
@@ -343,7 +343,7 @@ def test_two_uploads_of_the_same_folder_at_once_make_one_version(client: Client,
     SlowConnection.has_begun.clear()
     SlowConnection.may_send.clear()
     with closing(slow), ThreadPoolExecutor(1) as pool:
-        other = pool.submit(brought, slow, place, "workspaceblobstore", Heard())
+        other = pool.submit(upload_by_content, slow, place, "workspaceblobstore", UploadListener())
         assert SlowConnection.has_begun.wait(60)
         first = client.create_data({"name": "digits", "path": str(place)})
         listed = client.list_files(first.uri)
@@ -360,7 +360,7 @@ def test_two_uploads_of_the_same_folder_at_once_make_one_version(client: Client,
 @pytest.mark.feature("D10")
 def test_a_refused_upload_to_which_somebody_else_sends_stays(house: House, client: Client, tmp_path: Path):
     place = folder_of(tmp_path / "digits", a="1", b="2")
-    uri = brought(client.connection, place, "workspaceblobstore", Heard(), is_sending=False).uri
+    uri = upload_by_content(client.connection, place, "workspaceblobstore", UploadListener(), is_sending=False).uri
     theirs = {"uri": uri, "by": "bob on another machine", "complete": False, "files": {}}
     assert house.http.post("/api/v1/storage/manifest", json=theirs).status_code == 204
     with pytest.raises(SpecError, match="no file MLTable"):
@@ -373,7 +373,7 @@ def test_a_refused_upload_to_which_somebody_else_sends_stays(house: House, clien
 @pytest.mark.feature("D4", "D10")
 def test_a_file_that_is_uploaded_a_second_time_stays_as_it_was_listed(house: House, client: Client, tmp_path: Path):
     file = folder_of(tmp_path, **{"x.csv": "1,2"}) / "x.csv"
-    uri = brought(client.connection, file, "workspaceblobstore", Heard()).uri
+    uri = upload_by_content(client.connection, file, "workspaceblobstore", UploadListener()).uri
     listed = client.list_files(uri)
     params = {"uri": uri.rpartition("/")[0], "path": "x.csv"}
     sent = house.http.put("/api/v1/storage/file", params=params, content=b"1,2")

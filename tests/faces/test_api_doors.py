@@ -77,7 +77,7 @@ class Doors:
         """What the engine would give to the agent."""
         gang = self.engine.gangs[f"{job}.1"]
         given = Enrolment(
-            job, 1, 0, gang.servers, gang.secret_of(0), "/root", "/checkpoints", gang.plan, address=FIRST, ca=gang.ca
+            job, 1, 0, gang.servers, gang.node_secret(0), "/root", "/checkpoints", gang.plan, address=FIRST, ca=gang.ca
         )
         return dataclasses.replace(given, **changes)
 
@@ -186,7 +186,7 @@ def test_nothing_else_is_there_whoever_asks(there: Doors, path: str) -> None:
 @pytest.mark.feature("X1")
 def test_only_its_own_addresses_may_be_named_in_host(there: Doors) -> None:
     job = there.house.submit("hosts")
-    secret = there.engine.gangs[f"{job}.1"].secret_of(0)
+    secret = there.engine.gangs[f"{job}.1"].node_secret(0)
     right = f"{FIRST}:{there.port()}"
     path = f"/agent/v1/{job}/1/0/nothing"
     given = {"Authorization": f"Bearer {secret}"}

@@ -9,7 +9,7 @@ import pytest
 from httpx_sse import EventSource
 
 from drumbeat.model.errors import NotFoundError
-from drumbeat.model.metric_lines import line_of
+from drumbeat.model.metric_lines import encode_record
 from drumbeat.model.metrics import Point, PointsLogged, run_id
 from drumbeat.server.jobs.event_routes import Follower
 
@@ -153,7 +153,7 @@ def test_curves_of_several_jobs_are_sent_at_once(house: House) -> None:
         house.submit(name)
     for name, value in (("curve-a", 1.5), ("curve-b", 2.5)):
         point = PointsLogged(run_id(name), 0, (Point("loss", value, 3, 1_000),))
-        assert house.agent(name).metrics(line_of(point)).status_code == 200
+        assert house.agent(name).metrics(encode_record(point)).status_code == 200
     eventually(lambda: len(curves(house)) == 2)
     assert [(one["job"], one["name"], one["steps"], one["values"]) for one in curves(house)] == [
         ("curve-a", "loss", [3], [1.5]),

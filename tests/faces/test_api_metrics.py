@@ -9,7 +9,7 @@ import pytest
 
 from drumbeat.client import Client
 from drumbeat.model.errors import ConflictError, NotFoundError
-from drumbeat.model.metric_lines import line_of
+from drumbeat.model.metric_lines import encode_record
 from drumbeat.model.metrics import (
     MetricRecord,
     ParamsLogged,
@@ -50,7 +50,7 @@ def points(job: str, name: str, *values: float, rank: int = 0) -> PointsLogged:
 
 
 def lines(*records: MetricRecord) -> bytes:
-    return b"".join(map(line_of, records))
+    return b"".join(map(encode_record, records))
 
 
 def send(house: House, job: str, *records: MetricRecord) -> None:

@@ -14,7 +14,7 @@ from drumbeat.cli.terminal.job_names import MAX_JOBS_SEARCHED
 from drumbeat.client.discovery import here
 from drumbeat.model.api.computes import ComputeView
 from drumbeat.model.api.jobs import ExitView, FailureView, NodeView, ObservedView, OutputView, VerdictView
-from drumbeat.model.api.server import DoorView
+from drumbeat.model.api.server import AgentListenerView
 from drumbeat.model.errors import UnreachableError
 from tests.unit.cli.fake_server import FakeServer, Type
 from tests.unit.cli.samples import NOON, a_failed_job, a_job, after, event_line, sample
@@ -357,7 +357,7 @@ def test_an_alias_of_what_there_isnt_yet_says_so(
 
 def test_server_status_says_where_agents_on_other_hosts_call(drumbeat: Type, server: FakeServer):
     ends = datetime(2026, 12, 21, tzinfo=UTC)
-    server.doors = (DoorView("10.0.0.1", 4713, ends), DoorView("fd00::1", 4713, ends))
+    server.doors = (AgentListenerView("10.0.0.1", 4713, ends), AgentListenerView("fd00::1", 4713, ends))
     told = drumbeat("server", "status").stdout
     assert "  agents       https://10.0.0.1:4713, certificate until 2026-12-21\n" in told
     assert "  agents       https://[fd00::1]:4713, certificate until 2026-12-21\n" in told

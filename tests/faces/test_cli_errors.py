@@ -10,7 +10,7 @@ from tests.unit.cli.samples import a_job
 
 
 def test_every_problem_of_a_job_file_is_listed(drumbeat: Type, server: FakeServer):
-    server.error = SpecError.of(
+    server.error = SpecError.from_problems(
         [
             Problem("unknown key `comand`", "job.yml:3:1", "The nearest is `command`."),
             Problem("`instance_count` is 0", "job.yml:9:19"),

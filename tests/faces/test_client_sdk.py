@@ -10,7 +10,7 @@ import pytest
 
 from drumbeat.client import Client, git_commit
 from drumbeat.model.agent import Phase
-from drumbeat.model.api.jobs import End, JobView, LogPiece, StoryLine
+from drumbeat.model.api.jobs import End, EventView, JobView, LogPiece
 from drumbeat.model.errors import (
     ConflictError,
     NotFoundError,
@@ -265,7 +265,7 @@ def test_a_stream_ends_with_the_job(client: Client, house: House) -> None:
     events = list(client.stream(job))
     assert [type(one) for one in events if not isinstance(one, JobView)][-1] is End
     assert "".join(one.text for one in events if isinstance(one, LogPiece)) == "größer\n"
-    assert [one.sentence for one in events if isinstance(one, StoryLine)] == [one.sentence for one in client.story(job)]
+    assert [one.sentence for one in events if isinstance(one, EventView)] == [one.sentence for one in client.story(job)]
     assert "".join(piece.text for piece in client.logs(job)) == "größer\n"
     assert not [one for one in client.stream(job, logs=False) if isinstance(one, LogPiece)]
 

@@ -20,10 +20,10 @@ import pytest
 
 from drumbeat.client import Client, autostart, connection, discovery, job_events
 from drumbeat.client.connection import Connection
-from drumbeat.client.discovery import Where, find, here, where_of
+from drumbeat.client.discovery import ServerLocation, find, here, locate
 from drumbeat.model import home_socket
 from drumbeat.model.agent import Phase
-from drumbeat.model.api.jobs import End, Event, LogPiece, StoryLine
+from drumbeat.model.api.jobs import End, Event, EventView, LogPiece
 from drumbeat.model.errors import AwayError, UnauthorizedError, UnreachableError, VersionError
 from drumbeat.server import context
 from drumbeat.server.home import Home
@@ -217,7 +217,7 @@ def test_transfer_is_not_tried_again_while_the_server_stays_silent(
     tries = list[int]()
     with socket.create_server(("127.0.0.1", 0)) as mute:
         monkeypatch.setattr(connection, "HELLO", 0.2)
-        line = Connection(Where(tmp_path, f"http://127.0.0.1:{mute.getsockname()[1]}", TOKEN))
+        line = Connection(ServerLocation(tmp_path, f"http://127.0.0.1:{mute.getsockname()[1]}", TOKEN))
 
         def send() -> None:
             tries.append(1)
@@ -234,7 +234,7 @@ def test_a_home_that_is_taken_by_a_server_on_its_way_is_waited_for_with_few_proc
 ) -> None:
     clock, started = [0.0], list[Path]()
 
-    def spawned(starting: autostart.Starting) -> SimpleNamespace:
+    def spawned(starting: autostart.ServerStart) -> SimpleNamespace:
         started.append(starting.home)
         return SimpleNamespace(poll=lambda: autostart.EXIT_TAKEN)
 
@@ -244,19 +244,19 @@ def test_a_home_that_is_taken_by_a_server_on_its_way_is_waited_for_with_few_proc
     announce(tmp_path)
     (tmp_path / "server.lock").write_text(holder)
     with pytest.raises(UnreachableError, match="isn't ready after 120 s"):
-        autostart.start(autostart.Starting(tmp_path, silent=find(tmp_path)))
+        autostart.start(autostart.ServerStart(tmp_path, silent=find(tmp_path)))
     assert len(started) < 70
 
 
 def test_where_the_server_is_comes_from_arguments_then_the_environment(tmp_path: Path) -> None:
     told = {"DRUMBEAT_HOME": str(tmp_path), "DRUMBEAT_SERVER": "http://there:1/", "DRUMBEAT_TOKEN": "t"}
-    assert where_of(None, None, None, told) == Where(tmp_path, "http://there:1", "t")
-    assert where_of("/h", "http://here", "u", told) == Where(Path("/h"), "http://here", "u")
-    assert where_of(None, None, None, {"XDG_STATE_HOME": "/state"}).home == Path("/state/drumbeat")
-    assert where_of(None, None, None, {"DRUMBEAT_HOME": "~/x"}).home == Path("~/x").expanduser()
-    assert where_of(None, None, None, {}).home == Path("~/.local/state/drumbeat").expanduser()
+    assert locate(None, None, None, told) == ServerLocation(tmp_path, "http://there:1", "t")
+    assert locate("/h", "http://here", "u", told) == ServerLocation(Path("/h"), "http://here", "u")
+    assert locate(None, None, None, {"XDG_STATE_HOME": "/state"}).home == Path("/state/drumbeat")
+    assert locate(None, None, None, {"DRUMBEAT_HOME": "~/x"}).home == Path("~/x").expanduser()
+    assert locate(None, None, None, {}).home == Path("~/.local/state/drumbeat").expanduser()
     with pytest.raises(UnauthorizedError, match="DRUMBEAT_TOKEN"):
-        Where(tmp_path).secret()
+        ServerLocation(tmp_path).secret()
 
 
 def test_another_protocol_is_told_with_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -300,7 +300,7 @@ def test_a_stream_goes_on_over_a_new_start_of_the_server(tmp_path: Path) -> None
             _restart(house, tmp_path, job)
             reading.join(60)
     assert "".join(one.text for one in events if isinstance(one, LogPiece)) == "0\n1\n2\n3\n"
-    lines = [one.n for one in events if isinstance(one, StoryLine)]
+    lines = [one.n for one in events if isinstance(one, EventView)]
     assert lines == list(range(1, len(lines) + 1)), "nothing twice, nothing left out"
     assert isinstance(events[-1], End)
 
@@ -393,7 +393,7 @@ def test_a_follower_with_a_time_limit_ends_with_it_though_the_server_is_gone(
         job = house.submit("awaited")
         announce(tmp_path, url=house.url)
         place = job_events.StreamPosition(until=time.monotonic() + 60)
-        stream = job_events.follow(Connection(Where(tmp_path), is_starting=False), job, place)
+        stream = job_events.follow(Connection(ServerLocation(tmp_path), is_starting=False), job, place)
         next(stream)
     place.until = time.monotonic() + 0.1
     assert all(not isinstance(one, End) for one in stream), "and nothing is raised"

@@ -45,7 +45,7 @@ def test_whatever_is_asked_is_answered_as_the_description_says(house: House) -> 
 def ask(house: House, strategy: Any, seed: int) -> int:
     """Some cases of one operation, the same for the same seed; how many."""
     asked = 0
-    secret = house.engine.gangs["known.1"].secret_of(0)
+    secret = house.engine.gangs["known.1"].node_secret(0)
 
     @hypothesis.seed(seed)
     @hypothesis.settings(

@@ -69,7 +69,7 @@ class FakeServer:
                 pass
 
         self.address = home_socket.address_in(home)
-        self.http = HomeSocketServer(home_socket.path_of(self.address), Handler)
+        self.http = HomeSocketServer(home_socket.socket_path(self.address), Handler)
         threading.Thread(target=self.http.serve_forever, daemon=True).start()
 
     def take(self, path: str, body: bytes) -> tuple[int, dict[str, Any]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from drumbeat.model.api.jobs import JobWithStory
+from drumbeat.model.api.jobs import JobWithEvents
 
 from .house import House, until
 
@@ -35,7 +35,7 @@ def submit_saving_job(house: House, go: Path, kept: str | Path, nodes: int = 1, 
     return house.client.submit(file).name
 
 
-def complete_preempted_job(house: House, job: str, go: Path, seconds: float) -> JobWithStory:
+def complete_preempted_job(house: House, job: str, go: Path, seconds: float) -> JobWithEvents:
     """Returns the job after its second attempt, which went on from where it was told to leave."""
     until(lambda: house.logs(job)[0].count("from step") == 2, seconds, "the ranks run again")
     assert int(house.logs(job)[0].split()[-1]) > 0, "it goes on from the step that was saved when it was told"

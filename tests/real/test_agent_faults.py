@@ -199,7 +199,7 @@ def test_another_program_at_the_servers_socket_does_not_end_the_attempt(tmp_path
     with AgentGang(tmp_path, COUNTER) as gang:
         gang.run()
         gang.server.go_down()
-        with HomeSocketServer(home_socket.path_of(gang.server.url), _Stranger) as stranger:
+        with HomeSocketServer(home_socket.socket_path(gang.server.url), _Stranger) as stranger:
             stranger.asked = threading.Event()  # type: ignore[attr-defined]
             thread = threading.Thread(target=stranger.serve_forever, kwargs={"poll_interval": 0.02})
             thread.start()

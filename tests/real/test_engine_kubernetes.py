@@ -13,7 +13,7 @@ from drumbeat.core.lifecycle.events import Loss
 from drumbeat.engines.contract import EngineContract, a_gang, stop
 from drumbeat.jobfile.compute.kubernetes import KubernetesCompute
 from drumbeat.model.errors import EngineError, UnreachableError
-from drumbeat.ports.engines import Engine, Gang, Sighting
+from drumbeat.ports.engines import Engine, Gang, GangStatus
 from tools.kubelab import binaries
 from tools.kubelab.lab import GRACE_S, NAMESPACE, USER, KubeLab, kube_lab, until
 
@@ -72,7 +72,7 @@ def make(lab: KubeLab) -> Iterator[Make]:
         engine.close()
 
 
-def seen(engine: Engine, gang: Gang, holds: Callable[[Sighting], object]) -> Sighting:
+def seen(engine: Engine, gang: Gang, holds: Callable[[GangStatus], object]) -> GangStatus:
     deadline = time.monotonic() + 120
     while not holds(sighting := engine.observe(gang)):
         assert time.monotonic() < deadline, sighting
@@ -80,7 +80,7 @@ def seen(engine: Engine, gang: Gang, holds: Callable[[Sighting], object]) -> Sig
     return sighting
 
 
-def is_running(sighting: Sighting) -> bool:
+def is_running(sighting: GangStatus) -> bool:
     return sighting.word == "Running"
 
 

@@ -15,7 +15,7 @@ from drumbeat.engines.ray.engine import RayEngine
 from drumbeat.jobfile.compute.ray import RayCompute
 from drumbeat.model.errors import EngineError
 from drumbeat.node.host.processes import command_lines
-from drumbeat.ports.engines import Engine, Gang, Sighting
+from drumbeat.ports.engines import Engine, Gang, GangStatus
 from tools.raylab import environment
 from tools.raylab.lab import RayLab, ray_lab, until
 
@@ -64,7 +64,7 @@ def make(lab: RayLab) -> Iterator[Make]:
         engine.close()
 
 
-def seen(engine: Engine, gang: Gang, holds: Callable[[Sighting], object]) -> Sighting:
+def seen(engine: Engine, gang: Gang, holds: Callable[[GangStatus], object]) -> GangStatus:
     deadline = time.monotonic() + 120
     while not holds(sighting := engine.observe(gang)):
         assert time.monotonic() < deadline, sighting
@@ -72,7 +72,7 @@ def seen(engine: Engine, gang: Gang, holds: Callable[[Sighting], object]) -> Sig
     return sighting
 
 
-def is_running(sighting: Sighting) -> bool:
+def is_running(sighting: GangStatus) -> bool:
     return sighting.word == "ALIVE" and not sighting.waits
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from drumbeat.model.api.computes import Machine
-from drumbeat.model.api.jobs import JobWithStory
+from drumbeat.model.api.jobs import JobWithEvents
 from tools.kubelab import binaries
 from tools.kubelab.lab import NAMESPACE, USER, KubeLab, kube_lab
 
@@ -51,7 +51,7 @@ def house(tmp_path: Path, lab: KubeLab) -> Iterator[House]:
         yield house
 
 
-def submitted(house: House, go: Path) -> JobWithStory:
+def submitted(house: House, go: Path) -> JobWithEvents:
     """A job of two nodes that runs."""
     extensions = "{environment: current, grace_s: 10, max_retries: 0, system_metrics: false}"
     job = submit_saving_job(house, go, "$DRUMBEAT_CHECKPOINT_DIR/step", 2, extensions)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from drumbeat.model.api.jobs import JobWithStory
+from drumbeat.model.api.jobs import JobWithEvents
 from tools.kubelab import binaries
 from tools.kubelab.lab import USER
 from tools.kubelab.real_lab import IMAGE, RealKubeLab, missing, real_kube_lab
@@ -58,7 +58,7 @@ def create(house: House, lab: RealKubeLab, name: str, **keys: object) -> None:
     house.client.create_compute({**own, **keys})
 
 
-def ended(house: House, script: str, compute: str, nodes: int = 1, **keys: str) -> JobWithStory:
+def ended(house: House, script: str, compute: str, nodes: int = 1, **keys: str) -> JobWithEvents:
     house.script(script)
     file = house.job_file(
         code=".", command='"python t.py"', compute=compute, resources=f"{{instance_count: {nodes}}}",

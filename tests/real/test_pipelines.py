@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from drumbeat.model.api.jobs import JobWithStory
+from drumbeat.model.api.jobs import JobWithEvents
 from drumbeat.model.api.pipelines import StepView
 from drumbeat.model.errors import ConflictError, NotFoundError, NotYetError, SpecError, UnknownNameError
 from drumbeat.model.states import State
@@ -20,14 +20,14 @@ pytestmark = pytest.mark.feature("P1")
 FILES = Path(__file__).parent.parent / "pipelines"
 
 
-def ended(house: House, name: str) -> JobWithStory:
+def ended(house: House, name: str) -> JobWithEvents:
     """The pipeline of that folder, run once."""
     with contextlib.suppress(ConflictError):
         house.client.submit(FILES / name / "pipeline.yml", name=name)
     return waited(house, name)
 
 
-def waited(house: House, name: str) -> JobWithStory:
+def waited(house: House, name: str) -> JobWithEvents:
     job = house.client.wait(name, 120)
     assert job, f"{name} did not end"
     return job
@@ -39,7 +39,7 @@ def completed(house: House, name: str) -> dict[str, StepView]:
     return {step.name: step for step in house.client.pipeline(name).steps}
 
 
-def run(house: House, name: str, file: str = "", **keys: object) -> JobWithStory:
+def run(house: House, name: str, file: str = "", **keys: object) -> JobWithEvents:
     sets = [f"{key}={value}" for key, value in keys.items()]
     house.client.submit(FILES / (file or name) / "pipeline.yml", name=name, sets=sets)
     return waited(house, name)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from drumbeat.model import folder_layout
-from drumbeat.model.api.jobs import JobWithStory
+from drumbeat.model.api.jobs import JobWithEvents
 from drumbeat.node.environments import modules_for_ranks, program_end
 
 from .house import House, a_house
@@ -98,7 +98,7 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
         yield house
 
 
-def ended_job(house: House, script: str, ranks: int = 1) -> JobWithStory:
+def ended_job(house: House, script: str, ranks: int = 1) -> JobWithEvents:
     house.script(script)
     distribution = f"{{type: pytorch, process_count_per_instance: {ranks}}}"
     job = house.client.submit(house.job_file(code=".", command="python t.py", distribution=distribution))

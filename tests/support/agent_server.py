@@ -72,7 +72,7 @@ class AgentServer:
 
     def come_up(self) -> None:
         """Listens."""
-        self._http = _Server(home_socket.path_of(self.url), self)
+        self._http = _Server(home_socket.socket_path(self.url), self)
         threading.Thread(target=self._http.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
 
     def go_down(self) -> None:

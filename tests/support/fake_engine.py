@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from drumbeat.model.api.computes import Machine
 from drumbeat.model.errors import DrumbeatError, EngineError
-from drumbeat.ports.engines import Gang, Sighting
+from drumbeat.ports.engines import Gang, GangStatus
 
 
 @dataclass
@@ -57,9 +57,9 @@ class FakeEngine:
         del gang
         return ""
 
-    def observe(self, gang: Gang) -> Sighting:
+    def observe(self, gang: Gang) -> GangStatus:
         """What the test set in `gone`."""
-        return Sighting("running", dict(self.gone.get(gang.name, {})))
+        return GangStatus("running", dict(self.gone.get(gang.name, {})))
 
     def sweep(self, wanted: Callable[[], set[str]]) -> list[str]:
         """Ends all the others."""

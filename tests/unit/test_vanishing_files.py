@@ -10,7 +10,7 @@ from typing import Any, Self
 
 import pytest
 
-from drumbeat.client.snapshot import Subject, entries_of
+from drumbeat.client.snapshot import Subject, list_entries
 from drumbeat.node.environments.garbage_collection import folder_size
 from drumbeat.node.inputs.cache_usage import LocalCaches
 from drumbeat.node.metrics.artifacts import NodeArtifacts
@@ -134,4 +134,4 @@ def test_snapshot_of_code_leaves_out_an_editors_file_that_has_just_gone(
     put(tmp_path / "train.py")
     put(tmp_path / ".train.py.swp")
     removes_listed(".train.py.swp")
-    assert [entry.path for entry in entries_of(tmp_path, Subject("code"))] == ["train.py"]
+    assert [entry.path for entry in list_entries(tmp_path, Subject("code"))] == ["train.py"]

@@ -23,7 +23,7 @@ from drumbeat.model.programs import SERVER
 
 DEADLINE_S = 120.0
 LOOK_S = 0.01
-LONGEST_PAUSE_S = 2.0
+MAX_PAUSE_S = 2.0
 """Between two servers that are started because a home is taken; at first a tenth of a second."""
 STUCK_S = 5.0
 """How long a server that has the home, and says where it is, may go on not answering there."""
@@ -34,7 +34,7 @@ EXIT_TAKEN = 3
 
 
 @dataclass(frozen=True)
-class Starting:
+class ServerStart:
     """How a server is started.
 
     idle_stop_s: None = as the server itself would choose. silent: an address in the home folder that doesn't answer.
@@ -44,7 +44,7 @@ class Starting:
     idle_stop_s: float | None = None
     silent: ServerAddress | None = None
 
-    def found(self) -> ServerAddress | None:
+    def address(self) -> ServerAddress | None:
         """The address of a server that may answer."""
         address = find(self.home)
         return None if address == self.silent else address
@@ -86,14 +86,14 @@ def missing_packages() -> str:
     return ", ".join(name for name in needed if not any(metadata.distributions(name=name)))
 
 
-def start(starting: Starting) -> ServerAddress:
+def start(starting: ServerStart) -> ServerAddress:
     """The server's address, once it says that it is ready. Raises UnreachableError, StorageError."""
     deadline = time.monotonic() + DEADLINE_S
     while True:
         with _alone(starting.home) as is_alone:
             if is_alone:
-                return starting.found() or _started(starting)
-        if found := starting.found():
+                return starting.address() or _started(starting)
+        if found := starting.address():
             return found
         if time.monotonic() > deadline:
             what = f"another program has been starting the server for {DEADLINE_S:.0f} s, and doesn't go on"
@@ -102,12 +102,12 @@ def start(starting: Starting) -> ServerAddress:
         time.sleep(LOOK_S)
 
 
-def _started(starting: Starting) -> ServerAddress:
+def _started(starting: ServerStart) -> ServerAddress:
     deadline = time.monotonic() + DEADLINE_S
     stuck_at, pause_s = math.inf, 10 * LOOK_S
     process = _spawn(starting)
     while time.monotonic() < deadline:
-        if found := starting.found():
+        if found := starting.address():
             return found
         code = process.poll()
         if code == EXIT_TAKEN:
@@ -115,7 +115,7 @@ def _started(starting: Starting) -> ServerAddress:
             if time.monotonic() >= stuck_at and starting.silent and starting.is_stuck:
                 raise _stuck(starting.home, starting.silent.pid)
             time.sleep(pause_s)
-            pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+            pause_s = min(2 * pause_s, MAX_PAUSE_S)
             process = _spawn(starting)
         elif code is not None:
             require_server(starting.home)
@@ -154,7 +154,7 @@ def _exhausted_files(pid: int) -> int:
     return 0
 
 
-def _spawn(starting: Starting) -> subprocess.Popen[bytes]:
+def _spawn(starting: ServerStart) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-m", SERVER, "--home", str(starting.home)]
     if starting.idle_stop_s is not None:
         command += ["--idle-stop", f"{starting.idle_stop_s:g}"]
@@ -168,7 +168,7 @@ def _spawn(starting: Starting) -> subprocess.Popen[bytes]:
     return process
 
 
-def _last_words(starting: Starting) -> str:
+def _last_words(starting: ServerStart) -> str:
     with suppress(OSError):
         lines = starting.log.read_text(errors="replace").strip().splitlines()
         if lines:

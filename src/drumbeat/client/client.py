@@ -20,11 +20,11 @@ from drumbeat.client.calls.resources import ResourceCalls
 from drumbeat.client.calls.running_jobs import RunningJobCalls
 from drumbeat.client.calls.users import UserCalls
 from drumbeat.client.connection import Connection, part
-from drumbeat.client.discovery import where_of
-from drumbeat.client.job_request import request_of
+from drumbeat.client.discovery import locate
+from drumbeat.client.job_request import build_request
 from drumbeat.client.responses import view, views
 from drumbeat.model import wire
-from drumbeat.model.api.jobs import End, Event, FileView, JobView, JobWithStory, LogPiece, PreviewView, StoryLine
+from drumbeat.model.api.jobs import End, Event, EventView, FileView, JobView, JobWithEvents, LogPiece, PreviewView
 from drumbeat.model.api.page import DefinitionView, PageLinkView
 from drumbeat.model.api.pipelines import PipelineView
 from drumbeat.model.api.server import ServerView
@@ -68,7 +68,7 @@ class Client(
         autostart: bool = True,
         idle_stop_s: float | None = None,
     ) -> None:
-        where = where_of(home, url, token, os.environ)
+        where = locate(home, url, token, os.environ)
         self.connection = Connection(where, is_starting=autostart, idle_stop_s=idle_stop_s)
 
     def __enter__(self) -> Self:
@@ -98,13 +98,13 @@ class Client(
     def _post(self, path: str, job: GivenJob, given: job_upload.Given, *, is_sending: bool) -> Any:
         # First what can be wrong in the file: no server is started for that.
         written = job_upload.written(job, given)
-        request = request_of(written, self.connection, is_sending=is_sending)
+        request = build_request(written, self.connection, is_sending=is_sending)
         return self.connection.call("POST", path, json=wire.to_wire(request))
 
     # --- looking ----------------------------------------------------------------------------------------------
-    def get(self, name: str) -> JobWithStory:
+    def get(self, name: str) -> JobWithEvents:
         """One job, with its story. Raises NotFoundError."""
-        return view(JobWithStory, self.connection.call("GET", f"/jobs/{part(name)}"))
+        return view(JobWithEvents, self.connection.call("GET", f"/jobs/{part(name)}"))
 
     def definition(self, name: str) -> DefinitionView:
         """The job file as it was submitted, and the plan that was made of it. Raises NotFoundError."""
@@ -144,9 +144,9 @@ class Client(
             params["after"] = page["after"]
         return jobs
 
-    def story(self, name: str) -> list[StoryLine]:
+    def story(self, name: str) -> list[EventView]:
         """Everything that happened to a job, oldest first."""
-        return self._all(StoryLine, f"/jobs/{part(name)}/story")
+        return self._all(EventView, f"/jobs/{part(name)}/story")
 
     def cancel(self, name: str, *, discard: bool = False) -> JobView:
         """Asks a job to stop. Raises ConflictError when it has ended otherwise, or keeps its results.
@@ -170,7 +170,7 @@ class Client(
         """
         return view(Freed, self.connection.call("DELETE", f"/jobs/{part(name)}"))
 
-    def wait(self, name: str, timeout_s: float | None = None) -> JobWithStory | None:
+    def wait(self, name: str, timeout_s: float | None = None) -> JobWithEvents | None:
         """The job once it is over: it has ended, and its outputs are in their places, or held up for half a minute.
 
         None when the time is up first.

@@ -232,7 +232,7 @@ def read_component(path: Path, named_by: FileOrigin, keys: tuple[str, ...]) -> t
     return table, FileOrigin(path.absolute().parent, str(path), text, depth=depth, count=count)
 
 
-def origin_of(component: Any, sets: Sequence[str]) -> tuple[Table, FileOrigin]:
+def load_component_origin(component: Any, sets: Sequence[str]) -> tuple[Table, FileOrigin]:
     """Returns a component to register as a table, and where it is written. component: a path, a mapping, or a model."""
     if isinstance(component, str | Path):
         path = Path(component)

@@ -15,7 +15,7 @@ from urllib.parse import quote, urlsplit
 import httpx
 
 from drumbeat.client import autostart, discovery
-from drumbeat.client.discovery import MachineIdentity, ServerAddress, Where
+from drumbeat.client.discovery import MachineIdentity, ServerAddress, ServerLocation
 from drumbeat.model import home_socket
 from drumbeat.model.errors import (
     AwayError,
@@ -48,9 +48,9 @@ TAKEOVER_S = 30.0
 TAKEOVER_HELLO = httpx.Timeout(5.0, connect=3.0)
 TAKEOVER_TIMEOUT = httpx.Timeout(20.0, connect=3.0)
 """For calls where several servers are known: the active one may stand still, and another one take over."""
-PATIENCE_S = 120.0
+RECONNECT_TIMEOUT_S = 120.0
 """How long a follower looks for a server that went away."""
-LONGEST_PAUSE_S = 2.0
+MAX_PAUSE_S = 2.0
 ENDING_S = 60.0
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
@@ -111,7 +111,7 @@ class Connection:
     again.
     """
 
-    def __init__(self, where: Where, *, is_starting: bool = True, idle_stop_s: float | None = None) -> None:
+    def __init__(self, where: ServerLocation, *, is_starting: bool = True, idle_stop_s: float | None = None) -> None:
         self.where, self.is_starting, self.idle_stop_s = where, is_starting, idle_stop_s
         self._line: OpenConnection | None = None
 
@@ -233,7 +233,7 @@ class Connection:
             if has_standby:
                 self.close()  # The next try looks for the active server.
             time.sleep(pause_s)
-            pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+            pause_s = min(2 * pause_s, MAX_PAUSE_S)
 
     def _twice(self, send: Callable[[httpx.Client], httpx.Response]) -> httpx.Response:
         began, url = time.monotonic(), self.line.url
@@ -257,7 +257,7 @@ class Connection:
 
     def _opened(self, *, is_starting: bool) -> OpenConnection:
         if self.where.url:
-            return self._active_of(self.where.urls)
+            return self._active(self.where.urls)
         found = discovery.find(self.where.home)
         if found is not None:
             try:
@@ -269,10 +269,10 @@ class Connection:
         if not is_starting:
             fix = "`drumbeat server start` starts it."
             raise UnreachableError("no server is running", where=str(self.where.home), fix=fix)
-        starting = autostart.Starting(self.where.home, self.idle_stop_s, silent=found)
+        starting = autostart.ServerStart(self.where.home, self.idle_stop_s, silent=found)
         return self._answering_at_home(autostart.start(starting))
 
-    def _active_of(self, urls: Sequence[str]) -> OpenConnection:
+    def _active(self, urls: Sequence[str]) -> OpenConnection:
         """A connection to the active one of several servers; of a single one, whichever it is."""
         trouble: DrumbeatError | None = None
         for url in urls:

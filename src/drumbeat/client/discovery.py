@@ -46,7 +46,7 @@ class MachineIdentity:
 
 
 @dataclass(frozen=True)
-class Where:
+class ServerLocation:
     """How to come to a server. token: "" = the one in the home folder."""
 
     home: Path
@@ -87,9 +87,9 @@ class Where:
         return error
 
 
-def where_of(home: str | Path | None, url: str | None, token: str | None, environ: Mapping[str, str]) -> Where:
+def locate(home: str | Path | None, url: str | None, token: str | None, environ: Mapping[str, str]) -> ServerLocation:
     """What was told, else what the environment says, else this user's own server."""
-    return Where(
+    return ServerLocation(
         Path(home).absolute() if home else default_home(environ),
         (url or environ.get("DRUMBEAT_SERVER", "")).rstrip("/"),
         token or environ.get("DRUMBEAT_TOKEN", ""),

@@ -34,7 +34,7 @@ BESIDE = (
 
 
 @dataclass(frozen=True)
-class Around:
+class EnvironmentOrigin:
     """Where an environment is written. base: what its paths count from. source, text: the file, "" = none.
 
     keys: what leads to it in there.
@@ -46,14 +46,14 @@ class Around:
     keys: tuple[str, ...] = ()
 
 
-def files_of(written: Mapping[str, Any], around: Around, keep: Keep) -> EnvironmentFiles:
+def collect_files(written: Mapping[str, Any], around: EnvironmentOrigin, keep: Keep) -> EnvironmentFiles:
     """The files of an environment that is written out. Raises SpecError, also for credentials in them."""
-    files = _files_of(written, around, keep)
+    files = _collect_files(written, around, keep)
     refuse_secrets(files)
     return files
 
 
-def _files_of(written: Mapping[str, Any], around: Around, keep: Keep) -> EnvironmentFiles:
+def _collect_files(written: Mapping[str, Any], around: EnvironmentOrigin, keep: Keep) -> EnvironmentFiles:
     conda_file, build, base = written.get("conda_file"), written.get("build"), around.base
     if isinstance(conda_file, str):
         return _with_included(_plain(conda_file, "conda_file"), base)
@@ -122,16 +122,16 @@ def given(environment: GivenEnvironment, sets: Sequence[str], keep: Keep) -> dic
     if isinstance(environment, str | Path):
         path = Path(environment)
         document = to_dict(load_environment(path, sets))
-        around = Around(path.absolute().parent, str(environment), read_text(path))
+        around = EnvironmentOrigin(path.absolute().parent, str(environment), read_text(path))
         return _request(document, str(environment), around, keep)
     if sets:
         raise SpecError("values are set in a file; this environment was made in Python", fix="Set them on the object.")
     made = environment_from(environment) if isinstance(environment, Mapping) else environment
-    return _request(to_dict(made), "environment", Around(Path.cwd()), keep)
+    return _request(to_dict(made), "environment", EnvironmentOrigin(Path.cwd()), keep)
 
 
-def _request(document: dict[str, Any], source: str, around: Around, keep: Keep) -> dict[str, Any]:
-    return {"document": document, "source": source, "texts": wire.to_wire(files_of(document, around, keep))}
+def _request(document: dict[str, Any], source: str, around: EnvironmentOrigin, keep: Keep) -> dict[str, Any]:
+    return {"document": document, "source": source, "texts": wire.to_wire(collect_files(document, around, keep))}
 
 
 def _plain(path: str, key: str) -> str:
@@ -157,10 +157,10 @@ def _take_in(name: str, others: Sequence[str], base: Path, files: dict[str, str]
             _take_in(path, included(files[path]), base, files)
 
 
-def _written_out(table: Mapping[str, Any], around: Around) -> EnvironmentFiles:
-    from drumbeat.jobfile.environments.inline_conda import lines_of, requirements_in
+def _written_out(table: Mapping[str, Any], around: EnvironmentOrigin) -> EnvironmentFiles:
+    from drumbeat.jobfile.environments.inline_conda import requirement_lines, requirements_in
 
     files: dict[str, str] = {}
     _take_in("", included_by(requirements_in(table)), around.base, files)
-    lines = lines_of(around.text, (*around.keys, "conda_file"), table) if around.text else ()
+    lines = requirement_lines(around.text, (*around.keys, "conda_file"), table) if around.text else ()
     return EnvironmentFiles(Path(around.source).name, files, lines)

@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
-PATIENCE_S = 2.0
+TIMEOUT_S = 2.0
 """A question that takes longer isn't worth a person's wait."""
 
 PREFIX = "azureml.git."
@@ -39,7 +39,7 @@ def _asked(folder: Path, *words: str) -> str | None:
     try:
         done = subprocess.run(
             ["git", "--no-optional-locks", "-C", str(folder), *words],
-            capture_output=True, text=True, errors="replace", timeout=PATIENCE_S, check=False, stdin=subprocess.DEVNULL,
+            capture_output=True, text=True, errors="replace", timeout=TIMEOUT_S, check=False, stdin=subprocess.DEVNULL,
         )  # fmt: skip
     except (OSError, subprocess.TimeoutExpired):
         return None

@@ -27,7 +27,7 @@ class Spec:
     lines: tuple[int, ...]
 
     @classmethod
-    def of(cls, start: str, lines: Sequence[str]) -> Spec:
+    def from_lines(cls, start: str, lines: Sequence[str]) -> Spec:
         """Reads the lines of a file."""
         kept = {number: line for number, line in enumerate(lines, 1) if line.strip() and _is_readable(line)}
         return cls(start, GitIgnoreSpec.from_lines(kept.values()), tuple(kept))
@@ -42,12 +42,12 @@ class IgnoreRules:
     always: frozenset[str] = ALWAYS
 
     @classmethod
-    def of(cls, root: Path) -> IgnoreRules:
+    def for_folder(cls, root: Path) -> IgnoreRules:
         """The rules at the root of a snapshot; whether it has an `.amlignore` decides for the whole tree."""
-        return cls.among({file: root / file for file in FILES})
+        return cls.for_entries({file: root / file for file in FILES})
 
     @classmethod
-    def among(cls, places: Mapping[str, Path]) -> IgnoreRules:
+    def for_entries(cls, places: Mapping[str, Path]) -> IgnoreRules:
         """The rules at the root of a snapshot. places: of what lies there, by name."""
         file = next((file for file in FILES if file in places and places[file].is_file()), FILES[-1])
         return cls(file).with_file(places.get(file), "")
@@ -70,7 +70,7 @@ class IgnoreRules:
         except UnicodeDecodeError as error:
             what = "the file isn't UTF-8 text, so what it keeps out can't be told"
             raise SpecError(what, where=str(place), fix="Save it as UTF-8.") from error
-        return replace(self, specs=(Spec.of(path, lines), *self.specs))
+        return replace(self, specs=(Spec.from_lines(path, lines), *self.specs))
 
     def skips(self, path: str) -> bool:
         """Whether that path, ending in `/` for a folder, stays out. The nearest folder with an opinion has it."""

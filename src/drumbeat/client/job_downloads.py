@@ -13,7 +13,7 @@ from typing import BinaryIO
 import httpx
 
 from drumbeat.client.connection import Connection, again, part
-from drumbeat.client.partial_file_names import partial_of
+from drumbeat.client.partial_file_names import partial_path
 from drumbeat.model.api.jobs import HOLES_HEADER
 from drumbeat.model.errors import ConflictError, ForbiddenError, RefusedError, StorageError, UnreachableError
 from drumbeat.model.sparse_files import append
@@ -55,7 +55,7 @@ class RemoteFile:
     holes: Holes = ()
 
     @classmethod
-    def told(cls, address: str, response: httpx.Response) -> RemoteFile:
+    def from_response(cls, address: str, response: httpx.Response) -> RemoteFile:
         """The version that an answer tells of, or begins to send."""
         holes = _holes(response.headers.get(HOLES_HEADER, ""))
         return cls(address, int(response.headers["content-length"]), response.headers["etag"], holes)
@@ -83,12 +83,12 @@ def fetch(connection: Connection, name: str, path: str, to: Path, seen: Seen) ->
     address = f"/jobs/{part(name)}/files/{'/'.join(map(part, path.split('/')))}"
     try:
         to.parent.mkdir(parents=True, exist_ok=True)
-        _whole(connection, address, to, seen).replace(to)
+        _fetch_version(connection, address, to, seen).replace(to)
     except OSError as error:
         raise StorageError(f"can't be written: {error.strerror or error}", where=str(to)) from None
 
 
-def _whole(connection: Connection, address: str, to: Path, seen: Seen) -> Path:
+def _fetch_version(connection: Connection, address: str, to: Path, seen: Seen) -> Path:
     """Where all of one version of the file lies."""
     for _ in range(BEGINNINGS - 1):
         with suppress(ConflictError):
@@ -99,7 +99,7 @@ def _whole(connection: Connection, address: str, to: Path, seen: Seen) -> Path:
 def _version(connection: Connection, address: str, to: Path, seen: Seen) -> Path:
     """Where all of the version lies that is there now. Raises ConflictError, and leaves nothing, when it goes."""
     source = again(connection, lambda: _begin(connection, address, to, seen))
-    partial = partial_of(to, source.version)
+    partial = partial_path(to, source.version)
     try:
         _complete(connection, source, partial, seen)
     except ConflictError:
@@ -111,13 +111,13 @@ def _version(connection: Connection, address: str, to: Path, seen: Seen) -> Path
 
 def _begin(connection: Connection, address: str, to: Path, seen: Seen) -> RemoteFile:
     """The version that is there now. It comes with the same answer, unless a part of it lies here from another run."""
-    now = RemoteFile.told(address, connection.send("HEAD", address))
-    if (half := partial_of(to, now.version)).exists():
+    now = RemoteFile.from_response(address, connection.send("HEAD", address))
+    if (half := partial_path(to, now.version)).exists():
         seen(half.stat().st_size)
         return now
     with connection.streaming(address, headers={"Range": "bytes=0-"}) as response:
-        source = RemoteFile.told(address, response)
-        with _opened(partial_of(to, source.version)) as file:
+        source = RemoteFile.from_response(address, response)
+        with _opened(partial_path(to, source.version)) as file:
             had = file.seek(0, os.SEEK_END)
             seen(had)
             if not had and not source.holes:

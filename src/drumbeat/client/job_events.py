@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 import httpx
 from httpx_sse import EventSource, ServerSentEvent, SSEError
 
-from drumbeat.client.connection import LONGEST_PAUSE_S, PATIENCE_S, TIMEOUT, Connection, part, unreachable
+from drumbeat.client.connection import MAX_PAUSE_S, RECONNECT_TIMEOUT_S, TIMEOUT, Connection, part, unreachable
 from drumbeat.client.responses import view_in
-from drumbeat.model.api.jobs import End, Event, JobView, LogPiece, StoryLine
+from drumbeat.model.api.jobs import End, Event, EventView, JobView, LogPiece
 from drumbeat.model.errors import AwayError, UnreachableError
 
-KINDS: dict[str, type[Event]] = {"story": StoryLine, "state": JobView, "log": LogPiece, "end": End}
+KINDS: dict[str, type[Event]] = {"story": EventView, "state": JobView, "log": LogPiece, "end": End}
 
 
 SHORT_S = 1.0
@@ -56,7 +56,7 @@ class StreamPosition:
 
 
 def follow(connection: Connection, job: str, place: StreamPosition) -> Iterator[Event]:
-    """Events up to the end or the time limit; each once. A server that goes away is looked for during `PATIENCE_S`."""
+    """Yields events up to the end or the time limit, each once. Looks for a lost server for `RECONNECT_TIMEOUT_S`."""
     try:
         yield from _follow(connection, job, place)
     finally:
@@ -104,7 +104,7 @@ def read(told: ServerSentEvent) -> Event | None:
 
 
 def _come_back(connection: Connection, place: StreamPosition, wait: ReconnectPause, trouble: UnreachableError) -> None:
-    """Opens a new connection; raises what was wrong after `PATIENCE_S`. Returns without one when the time is up."""
+    """Opens a new connection; raises the failure after `RECONNECT_TIMEOUT_S`. Returns without one when time is up."""
     while not place.is_over:
         place.away.set()
         wait.pause(trouble, place.left_s)
@@ -129,11 +129,11 @@ class ReconnectPause:
     _since: float | None
 
     def pause(self, trouble: UnreachableError, most_s: float = math.inf) -> None:
-        """Waits a little, `most_s` at most. Raises `trouble` after `PATIENCE_S` without an answer."""
+        """Waits a little, `most_s` at most. Raises `trouble` after `RECONNECT_TIMEOUT_S` without an answer."""
         now = time.monotonic()
         self._since = now if self._since is None else self._since
-        if now - self._since > PATIENCE_S:
+        if now - self._since > RECONNECT_TIMEOUT_S:
             fix = "A job that runs goes on without its server; `drumbeat server start` starts it."
             raise UnreachableError(trouble.what, where=trouble.where, fix=fix)
         time.sleep(max(min(self._next_s, most_s), 0))
-        self._next_s = min(2 * self._next_s, LONGEST_PAUSE_S)
+        self._next_s = min(2 * self._next_s, MAX_PAUSE_S)

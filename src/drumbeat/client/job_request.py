@@ -7,11 +7,11 @@ from dataclasses import replace
 from typing import Any
 
 from drumbeat.client.connection import Connection
-from drumbeat.client.job_upload import JobParcel, WrittenJob, experiment_of, with_properties
+from drumbeat.client.job_upload import JobParcel, WrittenJob, default_experiment, with_properties
 from drumbeat.model.api.requests import MAX_NOTES, JobRequest
 
 
-def request_of(job: WrittenJob, connection: Connection, *, is_sending: bool) -> JobRequest:
+def build_request(job: WrittenJob, connection: Connection, *, is_sending: bool) -> JobRequest:
     """The request. is_sending: what lies here is sent first, unless the server has it; else only hashed."""
     if job.document.get("type") == "pipeline":
         return _pipeline(job, connection, is_sending=is_sending)
@@ -20,9 +20,16 @@ def request_of(job: WrittenJob, connection: Connection, *, is_sending: bool) -> 
     parcel = JobParcel(job, connection, is_sending=is_sending)
     document, code, inputs = parcel.document(), parcel.code(), parcel.inputs()
     environment = parcel.environment()
-    notes = (*parcel.remarks(), *parcel.followed)
+    notes = (*parcel.local_notes(), *parcel.followed)
     return JobRequest(
-        document, uuid.uuid4().hex, job.source, experiment_of(job.base), code, inputs, environment, notes[:MAX_NOTES]
+        document,
+        uuid.uuid4().hex,
+        job.source,
+        default_experiment(job.base),
+        code,
+        inputs,
+        environment,
+        notes[:MAX_NOTES],
     )
 
 
@@ -40,10 +47,10 @@ def _pipeline(job: WrittenJob, connection: Connection, *, is_sending: bool) -> J
     own = {"inputs": sent.document.get("inputs"), "compute": compute}
     parcel = JobParcel(replace(job, document=own), connection, is_sending=is_sending)
     inputs = parcel.inputs()
-    notes = (*parcel.remarks(), *parcel.followed, *sent.notes)
+    notes = (*parcel.local_notes(), *parcel.followed, *sent.notes)
     document = with_properties(sent.document, git_properties(job.base) if is_sending else {})
     return JobRequest(
-        document, uuid.uuid4().hex, job.source, experiment_of(job.base), inputs=inputs,
+        document, uuid.uuid4().hex, job.source, default_experiment(job.base), inputs=inputs,
         notes=notes[:MAX_NOTES], parts=sent.parts,
     )  # fmt: skip
 
@@ -58,12 +65,12 @@ def _sweep(job: WrittenJob, connection: Connection, *, is_sending: bool) -> JobR
     own = JobParcel(sweep, connection, is_sending=is_sending)
     inputs = own.inputs()
     if isinstance(document.get("trial"), str):
-        return JobRequest(document, uuid.uuid4().hex, job.source, experiment_of(job.base), inputs=inputs)
+        return JobRequest(document, uuid.uuid4().hex, job.source, default_experiment(job.base), inputs=inputs)
     written = WrittenJob(document["trial"], of_trial.base, of_trial.source, of_trial.text, of_trial.keys)
     trial = JobParcel(written, connection, is_sending=is_sending)
-    notes = (*trial.remarks(), *own.followed)
+    notes = (*trial.local_notes(), *own.followed)
     document = with_properties(document, trial.commit())
     return JobRequest(
-        document, uuid.uuid4().hex, job.source, experiment_of(job.base), trial.code(), inputs, trial.environment(),
+        document, uuid.uuid4().hex, job.source, default_experiment(job.base), trial.code(), inputs, trial.environment(),
         notes[:MAX_NOTES],
     )  # fmt: skip

@@ -90,7 +90,7 @@ def described(compute: GivenCompute, sets: Sequence[str]) -> tuple[dict[str, Any
     return to_dict(compute_from(compute) if isinstance(compute, Mapping) else compute), "compute"
 
 
-def experiment_of(base: Path) -> str:
+def default_experiment(base: Path) -> str:
     """The folder's name, as far as it can name an experiment."""
     return re.sub(r"[^A-Za-z0-9_-]+", "-", base.name).strip("-_")[:255] or "default"
 
@@ -141,24 +141,24 @@ class JobParcel:
     def code(self) -> str | None:
         """The digest of the code's snapshot; None when the job has none, or it isn't here."""
         place = self.code_place()
-        return self._kept(place, self._key("code")) if place else None
+        return self._digest(place, self._key("code")) if place else None
 
     def _key(self, name: str) -> str:
         return ".".join((*self._command_at, name))
 
-    def remarks(self) -> Iterator[str]:
+    def local_notes(self) -> Iterator[str]:
         """What only this side sees, and a person should know."""
-        from drumbeat.client import remarks
+        from drumbeat.client import local_notes
 
         code = self.code_place()
         if code:
             written = str(self._command["code"])
-            yield from (empty := [*remarks.of_code(code, written)])
+            yield from (empty := [*local_notes.notes_on_code(code, written)])
             extensions = cast("dict[str, object]", self.written.document.get("drumbeat") or {})
             if not (empty or extensions.get("prepare") or self._command.get("additional_includes")):
-                yield from remarks.of_script(self._command.get("command"), code, written)
+                yield from local_notes.notes_on_script(self._command.get("command"), code, written)
         inputs = cast("dict[str, object]", self.written.document.get("inputs") or {})
-        yield from remarks.of_texts(inputs, self.written.base, code)
+        yield from local_notes.notes_on_texts(inputs, self.written.base, code)
 
     def code_place(self) -> Path | None:
         """Where the code is on this machine; None when there is none here. Raises SpecError."""
@@ -175,15 +175,15 @@ class JobParcel:
         is_current = isinstance(extra, dict) and cast("dict[str, Any]", extra).get("environment") == "current"
         if not isinstance(written, Mapping) or is_current:
             return EnvironmentFiles()
-        from drumbeat.client.environment_files import Around, files_of
+        from drumbeat.client.environment_files import EnvironmentOrigin, collect_files
 
-        around = Around(
+        around = EnvironmentOrigin(
             self.written.base,
             self.written.source,
             self.written.text,
             (*self.written.keys, *self._command_at, "environment"),
         )
-        return files_of(cast("Mapping[str, Any]", written), around, self._kept)
+        return collect_files(cast("Mapping[str, Any]", written), around, self._digest)
 
     def inputs(self) -> dict[str, str]:
         """Where the server finds each input that was given by a local path."""
@@ -214,16 +214,16 @@ class JobParcel:
 
         if not place.is_absolute() or ".." in place.parts or not (spec := self._compute_spec) or not spec.get("shares"):
             return None
-        return place if compute_from(spec).share_of(str(place)) else None
+        return place if compute_from(spec).share_at(str(place)) else None
 
     def _input(self, place: Path, key: str, datastore: str | None) -> str:
         if datastore:
-            from drumbeat.client.calls.data import Heard, bring
+            from drumbeat.client.calls.data import UploadListener, upload_uri
 
-            heard = Heard(told=lambda sentence: self.followed.append(f"{key}: {sentence}"))
-            return bring(self.connection, place, datastore, heard, is_sending=self.is_sending)
+            heard = UploadListener(told=lambda sentence: self.followed.append(f"{key}: {sentence}"))
+            return upload_uri(self.connection, place, datastore, heard, is_sending=self.is_sending)
         is_seen = not self.is_kept and self.connection.is_here and self._compute_sees(place)
-        return place.as_uri() if is_seen else f"snapshot:{self._kept(place, f'{key}.path', is_data=True)}"
+        return place.as_uri() if is_seen else f"snapshot:{self._digest(place, f'{key}.path', is_data=True)}"
 
     def _compute_sees(self, place: Path) -> bool:
         """Whether the nodes of the job's compute find it where it is."""
@@ -255,11 +255,11 @@ class JobParcel:
             raise SpecError(f"there is nothing at {path}", where=where, fix=fix)
         return place
 
-    def _kept(self, place: Path, key: str, *, is_data: bool = False) -> str:
-        return kept(self.connection, place, key, is_sending=self.is_sending, is_data=is_data)
+    def _digest(self, place: Path, key: str, *, is_data: bool = False) -> str:
+        return snapshot_digest(self.connection, place, key, is_sending=self.is_sending, is_data=is_data)
 
 
-def kept(  # noqa: PLR0913 - what is packed, and how
+def snapshot_digest(  # noqa: PLR0913 - what is packed, and how
     connection: Connection,
     place: Path | None,
     key: str,

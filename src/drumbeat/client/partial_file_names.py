@@ -13,12 +13,12 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
-LONGEST_SHOWN = 200
+MAX_NAME_BYTES = 200
 """Bytes of a file's name in its partial's; a disk counts a name's bytes, not its letters, and takes 255."""
 _PARTIAL = re.compile(r"\.(.+)\.[0-9a-f]{12}\.part", re.DOTALL)
 
 
-def partial_of(to: Path, version: str) -> Path:
+def partial_path(to: Path, version: str) -> Path:
     """Where the beginning of this version of the file is kept. version: 12 hex digits."""
     return to.with_name(f".{_shown(to.name)}.{version}.part")
 
@@ -26,9 +26,9 @@ def partial_of(to: Path, version: str) -> Path:
 def _shown(name: str) -> str:
     """The name, or as much as there is room for, with a hash of all of it: other names may begin the same."""
     told = os.fsencode(name)
-    if len(told) <= LONGEST_SHOWN:
+    if len(told) <= MAX_NAME_BYTES:
         return name
-    return f"{told[: LONGEST_SHOWN - 13].decode(errors='ignore')}~{hashlib.sha256(told).hexdigest()[:12]}"
+    return f"{told[: MAX_NAME_BYTES - 13].decode(errors='ignore')}~{hashlib.sha256(told).hexdigest()[:12]}"
 
 
 def clear(places: Iterable[Path]) -> None:

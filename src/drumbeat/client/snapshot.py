@@ -18,7 +18,7 @@ from drumbeat.client.ignore_files import FILES, WHOLE, IgnoreRules
 from drumbeat.model.errors import RefusedError
 
 MAX_BYTES = 1 << 30
-"""What a job may bring. What is said of a folder without refusing it: `remarks.py`."""
+"""What a job may bring. What is said of a folder without refusing it: `local_notes.py`."""
 IN_MEMORY = 32 << 20
 PIECE = 1 << 20
 
@@ -32,7 +32,7 @@ class Subject:
 
     def rules(self, places: Mapping[str, Path]) -> IgnoreRules:
         """What stays out. places: of what lies at the root, by name."""
-        return WHOLE if self.is_data else IgnoreRules.among(places)
+        return WHOLE if self.is_data else IgnoreRules.for_entries(places)
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ def pack(
     Raises RefusedError: nothing there, too big, a link that leaves the folder, something that isn't a file.
     """
     subject = Subject(key, is_data=is_data)
-    entries = entries_of(source, subject, added)
+    entries = list_entries(source, subject, added)
     _check_size(entries, subject, most)
     file = cast("IO[bytes]", tempfile.SpooledTemporaryFile(IN_MEMORY))  # noqa: SIM115 - it goes to the caller
     try:
@@ -86,7 +86,7 @@ def pack(
         raise
 
 
-def entries_of(source: Path | None, subject: Subject, added: Sequence[Path] = ()) -> list[SnapshotEntry]:
+def list_entries(source: Path | None, subject: Subject, added: Sequence[Path] = ()) -> list[SnapshotEntry]:
     """What goes into the snapshot, in order of path. added: see `pack`."""
     named = [*added] if source is None else [source, *added]
     for place in named:
@@ -112,7 +112,7 @@ def is_empty(folder: Path, key: str) -> bool:
 
 def holds(folder: Path, path: str) -> bool:
     """Whether a snapshot of the folder has something at that path."""
-    rules, place, inner = IgnoreRules.of(folder), folder, ""
+    rules, place, inner = IgnoreRules.for_folder(folder), folder, ""
     for name in PurePosixPath(os.path.normpath(path)).parts:
         place = place / name
         is_folder = place.is_dir() and not place.is_symlink()

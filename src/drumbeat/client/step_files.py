@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from drumbeat.client.component_files import FileOrigin, Inlined, StepSource, inline
 from drumbeat.client.connection import Connection
-from drumbeat.client.job_upload import JobParcel, WrittenJob, kept, with_properties
+from drumbeat.client.job_upload import JobParcel, WrittenJob, snapshot_digest, with_properties
 from drumbeat.jobfile.data.paths import local_path
 from drumbeat.model.api.requests import EnvironmentFiles, StepParts
 from drumbeat.model.errors import SpecError
@@ -88,7 +88,7 @@ class Courier:
         parcel = self.parcel(table, origin)
         includes: list[str] = table.get("additional_includes") or []
         if not includes:
-            self.notes.extend(f"step {'.'.join(origin.keys)}: {note}" for note in parcel.remarks())
+            self.notes.extend(f"step {'.'.join(origin.keys)}: {note}" for note in parcel.local_notes())
             return parcel.code()
         code = table.get("code")
         path = local_path(code) if isinstance(code, str) else None
@@ -96,7 +96,7 @@ class Courier:
             raise SpecError("files can't be added to code that isn't here", where=origin.where("additional_includes"))
         place = None if path is None else parcel.local_place(path, "code")
         added = [parcel.local_place(local_path(one) or one, "additional_includes") for one in includes]
-        return kept(self.connection, place, "code", is_sending=self.is_sending, added=added)
+        return snapshot_digest(self.connection, place, "code", is_sending=self.is_sending, added=added)
 
 
 def _without_expressions(inputs: Mapping[str, Any]) -> dict[str, Any]:

@@ -101,7 +101,7 @@ class Upload:
         self.was_whole = bool(manifest.get("complete"))
         before = self._still_there(manifest.get("files", {}))
         self._lost = {path for path in manifest.get("files", {}) if path not in before}
-        wanted = [one for one in self.sources if before.get(one.path) != _as_kept(one)]
+        wanted = [one for one in self.sources if before.get(one.path) != _manifest_entry(one)]
         size = sum(one.size for one in self.sources)
         self._kept = before
         self.seen(size - sum(one.size for one in wanted))
@@ -135,7 +135,9 @@ class Upload:
         others = {path: kept for path, kept in manifest.get("files", {}).items() if path not in self._lost}
         self.was_whole = self.was_whole or bool(manifest.get("complete"))
         with self._lock:
-            self._kept |= {one.path: _as_kept(one) for one in self.sources if others.get(one.path) == _as_kept(one)}
+            self._kept |= {
+                one.path: _manifest_entry(one) for one in self.sources if others.get(one.path) == _manifest_entry(one)
+            }
 
     def _still_there(self, kept: Mapping[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
         """What the manifest has, as far as the folder itself bears it out."""
@@ -162,7 +164,7 @@ class Upload:
             what = "this file changed while it was sent"
             raise ConflictError(what, where=str(source.place), fix="Send it again.")
         with self._lock:
-            self._kept[source.path] = _as_kept(source)
+            self._kept[source.path] = _manifest_entry(source)
             is_time = self._pace.take_turn()
         if is_time:
             with self._pace.measured():
@@ -186,7 +188,7 @@ class Upload:
         (line or self.connection).call("POST", "/storage/manifest", json=body)
 
 
-def _as_kept(source: SourceFile) -> dict[str, Any]:
+def _manifest_entry(source: SourceFile) -> dict[str, Any]:
     return {"size": source.size, "sha256": source.sha256}
 
 
@@ -219,7 +221,7 @@ class Download:
             return
         try:
             place.parent.mkdir(parents=True, exist_ok=True)
-            partial = partial_file_names.partial_of(place, file.key[:12])
+            partial = partial_file_names.partial_path(place, file.key[:12])
             self._complete(line, file, partial)
             partial.replace(place)
         except OSError as error:

@@ -42,7 +42,7 @@ class _Way:
     link: str = ""
 
 
-def sources_of(local: Path, key: str = "path") -> list[SourceFile]:
+def list_sources(local: Path, key: str = "path") -> list[SourceFile]:
     """The files of a folder, or the one file, links followed. Raises RefusedError, StorageError."""
     if not local.exists():
         raise RefusedError("there is nothing there", where=f"{key}: {local}")

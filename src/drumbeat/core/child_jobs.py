@@ -148,7 +148,7 @@ class PipelineProgress:
         """Returns a step by its path."""
         return next((one for one in self.steps if one.path == path), None)
 
-    def result_of(self, pipeline: str, path: str) -> str:
+    def result_job(self, pipeline: str, path: str) -> str:
         """Returns the job that has the outputs of a step: its own, or the earlier one that is reused."""
         step = self.step(path)
         return (step.reused if step else "") or step_name(pipeline, path)

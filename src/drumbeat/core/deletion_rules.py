@@ -16,8 +16,8 @@ from drumbeat.core.child_jobs import trial_name
 from drumbeat.core.lifecycle.job import Job
 from drumbeat.core.lifecycle.output_publication import outputs_left
 from drumbeat.core.lifecycle.sweep import leading_trial
-from drumbeat.core.pipelines.registered_components import digests_of, parts_of
-from drumbeat.jobfile.data.paths import OfJob, reference_to
+from drumbeat.core.pipelines.registered_components import parts_from, snapshot_digests
+from drumbeat.jobfile.data.paths import JobOutputReference, reference_to
 from drumbeat.model.api.space import KeptItem
 from drumbeat.model.errors import SpecError
 from drumbeat.model.states import State
@@ -77,13 +77,13 @@ def needs_of_job(job: Job) -> JobNeeds:
         tuple(one.name for one in outputs_left(job)),
         (*((one.name, one.uri) for one in plan.inputs), *_reused(job)),
         tuple((one.output, one.uri) for one in job.published if one.uri and not one.problem),
-        frozenset(digest for digest in (plan.code, context, *named, *_of_steps(job)) if digest),
+        frozenset(digest for digest in (plan.code, context, *named, *_pending_snapshots(job)) if digest),
         job.parent,
-        _best_of(job),
+        _best_trial_job(job),
     )
 
 
-def _best_of(job: Job) -> str:
+def _best_trial_job(job: Job) -> str:
     best = leading_trial(job.sweep) if job.sweep else None
     return trial_name(job.name, best.number) if best else ""
 
@@ -91,10 +91,10 @@ def _best_of(job: Job) -> str:
 def _reused(job: Job) -> list[tuple[str, str]]:
     """The outputs of earlier jobs that steps of a pipeline reuse."""
     steps = job.pipeline.steps if job.pipeline else ()
-    return [(f"step {one.path}", OfJob(one.reused, "default").uri) for one in steps if one.reused]
+    return [(f"step {one.path}", JobOutputReference(one.reused, "default").uri) for one in steps if one.reused]
 
 
-def _of_steps(job: Job) -> tuple[str, ...]:
+def _pending_snapshots(job: Job) -> tuple[str, ...]:
     """What an unfinished pipeline needs for the steps that are still to be submitted."""
     return job.pipeline.snapshots if job.pipeline and not job.state.is_terminal else ()
 
@@ -105,7 +105,7 @@ def needs_of_asset(kind: str, name: str, version: str, document: Mapping[str, ob
     uri, context = str(told.get("uri") or ""), str(told.get("context") or "")
     digests = {context, uri.removeprefix(SNAPSHOT) if uri.startswith(SNAPSHOT) else ""} - {""}
     if kind == "component":
-        digests |= digests_of(parts_of(told["parts"]))
+        digests |= snapshot_digests(parts_from(told["parts"]))
     return AssetNeeds(f"{kind} {name}:{version}", uri, frozenset(digests))
 
 
@@ -128,21 +128,21 @@ def decide(
     known = {one.name: one for one in jobs}
     asked_for = [known[name] for name in dict.fromkeys(asked) if name in known and name not in with_outputs]
     wanted = _with_children(asked_for, [one for one in jobs if one.name not in with_outputs])
-    kept = {one.name: why for one in wanted if (why := _own_reason(one, assets) or _of_running(one, known))}
+    kept = {one.name: why for one in wanted if (why := _own_reason(one, assets) or _kept_for_parent(one, known))}
     readers, families = _readers(wanted, jobs), _families(jobs)
     going = {one.name for one in wanted} - kept.keys()
     # A job that stays keeps those whose outputs it names, and its parent; and they keep others.
     while True:
-        late = {name: _read_by(name, *reader) for name in going if (reader := _first_staying(name, readers, going))}
+        late = {name: _read_by(name, *reader) for name in going if (reader := _first_kept_reader(name, readers, going))}
         late |= {
-            name: _best_trial_of(name, known[name].parent)
+            name: _kept_best_trial(name, known[name].parent)
             for name in going
             if (parent := known.get(known[name].parent)) and parent.best == name and parent.name not in going
         }
         late |= {
-            name: _parent_of_outputs(name, child) if child in with_outputs else _parent_of(name, child)
+            name: _kept_parent_of_outputs(name, child) if child in with_outputs else _kept_parent(name, child)
             for name in going
-            if (child := _child_staying(name, families, going))
+            if (child := _kept_child(name, families, going))
         }
         if not late:
             break
@@ -171,7 +171,7 @@ def _families(jobs: Iterable[JobNeeds]) -> dict[str, list[str]]:
     return families
 
 
-def _of_running(job: JobNeeds, known: Mapping[str, JobNeeds]) -> KeptItem | None:
+def _kept_for_parent(job: JobNeeds, known: Mapping[str, JobNeeds]) -> KeptItem | None:
     """Returns why a trial or step stays while its parent is unfinished."""
     parent = known.get(job.parent)
     if parent is None or parent.state.is_terminal:
@@ -180,21 +180,21 @@ def _of_running(job: JobNeeds, known: Mapping[str, JobNeeds]) -> KeptItem | None
     return KeptItem(f"job {job.name}", f"it is a part of {parent.name}, which is {parent.state}", fix)
 
 
-def _child_staying(name: str, families: Mapping[str, list[str]], going: set[str]) -> str:
+def _kept_child(name: str, families: Mapping[str, list[str]], going: set[str]) -> str:
     return next((child for child in families.get(name, ()) if child not in going), "")
 
 
-def _best_trial_of(name: str, sweep: str) -> KeptItem:
+def _kept_best_trial(name: str, sweep: str) -> KeptItem:
     why = f"it is the best trial of {sweep}, whose results are this trial's"
     return KeptItem(f"job {name}", why, f"Delete the whole sweep: drumbeat delete {sweep}")
 
 
-def _parent_of(name: str, child: str) -> KeptItem:
+def _kept_parent(name: str, child: str) -> KeptItem:
     why = f"{child}, which is a part of it, is kept"
     return KeptItem(f"job {name}", why, f"See why: drumbeat delete {child}")
 
 
-def _parent_of_outputs(name: str, child: str) -> KeptItem:
+def _kept_parent_of_outputs(name: str, child: str) -> KeptItem:
     why = f"{child}, which is a part of it, is kept with its outputs"
     return KeptItem(f"job {name}", why, f"Delete it with all outputs: drumbeat delete {name}")
 
@@ -252,7 +252,7 @@ def _sources(uri: str, places: Iterable[tuple[str, str, str]]) -> Iterator[tuple
             yield job, output
 
 
-def _in_job(uri: str) -> OfJob | None:
+def _in_job(uri: str) -> JobOutputReference | None:
     """The output of a job that a URI means."""
     if not uri.startswith("azureml:"):
         return None
@@ -260,10 +260,10 @@ def _in_job(uri: str) -> OfJob | None:
         place = reference_to(uri)
     except SpecError:
         return None
-    return place if isinstance(place, OfJob) else None
+    return place if isinstance(place, JobOutputReference) else None
 
 
-def _first_staying(name: str, readers: Mapping[str, list[Reader]], going: set[str]) -> Reader | None:
+def _first_kept_reader(name: str, readers: Mapping[str, list[Reader]], going: set[str]) -> Reader | None:
     return next((reader for reader in readers[name] if reader[0] not in going), None)
 
 

@@ -185,10 +185,10 @@ def _classes(lines: Sequence[JobEvent]) -> list[TimeClass]:
     """Returns the class of the time after each line."""
     first_values = _first_values(lines)
     lost = _lost_rounds(lines)
-    return [_class_of(number, line, first_values, lost) for number, line in enumerate(lines)]
+    return [_time_class(number, line, first_values, lost) for number, line in enumerate(lines)]
 
 
-def _class_of(number: int, line: JobEvent, first_values: dict[Round, int], lost: set[Round]) -> TimeClass:
+def _time_class(number: int, line: JobEvent, first_values: dict[Round, int], lost: set[Round]) -> TimeClass:
     round_ = (line.attempt, line.round)
     match line.state:
         case State.QUEUED | State.STAGING if line.reason is Reason.BACKING_OFF:

@@ -19,7 +19,7 @@ def enrolment(  # noqa: PLR0913 (keywords, most with a default)
             attempt=gang.attempt,
             node=node,
             servers=gang.servers,
-            secret=gang.secret_of(node),
+            secret=gang.node_secret(node),
             root=root,
             checkpoints=checkpoints,
             plan=gang.plan,

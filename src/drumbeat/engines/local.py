@@ -15,7 +15,7 @@ from drumbeat.model.errors import UnreachableError
 from drumbeat.node.host.gangs import Gangs, StuckError
 from drumbeat.node.host.gpus import gpus
 from drumbeat.node.host.machine import memory_mib
-from drumbeat.ports.engines import Gang, Sighting
+from drumbeat.ports.engines import Gang, GangStatus
 
 
 @dataclass
@@ -60,17 +60,17 @@ class LocalEngine:
         del gang
         return ""
 
-    def observe(self, gang: Gang) -> Sighting:
+    def observe(self, gang: Gang) -> GangStatus:
         """Restarts agents that have ended; a node whose agent keeps ending is gone."""
         nodes = [slot.node for slot in gang.slots]
         try:
             gone = self._gangs.look(gang.name, nodes, lambda node: self._enrolment(gang, node))
         except OSError as error:  # A full disk. Silent agents are given up regardless.
-            return Sighting(f"its agents can't be observed: {error}")
+            return GangStatus(f"its agents can't be observed: {error}")
         if gang.name in self._ended:
-            return Sighting("stopped")
+            return GangStatus("stopped")
         word = "running" if not gone else f"{len(gone)} of {len(gang.slots)} nodes gone"
-        return Sighting(word, gone)
+        return GangStatus(word, gone)
 
     def stop(self, name: str) -> None:
         """Waits a moment for agents that leave, kills the remaining processes, and removes the folder.

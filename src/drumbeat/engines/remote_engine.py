@@ -21,7 +21,7 @@ from drumbeat.engines.remote_host import Answer, Host, HostStatus, describe_mach
 from drumbeat.engines.unwanted_gangs import Wanted, unwanted
 from drumbeat.model.api.computes import Machine
 from drumbeat.model.errors import DrumbeatError, EngineError, UnreachableError
-from drumbeat.ports.engines import Gang, Sighting
+from drumbeat.ports.engines import Gang, GangStatus
 
 log = logging.getLogger(__name__)
 
@@ -135,7 +135,7 @@ class RemoteEngine:
         del gang
         return ""
 
-    def observe(self, gang: Gang) -> Sighting:
+    def observe(self, gang: Gang) -> GangStatus:
         """The gang's state as of the last answers of its machines."""
         self._begin()
         now = time.monotonic()
@@ -158,7 +158,7 @@ class RemoteEngine:
             if why:
                 gone[slot.node] = why
         cause = Loss.PREEMPTED if has_left else Loss.LOST
-        return Sighting(_word(gone, silent, len(gang.slots)), gone, cause, leaving=leaving)
+        return GangStatus(_word(gone, silent, len(gang.slots)), gone, cause, leaving=leaving)
 
     def stop(self, name: str) -> None:
         """Ends the gang on every machine. A machine that doesn't answer ends it as soon as it answers; nothing is

@@ -74,7 +74,7 @@ def _choose_model(document: Mapping[str, Any], places: Places) -> type[Model]:
     if other := other_document(document):
         described, key = other
         advice = described.advice.format(file=places.name, name=Path(places.name).name)
-        raise SpecError.of(
+        raise SpecError.from_problems(
             [Problem(f"this file describes {described.noun}, not a job", places((key,), "key", ""), advice)]
         )
     kind = document.get("type")
@@ -91,7 +91,7 @@ def _choose_model(document: Mapping[str, Any], places: Places) -> type[Model]:
             return PipelineJob
         case _:
             what = f"`type`: a job is {words(KINDS, 'or')}, not {shown(kind)}"
-            raise SpecError.of([Problem(what, places(("type",), "value", ""), nearest(kind, KINDS))])
+            raise SpecError.from_problems([Problem(what, places(("type",), "value", ""), nearest(kind, KINDS))])
 
 
 JOB = DocumentKind("a job", _choose_model, "`command:`")

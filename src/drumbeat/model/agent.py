@@ -66,11 +66,11 @@ class RankExit:
 
 
 @dataclass(frozen=True)
-class Remark:
+class NodeMessage:
     """A lasting fact about a node that users should know."""
 
-    about: str
-    """The subject; a job's history has one remark on each."""
+    subject: str = field(metadata={wire.KEY: "about"})
+    """A job has one event for each subject."""
     sentence: str
 
 
@@ -110,7 +110,7 @@ class AgentStatus:
     """The machine asked the agent to leave."""
     more_ports: tuple[int, ...] = ()
     """Reserved beside `port`, as many as the launcher needs."""
-    remarks: tuple[Remark, ...] = ()
+    messages: tuple[NodeMessage, ...] = field(default=(), metadata={wire.KEY: "remarks"})
     is_transient: bool = field(default=False, metadata={wire.KEY: "is_passing"})
     """The error is that something can't be reached, and may pass."""
     builds_environment: bool = False

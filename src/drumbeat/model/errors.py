@@ -78,7 +78,7 @@ class SpecError(DrumbeatError):
     code = "bad_job"
 
     @classmethod
-    def of(cls, problems: list[Problem]) -> SpecError:
+    def from_problems(cls, problems: list[Problem]) -> SpecError:
         """Gives one error that carries all problems and shows the first."""
         first = problems[0]
         return cls(first.what, where=first.where, fix=first.fix, fields=tuple(problems))

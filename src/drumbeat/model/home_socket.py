@@ -31,7 +31,7 @@ def address_in(home: str | os.PathLike[str]) -> str:
     return f"{SCHEME}{os.fspath(home)}/{NAME}"
 
 
-def path_of(address: str) -> str:
+def socket_path(address: str) -> str:
     """The path of the socket at an address, "" = the address is of another kind."""
     return address.removeprefix(SCHEME) if address.startswith(SCHEME) else ""
 

@@ -25,12 +25,12 @@ class LogName(NamedTuple):
         return f"logs/{self.attempt}.{self.round}/{self.node}/{log_stem(self.rank)}.log"
 
     @classmethod
-    def of(cls, path: str) -> LogName:
+    def from_path(cls, path: str) -> LogName:
         """The log with this `path`; each log has one. Raises ValueError."""
         match = _PATH.fullmatch(path)
         if match is None or any(len(one) > 1 and one.startswith("0") for one in match.groups()):
             raise ValueError(f"not the path of a log: {path[:200]!r}")
-        return cls(int(match[1]), int(match[2]), int(match[3]), rank_of(match[4]))
+        return cls(int(match[1]), int(match[2]), int(match[3]), parse_rank(match[4]))
 
 
 def log_stem(rank: int) -> str:
@@ -38,6 +38,6 @@ def log_stem(rank: int) -> str:
     return "node" if rank == NODE_LOG else str(rank)
 
 
-def rank_of(stem: str) -> int:
+def parse_rank(stem: str) -> int:
     """The rank with this `log_stem`. Raises ValueError."""
     return NODE_LOG if stem == "node" else int(stem)

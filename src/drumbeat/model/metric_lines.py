@@ -55,7 +55,7 @@ class Spooled(NamedTuple):
     record: MetricRecord
 
 
-def line_of(record: MetricRecord) -> bytes:
+def encode_record(record: MetricRecord) -> bytes:
     """Returns the record's line, newline included."""
     body = json.dumps(record_to_wire(record), separators=(",", ":")).encode()
     return b"%08x %s\n" % (zlib.crc32(body), body)
@@ -72,7 +72,7 @@ def blank_line(length: int) -> bytes:
     return b"%08x %s\n" % (zlib.crc32(body), body)
 
 
-def record_of(line: bytes, note: Callable[[str], None] | None = None) -> MetricRecord:
+def decode_record(line: bytes, note: Callable[[str], None] | None = None) -> MetricRecord:
     """Returns the record of a line, with or without its newline.
 
     Raises ValueError for a line that was cut or damaged, and for a record that isn't one, unless `note` takes the
@@ -125,7 +125,7 @@ def spooled(body: bytes, offset: int, note: Callable[[str], None] | None = None)
         if not line.endswith(b"\n"):
             raise ValueError("the last line has no end")
         offset += len(line)
-        records.append(Spooled(offset, record_of(line, note)))
+        records.append(Spooled(offset, decode_record(line, note)))
     return records
 
 

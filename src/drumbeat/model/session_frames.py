@@ -26,7 +26,7 @@ def size_frame(rows: int, columns: int) -> bytes:
     return frame(SIZE, _SIZE.pack(min(rows, 0xFFFF), min(columns, 0xFFFF)))
 
 
-def size_of(data: bytes) -> tuple[int, int]:
+def parse_size(data: bytes) -> tuple[int, int]:
     """Returns the rows and columns in a frame of kind `SIZE`. Raises ValueError."""
     if len(data) != _SIZE.size:
         raise ValueError("not a terminal's size")

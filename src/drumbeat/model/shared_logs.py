@@ -31,7 +31,7 @@ class Speaker:
         return f"its launcher's rank {self.rank}" if self.rank else ""
 
 
-NOBODY = Speaker()
+NO_SPEAKER = Speaker()
 
 
 @dataclass(frozen=True)
@@ -52,25 +52,25 @@ def by_process(lines: Sequence[str]) -> tuple[list[str], Speaker]:
     told = [split(line) for line in lines]
     for speaker, words in told:
         spoken.setdefault(speaker, []).append(words)
-    if not are_several(spoken):
-        return [words for _, words in told], NOBODY
+    if not has_several_processes(spoken):
+        return [words for _, words in told], NO_SPEAKER
     raised = _in_order(told)
     silent = [speaker for speaker in spoken if speaker not in raised]
-    order = [*sorted(silent, key=lambda one: one != NOBODY), *reversed(raised)]
-    if NOBODY in raised:
-        order.insert(0, order.pop(order.index(NOBODY)))
-    return [words for speaker in order for words in spoken[speaker]], order[-1] if order[-1] in raised else NOBODY
+    order = [*sorted(silent, key=lambda one: one != NO_SPEAKER), *reversed(raised)]
+    if NO_SPEAKER in raised:
+        order.insert(0, order.pop(order.index(NO_SPEAKER)))
+    return [words for speaker in order for words in spoken[speaker]], order[-1] if order[-1] in raised else NO_SPEAKER
 
 
-def are_several(speakers: Iterable[Speaker]) -> bool:
+def has_several_processes(speakers: Iterable[Speaker]) -> bool:
     """Whether they are a launcher's processes; a rank of drumbeat's own may have its number before its lines, too."""
-    named = {speaker for speaker in speakers if speaker != NOBODY}
+    named = {speaker for speaker in speakers if speaker != NO_SPEAKER}
     return len(named) > 1 or any(speaker.host for speaker in named)
 
 
-def unnamed(lines: Sequence[str]) -> list[str]:
+def lines_without_prefix(lines: Sequence[str]) -> list[str]:
     """Those that nobody stands before."""
-    return [words for speaker, words in map(split, lines) if speaker == NOBODY]
+    return [words for speaker, words in map(split, lines) if speaker == NO_SPEAKER]
 
 
 def first_to_raise(lines: Sequence[str]) -> str:
@@ -78,7 +78,7 @@ def first_to_raise(lines: Sequence[str]) -> str:
     return next((speaker.rank for speaker in _in_order(list(map(split, lines))) if speaker.rank), "")
 
 
-def is_of_another(line: str) -> bool:
+def blames_peer(line: str) -> bool:
     """Whether an error, without prefix, says that another process was gone: whoever raised it isn't the cause."""
     return _OF_ANOTHER.match(line) is not None
 
@@ -109,10 +109,10 @@ def _in_order(told: Sequence[tuple[Speaker, str]]) -> list[Speaker]:
     for one in tracebacks(told):
         began[one.speaker] = min(one.lines[0], began.get(one.speaker, one.lines[0]))
         error[one.speaker] = one.error or error.get(one.speaker, "")
-    return sorted(began, key=lambda one: (is_of_another(error[one]), began[one]))
+    return sorted(began, key=lambda one: (blames_peer(error[one]), began[one]))
 
 
 def split(line: str) -> tuple[Speaker, str]:
     """Who says it, and what."""
     found = _PREFIX.match(line)
-    return (Speaker(found[1] or "", found[2] or found[3] or ""), line[found.end() :]) if found else (NOBODY, line)
+    return (Speaker(found[1] or "", found[2] or found[3] or ""), line[found.end() :]) if found else (NO_SPEAKER, line)

@@ -8,28 +8,28 @@ synchronous and may block; the server runs them where blocking does no harm. For
 from drumbeat.ports.clock import Clock
 from drumbeat.ports.data import DataAccess, Entry
 from drumbeat.ports.engines import (
-    Doors,
+    AgentListeners,
     ElasticEngine,
     Engine,
     Gang,
+    GangStatus,
     NoMachinesError,
     ScaledEngine,
-    Sighting,
 )
 from drumbeat.ports.samplers import Sampler
 from drumbeat.ports.space import MachineCaches
 
 __all__ = [
+    "AgentListeners",
     "Clock",
     "DataAccess",
-    "Doors",
     "ElasticEngine",
     "Engine",
     "Entry",
     "Gang",
+    "GangStatus",
     "MachineCaches",
     "NoMachinesError",
     "Sampler",
     "ScaledEngine",
-    "Sighting",
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
-from drumbeat.model.api.server import SpareView
+from drumbeat.model.api.server import WarmWorkersView
 from drumbeat.model.api.space import Freed, SpaceItem
 
 
@@ -27,7 +27,7 @@ class MachineCaches(Protocol):
         """Bytes that the disk of the server's files has left."""
         ...
 
-    def spares(self) -> list[SpareView]:
+    def spares(self) -> list[WarmWorkersView]:
         """The warm workers that no job has: they end by themselves when they are idle or memory is short."""
         ...
 

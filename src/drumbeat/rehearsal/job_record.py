@@ -10,7 +10,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from drumbeat.model.api.jobs import JobWithStory, StoryLine
+from drumbeat.model.api.jobs import EventView, JobWithEvents
 from drumbeat.rehearsal.metric_comparison import Logged, LoggedPoint, SeriesKey
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class ReadBatch:
 class JobRecord:
     """The record of a job that has ended or was given up."""
 
-    job: JobWithStory
+    job: JobWithEvents
     logged: Logged
     files: Mapping[str, Path]
     """Copies of its outputs and checkpoints, by path."""
@@ -129,7 +129,7 @@ def digest(path: Path) -> str:
     return sums.hexdigest()
 
 
-def format_events(events: Sequence[StoryLine]) -> list[str]:
+def format_events(events: Sequence[EventView]) -> list[str]:
     """Returns the messages of events, with the seconds since the first."""
     if not events:
         return []

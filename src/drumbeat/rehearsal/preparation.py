@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from drumbeat.client.discovery import Where, find
+from drumbeat.client.discovery import ServerLocation, find
 from drumbeat.model.errors import Problem, RefusedError, SpecError
 from drumbeat.rehearsal.faults import ALWAYS, FaultKind, parse_faults
 from drumbeat.rehearsal.rehearsal import RehearsalOrder
@@ -46,7 +46,7 @@ class RehearsalOptions:
 
 
 def prepare(
-    client: Client, where: Where, file: Path, sets: tuple[str, ...], options: RehearsalOptions
+    client: Client, where: ServerLocation, file: Path, sets: tuple[str, ...], options: RehearsalOptions
 ) -> RehearsalOrder:
     """Returns the order of the rehearsal; starts nothing but the server. Raises SpecError, RefusedError."""
     kinds = parse_faults(options.faults) if options.faults else ()
@@ -104,7 +104,7 @@ def _hints(base: Path, document: dict[str, Any], world_size: int) -> tuple[Hint,
 LOCAL, NETLAB = "local", "netlab"
 
 
-def require_server_here(where: Where) -> Path:
+def require_server_here(where: ServerLocation) -> Path:
     """Returns the home of the server. Raises RefusedError for a server on another machine."""
     here = find(where.home)
     if here is None or (where.url and where.url.rstrip("/") != here.url.rstrip("/")):

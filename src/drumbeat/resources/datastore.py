@@ -53,7 +53,7 @@ def _view(kept: StoredResource) -> DatastoreView:
 
 def _anchored(datastore: Datastore, base: Path) -> Datastore:
     """Makes a relative folder whole: it counts from the datastore's file, whose folder the server can't see."""
-    if datastore.type != "folder" or datastore.is_whole:
+    if datastore.type != "folder" or datastore.is_absolute:
         return datastore
     return datastore.model_copy(update={"path": str(base / datastore.path)})
 

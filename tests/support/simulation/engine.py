@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from drumbeat.core.lifecycle.events import Loss
 from drumbeat.model.api.computes import Machine
 from drumbeat.model.errors import EngineError, UnreachableError
-from drumbeat.ports.engines import Gang, Sighting
+from drumbeat.ports.engines import Gang, GangStatus
 from tests.support.simulation.nodes import Node
 
 CPUS = 6
@@ -76,13 +76,13 @@ class Engine:
         del gang
         return ""
 
-    def observe(self, gang: Gang) -> Sighting:
+    def observe(self, gang: Gang) -> GangStatus:
         """What died is known, and what isn't there."""
         if gang.name not in self.nodes:
             gone = {} if gang.name in self.stops else dict.fromkeys(range(gang.plan.nodes), UNKNOWN)
-            return Sighting("not there", gone)
+            return GangStatus("not there", gone)
         dead, cause = dict(self.dead.get(gang.name, {})), self.causes.get(gang.name, Loss.LOST)
-        return Sighting("running", dead, cause, leaving=dict(self.leaving.get(gang.name, {})))
+        return GangStatus("running", dead, cause, leaving=dict(self.leaving.get(gang.name, {})))
 
     def sweep(self, wanted: Callable[[], set[str]]) -> list[str]:
         """Every node that remains hears from a server sooner or later."""

@@ -333,7 +333,7 @@ class World:
         """Says `status`, and obeys what comes back, if somebody waits for the answer and it arrives."""
         gang = node.gang
         try:
-            told = control.agents.report(gang.job, gang.attempt, node.number, gang.secret_of(node.number), status)
+            told = control.agents.report(gang.job, gang.attempt, node.number, gang.node_secret(node.number), status)
         except StaleError:
             if hears:
                 node.leave()
@@ -345,7 +345,7 @@ class World:
         """Agents of several nodes say how far they are while the loop is busy: it takes all of them at once."""
         said: list[tuple[Node, Report]] = []
         for node, status in [(node, node.status()) for node in nodes]:
-            secret = node.gang.secret_of(node.number)
+            secret = node.gang.node_secret(node.number)
             try:
                 job, event = control.agents.read_report(node.gang.job, node.gang.attempt, node.number, secret, status)
             except StaleError:

@@ -17,7 +17,7 @@ from drumbeat.client.job_upload import described
 from drumbeat.model.api.computes import AliasView, ComputeView, Machine
 from drumbeat.model.api.environments import EnvironmentView
 from drumbeat.model.api.jobs import End, Event, FileView, JobView, LogPiece, PreviewView
-from drumbeat.model.api.server import DoorView, ServerView
+from drumbeat.model.api.server import AgentListenerView, ServerView
 from drumbeat.model.api.space import Freed, SpaceItem
 from drumbeat.model.errors import ConflictError, DrumbeatError, NotFoundError
 from drumbeat.model.plan import PythonEnvironment
@@ -38,7 +38,7 @@ class FakeServer:
     known_environments: list[EnvironmentView] = field(default_factory=list)
     needed: dict[str, str] = field(default_factory=dict)
     freed: Freed = field(default_factory=Freed)
-    doors: tuple[DoorView, ...] = ()
+    doors: tuple[AgentListenerView, ...] = ()
     others: tuple[str, ...] = ()
     idle_stop_s: float = 900.0
     host: str = "laptop"

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from enum import EnumType
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
-from drumbeat.model.api.jobs import JobWithStory, LogPiece, StoryLine, VerdictView
+from drumbeat.model.api.jobs import EventView, JobWithEvents, LogPiece, VerdictView
 
 T = TypeVar("T")
 
@@ -40,10 +40,10 @@ def _empty(hint: Any) -> Any:
     return (get_origin(hint) or hint)()
 
 
-def a_job(**changes: object) -> JobWithStory:
+def a_job(**changes: object) -> JobWithEvents:
     """A running job of 2 nodes × 2 ranks."""
     job = sample(
-        JobWithStory,
+        JobWithEvents,
         name="mnist-7f3a",
         state="running",
         reason="ranks_running",
@@ -64,7 +64,7 @@ def a_job(**changes: object) -> JobWithStory:
     return replace(job, **changes)
 
 
-def a_failed_job() -> JobWithStory:
+def a_failed_job() -> JobWithEvents:
     return a_job(
         state="failed",
         reason="rank_failed",
@@ -83,8 +83,8 @@ def a_failed_job() -> JobWithStory:
     )
 
 
-def event_line(n: int, state: str, sentence: str, at_s: float = 0.0) -> StoryLine:
-    return StoryLine(n, after(at_s), state, "accepted", sentence, 1, 1)
+def event_line(n: int, state: str, sentence: str, at_s: float = 0.0) -> EventView:
+    return EventView(n, after(at_s), state, "accepted", sentence, 1, 1)
 
 
 def piece(text: str, rank: int = 0, *, position: int = 0, round_: int = 1) -> LogPiece:

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drumbeat.cli.follow.identical_lines import NEAR_LINES, NEAR_S, Folding, collapse
+from drumbeat.cli.follow.identical_lines import NEAR_LINES, NEAR_S, LineFolder, collapse
 from drumbeat.cli.follow.line_assembly import LogLine
-from drumbeat.cli.follow.log_lines import name_ranks, prefix_of
+from drumbeat.cli.follow.log_lines import format_prefix, name_ranks
 from drumbeat.model.logs import LogName
 
 
@@ -15,7 +15,7 @@ def at(rank: int, *, per_node: int = 2, round_: int = 1) -> LogName:
 
 
 def fold(*pairs: tuple[int, str]) -> list[tuple[str, str]]:
-    return [(prefix_of(each), each.text) for each in collapse(LogLine(at(rank), text) for rank, text in pairs)]
+    return [(format_prefix(each), each.text) for each in collapse(LogLine(at(rank), text) for rank, text in pairs)]
 
 
 @pytest.mark.feature("M1")
@@ -42,11 +42,11 @@ def test_rounds_are_not_folded_together():
 
 
 def test_while_following_a_fold_waits_for_other_ranks_only_so_long():
-    folding = Folding()
+    folding = LineFolder()
     assert folding.feed(LogLine(at(0), "hi"), 0.0) == []
     assert folding.due(NEAR_S / 2) == []
     assert folding.feed(LogLine(at(1), "hi"), NEAR_S / 2) == []
-    assert [prefix_of(each) for each in folding.due(NEAR_S)] == ["0:0,0:1 ×2"]
+    assert [format_prefix(each) for each in folding.due(NEAR_S)] == ["0:0,0:1 ×2"]
     assert folding.end() == []
 
 
@@ -72,7 +72,7 @@ def test_every_rank_keeps_its_lines_and_their_order(pairs: list[tuple[int, str]]
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.sampled_from("ab")), max_size=300))
 def test_folding_as_lines_come_loses_none_either(pairs: list[tuple[int, str]]):
-    folding, count = Folding(), 0
+    folding, count = LineFolder(), 0
     for moment, (rank, text) in enumerate(pairs):
         now = moment * NEAR_S / 3
         count += sum(each.count for each in [*folding.feed(LogLine(at(rank), text), now), *folding.due(now)])

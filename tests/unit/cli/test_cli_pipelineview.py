@@ -7,7 +7,7 @@ import io
 import pytest
 from rich.console import Console
 
-from drumbeat.cli.commands.plan_tables import render_pipeline, tree_of
+from drumbeat.cli.commands.plan_tables import render_pipeline, step_tree
 from drumbeat.model.api.pipelines import PipelineOutputView, PipelineView, StepView
 from drumbeat.model.states import JobKind, State
 
@@ -30,13 +30,13 @@ def shown(pipeline: PipelineView) -> str:
 
 def test_each_step_stands_below_one_that_it_takes_from():
     steps = (a_step("bad"), a_step("other"), a_step("after", "bad"), a_step("last", "bad", "after"))
-    tree = [(step.name, level) for step, level in tree_of(a_pipeline(State.RUNNING, *steps).steps)]
+    tree = [(step.name, level) for step, level in step_tree(a_pipeline(State.RUNNING, *steps).steps)]
     assert tree == [("bad", 0), ("after", 1), ("last", 2), ("other", 0)]
 
 
 def test_chain_of_as_many_steps_as_a_pipeline_may_have_is_drawn():
     steps = [a_step("s0"), *(a_step(f"s{n}", f"s{n - 1}") for n in range(1, 1000))]
-    assert [level for _, level in tree_of(a_pipeline(State.RUNNING, *steps).steps)] == list(range(1000))
+    assert [level for _, level in step_tree(a_pipeline(State.RUNNING, *steps).steps)] == list(range(1000))
 
 
 def test_output_of_a_pipeline_that_has_ended_without_it_is_not_awaited():

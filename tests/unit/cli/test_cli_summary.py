@@ -2,7 +2,7 @@
 
 import pytest
 
-from drumbeat.cli.follow.summary import exit_code_of, format_closing
+from drumbeat.cli.follow.summary import exit_code_for, format_closing
 from drumbeat.cli.terminal.styles import Ink
 from drumbeat.model.api.jobs import OutputView
 from tests.unit.cli.samples import a_failed_job, a_job, after, sample
@@ -51,9 +51,9 @@ def test_an_output_that_isnt_in_its_place_is_told_and_counts():
         "  output model isn't in its place: no permission to write",
         f"  logs     drumbeat logs {job.name}",
     ]
-    assert exit_code_of(job) == 1
-    assert exit_code_of(a_job(state="completed", exit_code=0, outputs=(fine,))) == 0
-    assert exit_code_of(a_job(state="failed", exit_code=7, outputs=(refused,))) == 7
+    assert exit_code_for(job) == 1
+    assert exit_code_for(a_job(state="completed", exit_code=0, outputs=(fine,))) == 0
+    assert exit_code_for(a_job(state="failed", exit_code=7, outputs=(refused,))) == 7
 
 
 def test_an_output_that_is_held_up_says_how_to_go_on():
@@ -64,7 +64,7 @@ def test_an_output_that_is_held_up_says_how_to_go_on():
         f"  → how it goes on: drumbeat show {job.name}",
         f"  → to give it up: drumbeat cancel {job.name} --discard",
     ]
-    assert exit_code_of(job) == 1
+    assert exit_code_for(job) == 1
     assert job.progress.endswith("; output model isn't in its place yet: no answer; it is tried again")
 
 
@@ -73,4 +73,4 @@ def test_an_output_that_is_held_up_says_how_to_go_on():
     [("completed", 0, 0), ("failed", 7, 7), ("completed", None, 0), ("failed", None, 1), ("canceled", 143, 143)],
 )
 def test_the_exit_code_is_the_jobs(state: str, code: int | None, exits: int):
-    assert exit_code_of(a_job(state=state, exit_code=code)) == exits
+    assert exit_code_for(a_job(state=state, exit_code=code)) == exits

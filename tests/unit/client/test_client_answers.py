@@ -2,7 +2,7 @@ from datetime import UTC, datetime
 
 from drumbeat.client.responses import view
 from drumbeat.model.api.computes import Machine
-from drumbeat.model.api.jobs import StoryLine
+from drumbeat.model.api.jobs import EventView
 from drumbeat.model.states import State
 
 LINE = {
@@ -12,13 +12,13 @@ LINE = {
 
 
 def test_answer_is_read_as_typed_values() -> None:
-    line = view(StoryLine, LINE)
+    line = view(EventView, LINE)
     assert line.state is State.RUNNING
     assert line.at == datetime(2026, 1, 2, 12, tzinfo=UTC)
 
 
 def test_keys_and_words_of_a_newer_server_are_tolerated() -> None:
-    line = view(StoryLine, {**LINE, "state": "hibernating", "reason": "it_is_winter", "color": "white"})
+    line = view(EventView, {**LINE, "state": "hibernating", "reason": "it_is_winter", "color": "white"})
     assert (line.state, line.reason) == ("hibernating", "it_is_winter")
     machine = {"name": "a", "cpus": 1, "gpus": [], "memory_mib": 1, "state": "asleep", "word": "", "unusable": ""}
     assert view(Machine, machine).state == "asleep"

@@ -12,8 +12,8 @@ import pytest
 
 from drumbeat.client.component_files import FileOrigin, Inlined, inline, inline_trial
 from drumbeat.client.connection import Connection
-from drumbeat.client.discovery import Where
-from drumbeat.client.environment_files import Around, files_of
+from drumbeat.client.discovery import ServerLocation
+from drumbeat.client.environment_files import EnvironmentOrigin, collect_files
 from drumbeat.client.snapshot import pack
 from drumbeat.client.step_files import Courier
 from drumbeat.jobfile import from_dict, load_component, pipeline
@@ -192,7 +192,7 @@ def test_code_with_additional_includes_is_packed_where_it_lies(tmp_path: Path, m
     text = "type: pipeline\njobs:\n  fit: {component: ./train/more.yml, inputs: {data: {path: azureml:d:1}}}\n"
     made = inlined(tmp_path, text)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "none"))  # Nothing is copied.
-    connection = Connection(Where(tmp_path), is_starting=False)
+    connection = Connection(ServerLocation(tmp_path), is_starting=False)
     parts = Courier(connection, is_sending=False).parts("fit", made.steps["fit"])
     whole = tmp_path / "whole"
     lay(whole, **{"train.py": "x", ".gitignore": "/data/", "common/a.py": "y", "config.yml": "z"})
@@ -225,7 +225,7 @@ jobs:
 @pytest.mark.parametrize("type_", get_args(DataType))
 def test_input_of_a_step_by_an_expression_with_keys_is_no_local_path(tmp_path: Path, type_: str) -> None:
     made = inlined(tmp_path, BOUND.replace("TYPE", type_))
-    courier = Courier(Connection(Where(tmp_path), is_starting=False), is_sending=False)
+    courier = Courier(Connection(ServerLocation(tmp_path), is_starting=False), is_sending=False)
     assert courier.parts("fit", made.steps["fit"]).inputs == {}
     assert courier.parts("outer", made.steps["outer"]).inputs == {}
 
@@ -234,7 +234,9 @@ def test_input_of_a_step_by_an_expression_with_keys_is_no_local_path(tmp_path: P
 def test_local_path_of_a_step_that_is_not_there_is_refused(tmp_path: Path) -> None:
     made = inlined(tmp_path, "type: pipeline\njobs: {fit: {command: x, inputs: {a: {path: ./here}}}}\n")
     with pytest.raises(SpecError, match="there is nothing at"):
-        Courier(Connection(Where(tmp_path), is_starting=False), is_sending=False).parts("fit", made.steps["fit"])
+        Courier(Connection(ServerLocation(tmp_path), is_starting=False), is_sending=False).parts(
+            "fit", made.steps["fit"]
+        )
 
 
 @pytest.mark.feature("P1")
@@ -296,9 +298,9 @@ def test_file_url_of_an_environment_names_the_path_with_its_encoded_characters(t
         kept.append(place)
         return "0" * 64
 
-    of_file = files_of({"conda_file": f"{begin}my%20dir/env%201.yml"}, Around(folder), keep)
+    of_file = collect_files({"conda_file": f"{begin}my%20dir/env%201.yml"}, EnvironmentOrigin(folder), keep)
     assert [*of_file.files.values()] == ["name: e\n"]
-    assert files_of({"build": {"path": f"{begin}my%20dir"}}, Around(folder), keep).context
+    assert collect_files({"build": {"path": f"{begin}my%20dir"}}, EnvironmentOrigin(folder), keep).context
     assert [place.resolve() for place in kept] == [folder / "my dir"]
     with pytest.raises(SpecError, match="isn't fetched"):
-        files_of({"conda_file": "https://h/e.yml"}, Around(folder), keep)
+        collect_files({"conda_file": "https://h/e.yml"}, EnvironmentOrigin(folder), keep)

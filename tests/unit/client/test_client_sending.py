@@ -8,9 +8,9 @@ import pytest
 
 from drumbeat.client.calls.data import DataCalls
 from drumbeat.client.connection import TIMEOUT, Connection, OpenConnection, checked, unreachable
-from drumbeat.client.discovery import MachineIdentity, Where
+from drumbeat.client.discovery import MachineIdentity, ServerLocation
 from drumbeat.client.job_events import ReconnectPause, read
-from drumbeat.client.job_upload import Given, JobParcel, WrittenJob, experiment_of, written
+from drumbeat.client.job_upload import Given, JobParcel, WrittenJob, default_experiment, written
 from drumbeat.model.api.data import DataView
 from drumbeat.model.api.jobs import End
 from drumbeat.model.errors import ConflictError, DrumbeatError, NotFoundError, UnreachableError
@@ -21,8 +21,8 @@ from drumbeat.model.wire import to_wire
     ("folder", "name"), [("fashion_mnist", "fashion_mnist"), ("My runs!", "My-runs"), ("_x", "x"), ("…", "default")]
 )
 def test_an_experiment_is_named_after_the_folder(folder: str, name: str) -> None:
-    assert experiment_of(Path("/home") / folder) == name
-    assert experiment_of(Path("/")) == "default"
+    assert default_experiment(Path("/home") / folder) == name
+    assert default_experiment(Path("/")) == "default"
 
 
 def answer(status: int, **options: object) -> httpx.Response:
@@ -100,7 +100,7 @@ class UnusedConnection(Connection):
     """A connection over which a parcel that isn't sent asks nothing."""
 
     def __init__(self) -> None:
-        super().__init__(Where(Path("/nowhere"), "http://127.0.0.1:1", "token"))
+        super().__init__(ServerLocation(Path("/nowhere"), "http://127.0.0.1:1", "token"))
 
 
 def parcel(document: dict[str, Any], base: Path, connection: Connection | None = None) -> JobParcel:
@@ -151,7 +151,7 @@ class AfterARestart(Connection):
     """A connection whose server is gone at the first call, and then answers with an error."""
 
     def __init__(self) -> None:
-        super().__init__(Where(Path("/nowhere"), "http://127.0.0.1:1", "token"))
+        super().__init__(ServerLocation(Path("/nowhere"), "http://127.0.0.1:1", "token"))
         self.calls = 0
 
     def _opened(self, *, is_starting: bool) -> OpenConnection:
@@ -178,7 +178,7 @@ class SlowStore(Connection):
     """A connection whose server has a store that takes five minutes to list its files; the rest takes none."""
 
     def __init__(self) -> None:
-        super().__init__(Where(Path("/nowhere"), "http://127.0.0.1:1", "token"))
+        super().__init__(ServerLocation(Path("/nowhere"), "http://127.0.0.1:1", "token"))
 
     def _opened(self, *, is_starting: bool) -> OpenConnection:
         del is_starting

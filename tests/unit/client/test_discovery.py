@@ -5,7 +5,7 @@ import os
 import shutil
 from pathlib import Path
 
-from drumbeat.client.discovery import Where, find, here
+from drumbeat.client.discovery import ServerLocation, find, here
 from drumbeat.model.errors import UnauthorizedError
 
 
@@ -31,13 +31,15 @@ def test_server_is_found_in_a_renamed_home_and_where_it_noted_none(tmp_path: Pat
 
 
 def test_refusal_of_the_token_of_the_home_by_a_named_server_says_that_none_was_set(tmp_path: Path):
-    error = Where(tmp_path, "http://there:1").refusal(UnauthorizedError("that token is wrong, or was removed"))
+    error = ServerLocation(tmp_path, "http://there:1").refusal(UnauthorizedError("that token is wrong, or was removed"))
     assert error.what.startswith("DRUMBEAT_TOKEN isn't set")
     assert str(tmp_path / "token") in error.what
     assert error.where == "http://there:1"
 
 
 def test_refusal_of_a_token_that_was_set_says_which_variable_takes_another(tmp_path: Path):
-    error = Where(tmp_path, "http://there:1", "mine").refusal(UnauthorizedError("that token is wrong, or was removed"))
+    error = ServerLocation(tmp_path, "http://there:1", "mine").refusal(
+        UnauthorizedError("that token is wrong, or was removed")
+    )
     assert error.what == "that token is wrong, or was removed"
     assert error.fix.startswith("Set DRUMBEAT_TOKEN to your token")

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from drumbeat.client.remarks import missing_script, started_script
+from drumbeat.client.local_notes import missing_script, started_script
 
 
 @pytest.mark.parametrize(

@@ -149,7 +149,7 @@ def test_what_a_cluster_has_otherwise_than_the_file_is_said_with_its_setting():
     wish = {"min_instances": 0, "idle_time_before_scale_down": 60.0}
     actual = {"min_instances": 0, "idle_time_before_scale_down": 300.0, "tier": "dedicated"}
     set_by = {"min_instances": "SuspendExcNodes", "idle_time_before_scale_down": "SuspendTime", "tier": "PreemptMode"}
-    (said,) = autoscaling.remarks(wish, actual, set_by)
+    (said,) = autoscaling.cluster_overrides(wish, actual, set_by)
     assert said == (
         "idle_time_before_scale_down is 60 in the compute's file, and 300 in the cluster, where SuspendTime sets it: "
         "the cluster's is in effect"

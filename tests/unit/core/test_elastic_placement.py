@@ -14,8 +14,8 @@ from drumbeat.core.scheduling.elastic_placement import growth, idle_growth
 from drumbeat.core.scheduling.quota_balances import NO_BALANCES, Balances
 from drumbeat.core.scheduling.quotas import Allowances, HeldSlots, Payer, Quota, QuotaKind
 from drumbeat.core.scheduling.resource_needs import Need, Slot
-from drumbeat.core.scheduling.scheduler import Placement, Waiting, place
-from drumbeat.core.scheduling.slot_fitting import Holding, MachineCapacity
+from drumbeat.core.scheduling.scheduler import Placement, QueuedJob, place
+from drumbeat.core.scheduling.slot_fitting import MachineCapacity, SlotAllocation
 from drumbeat.model.api.computes import NodeState
 from drumbeat.model.states import Reason
 
@@ -25,20 +25,22 @@ pytestmark = pytest.mark.feature("F8", "C3")
 RACK = [MachineCapacity(name, 2) for name in ("a", "b", "c", "d")]
 
 
-def waits(name: str, nodes: int, least: int, most: int, **more: Any) -> Waiting:
-    return replace(Waiting(name, Need(nodes, 2, min_nodes=least, max_nodes=most), 0, START), **more)
+def waits(name: str, nodes: int, least: int, most: int, **more: Any) -> QueuedJob:
+    return replace(QueuedJob(name, Need(nodes, 2, min_nodes=least, max_nodes=most), 0, START), **more)
 
 
-def fixed(name: str, nodes: int, second: float = 1) -> Waiting:
-    return Waiting(name, Need(nodes, 2), 0, at(second))
+def fixed(name: str, nodes: int, second: float = 1) -> QueuedJob:
+    return QueuedJob(name, Need(nodes, 2), 0, at(second))
 
 
-def holds(name: str, *machines: str) -> Holding:
-    return Holding(name, tuple(Slot(node, machine, 2) for node, machine in enumerate(machines)))
+def holds(name: str, *machines: str) -> SlotAllocation:
+    return SlotAllocation(name, tuple(Slot(node, machine, 2) for node, machine in enumerate(machines)))
 
 
-def placed(queue: list[Waiting], *held: Holding, rooms: list[MachineCapacity] | None = None) -> dict[str, Placement]:
-    queue = sorted(queue, key=Waiting.rank)
+def placed(
+    queue: list[QueuedJob], *held: SlotAllocation, rooms: list[MachineCapacity] | None = None
+) -> dict[str, Placement]:
+    queue = sorted(queue, key=QueuedJob.rank)
     return {one.job: one for one in place(queue, rooms or RACK, list(held), START, compute="rack")}
 
 
@@ -142,7 +144,7 @@ def test_quotas_count_what_a_job_has_once_when_it_grows():
 
 
 # --- engines with a queue of their own ----------------------------------------------------------------------------
-def queue(job: Waiting, *states: NodeState, taken: Sequence[Slot] = ()) -> Placement:
+def queue(job: QueuedJob, *states: NodeState, taken: Sequence[Slot] = ()) -> Placement:
     rooms = [MachineCapacity(f"n{number}", 2, state=state) for number, state in enumerate(states)]
     (said,) = enqueue([job], rooms, compute="slurm", taken=taken)
     return said

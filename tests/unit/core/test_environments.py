@@ -7,8 +7,8 @@ from drumbeat.core.planning.environments import (
     EnvironmentCatalog,
     Registered,
     ResolvedEnvironment,
-    document_of,
     resolve,
+    to_document,
     wanted_names,
 )
 from drumbeat.core.planning.plan import PlanFacts, Sources
@@ -19,7 +19,7 @@ from drumbeat.model.errors import SpecError, UnknownNameError
 
 
 def version(name: str, number: str, text: str = "numpy\n") -> Registered:
-    return Registered(name, number, document_of({"conda_file": "r.txt"}, EnvironmentFiles("r.txt", {"r.txt": text})))
+    return Registered(name, number, to_document({"conda_file": "r.txt"}, EnvironmentFiles("r.txt", {"r.txt": text})))
 
 
 MINE = {"mine": (version("mine", "2", "numpy==2\n"), version("mine", "1", "numpy==1\n"))}

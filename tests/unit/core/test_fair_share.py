@@ -15,12 +15,12 @@ from drumbeat.core.scheduling.fair_share import (
     describe_use,
     format_half_life,
     recent_use,
-    use_of,
+    slot_hours,
 )
 from drumbeat.core.scheduling.quota_balances import Balances
 from drumbeat.core.scheduling.quotas import Payer
 from drumbeat.core.scheduling.resource_needs import Need
-from drumbeat.core.scheduling.scheduler import Placement, Waiting, place
+from drumbeat.core.scheduling.scheduler import Placement, QueuedJob, place
 from drumbeat.core.scheduling.slot_fitting import MachineCapacity
 from drumbeat.model.states import Reason
 
@@ -40,14 +40,14 @@ def test_use_halves_with_each_half_life() -> None:
 
 
 def test_use_of_a_short_attempt_is_its_slots_by_its_hours() -> None:
-    assert use_of(held("ada", 4), at(3600), WEEK) == pytest.approx(4, rel=0.01)
-    assert use_of(held("ada", 1, gpus=2), at(3600), WEEK) == pytest.approx(17, rel=0.01)
-    assert use_of(held("ada", 1, since=10), at(5), WEEK) == 0.0
-    assert use_of(HeldSlots("local", "j", "ada", "e", 4, 0), at(3600), WEEK) == 0.0
+    assert slot_hours(held("ada", 4), at(3600), WEEK) == pytest.approx(4, rel=0.01)
+    assert slot_hours(held("ada", 1, gpus=2), at(3600), WEEK) == pytest.approx(17, rel=0.01)
+    assert slot_hours(held("ada", 1, since=10), at(5), WEEK) == 0.0
+    assert slot_hours(HeldSlots("local", "j", "ada", "e", 4, 0), at(3600), WEEK) == 0.0
 
 
 def test_use_of_an_endless_attempt_has_a_bound() -> None:
-    assert use_of(held("ada", 1), START + 100 * WEEK, WEEK) == pytest.approx(7 * 24 / math.log(2))
+    assert slot_hours(held("ada", 1), START + 100 * WEEK, WEEK) == pytest.approx(7 * 24 / math.log(2))
 
 
 @given(st.floats(0, 1e6), st.floats(0, 1e6), st.integers(0, 64))
@@ -74,11 +74,11 @@ def test_numbers_are_told_with_their_half_life() -> None:
 
 
 # --- in the queue -------------------------------------------------------------------------------------------------
-def waits(user: str, second: float, priority: int = 0) -> Waiting:
-    return Waiting(user, Need(1, 2), priority, at(second), payer=Payer(user, "e"))
+def waits(user: str, second: float, priority: int = 0) -> QueuedJob:
+    return QueuedJob(user, Need(1, 2), priority, at(second), payer=Payer(user, "e"))
 
 
-def placed(queue: list[Waiting], **use: float) -> dict[str, Placement]:
+def placed(queue: list[QueuedJob], **use: float) -> dict[str, Placement]:
     queue = sorted(queue, key=lambda one: one.rank(use.get(one.job, 0.0)))
     said = place(queue, [MachineCapacity("m", 2)], [], START, compute="local", balances=Balances(use=use))
     return {one.job: one for one in said}
@@ -105,5 +105,5 @@ def test_priority_comes_before_use() -> None:
 
 def test_one_person_sees_no_numbers() -> None:
     queue = [waits("ada", n) for n in range(3)]
-    queue = [Waiting(f"j{n}", one.need, 0, one.submitted_at, payer=one.payer) for n, one in enumerate(queue)]
+    queue = [QueuedJob(f"j{n}", one.need, 0, one.submitted_at, payer=one.payer) for n, one in enumerate(queue)]
     assert not any("recent use" in one.sentence for one in placed(queue).values())

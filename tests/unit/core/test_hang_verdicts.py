@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from drumbeat.core.diagnosis.hangs import stack_report
-from drumbeat.core.diagnosis.hangs.activity import Activity, of_rank
+from drumbeat.core.diagnosis.hangs.activity import Activity, for_rank
 from drumbeat.core.diagnosis.hangs.hang_verdict import HangVerdict, Stillness, judge
 from drumbeat.model.stacks import NodeFacts, ProcessFacts, RankFacts, StackFrame, ThreadStack
 from drumbeat.model.wire import from_wire
@@ -30,7 +30,7 @@ def process(frames: tuple[StackFrame, ...] = (), kernel: str = "", **more: Any) 
 
 
 def rank(number: int, *processes: ProcessFacts, node: int = 0) -> Activity:
-    return of_rank(node, RankFacts(number, processes), 5.0)
+    return for_rank(node, RankFacts(number, processes), 5.0)
 
 
 WAITING = process(ALL_REDUCE, "futex_do_wait")
@@ -104,7 +104,7 @@ def test_child_that_trains_speaks_for_the_rank() -> None:
 
 def test_rank_that_starts_one_child_after_another_works() -> None:
     waiting = process((StackFrame("Popen._wait", "/usr/lib/python3.11/subprocess.py", 9), MODULE), "do_wait")
-    assert of_rank(0, RankFacts(1, (waiting,), ended=1), 5.0).works
+    assert for_rank(0, RankFacts(1, (waiting,), ended=1), 5.0).works
 
 
 def test_swapped_rank_is_slow_for_lack_of_memory() -> None:
@@ -319,7 +319,7 @@ def judged_at(case: str, percent: float) -> HangVerdict:
         recorded = from_wire(NodeFacts, answer)
         for facts in recorded.ranks:
             on_gpu = (replace(one, gpu_memory_percent=percent, has_device=True) for one in facts.processes)
-            activities.append(of_rank(int(node), replace(facts, processes=tuple(on_gpu)), recorded.seconds))
+            activities.append(for_rank(int(node), replace(facts, processes=tuple(on_gpu)), recorded.seconds))
     return judge(activities)
 
 

@@ -28,12 +28,12 @@ def library(function: str, file: str) -> StackFrame:
 
 
 def test_collective_is_named_by_its_function() -> None:
-    assert waits.of_stack([C10D, WRAPPER, TRAIN]) == Wait(WaitKind.COLLECTIVE, "all_reduce")
+    assert waits.from_stack([C10D, WRAPPER, TRAIN]) == Wait(WaitKind.COLLECTIVE, "all_reduce")
 
 
 def test_object_collective_is_named_by_what_the_script_called() -> None:
     frames = [c10d("all_gather"), WRAPPER, c10d("all_gather_object"), WRAPPER, TRAIN]
-    assert waits.of_stack(frames) == Wait(WaitKind.COLLECTIVE, "all_gather_object")
+    assert waits.from_stack(frames) == Wait(WaitKind.COLLECTIVE, "all_gather_object")
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_object_collective_is_named_by_what_the_script_called() -> None:
     ],
 )  # fmt: skip
 def test_frames_of_a_wait_give_its_kind_and_name(frames: list[StackFrame], expected: Wait) -> None:
-    assert waits.of_stack(frames) == expected
+    assert waits.from_stack(frames) == expected
 
 
 @pytest.mark.parametrize(
@@ -82,16 +82,16 @@ def test_queue_below_a_data_loader_is_the_data_loaders() -> None:
         loader,
         TRAIN,
     ]
-    assert waits.of_stack(frames) == Wait(WaitKind.DATA)
+    assert waits.from_stack(frames) == Wait(WaitKind.DATA)
 
 
 def test_lock_in_user_code_below_a_collective_stays_a_lock() -> None:
     hook = StackFrame("my_hook", "/job/hooks.py", 3)
-    assert waits.of_stack([library("acquire", "threading.py"), hook, C10D, TRAIN]) == Wait(WaitKind.LOCK)
+    assert waits.from_stack([library("acquire", "threading.py"), hook, C10D, TRAIN]) == Wait(WaitKind.LOCK)
 
 
 def test_user_code_alone_says_nothing_of_a_wait() -> None:
-    assert waits.of_stack([TRAIN, MODULE]) is None
+    assert waits.from_stack([TRAIN, MODULE]) is None
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ def test_user_code_alone_says_nothing_of_a_wait() -> None:
     ],
 )
 def test_function_of_the_kernel_gives_the_kind(function: str, state: str, kind: WaitKind) -> None:
-    wait = waits.of_kernel(function, state)
+    wait = waits.from_kernel(function, state)
     assert wait is not None
     assert wait.kind is kind
 

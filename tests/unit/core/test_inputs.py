@@ -15,12 +15,12 @@ from drumbeat.core.planning.inputs import (
     check_output,
     describe_staged,
     plan_inputs,
-    source_of,
+    resolve_output,
 )
 from drumbeat.core.planning.outputs import is_published, is_registered, output_notes, plan_outputs
 from drumbeat.core.planning.path_on_compute import check_apart
 from drumbeat.jobfile.data.inputs_outputs import Input, Output
-from drumbeat.jobfile.data.paths import OfJob
+from drumbeat.jobfile.data.paths import JobOutputReference
 from drumbeat.model import folder_layout
 from drumbeat.model.errors import DrumbeatError, RefusedError, SpecError, UnknownNameError
 from drumbeat.model.plan import InputPlan, OutputPlan
@@ -224,9 +224,9 @@ def outputs(**keys: object) -> OutputPlan:
 @pytest.mark.parametrize(("asked", "has"), [("artifacts", "default"), ("default", "artifacts"), ("default", "default")])
 def test_what_a_job_wrote_to_outputs_is_read_by_the_name_of_azure_and_by_ours(asked: str, has: str):
     facts = replace(FACTS, jobs={"j": JobOutputs({has: "uri_folder"})})
-    place = OfJob("j", asked, "m")
+    place = JobOutputReference("j", asked, "m")
     assert check_output(place, facts, "inputs.x.path") == ""
-    assert source_of(place, facts) == OfJob("j", has, "m")
+    assert resolve_output(place, facts) == JobOutputReference("j", has, "m")
 
 
 @pytest.mark.feature("D3")

@@ -8,8 +8,8 @@ from drumbeat.core.lifecycle.events import Decision, NeverFits, Placed
 from drumbeat.core.lifecycle.job import Job
 from drumbeat.core.lifecycle.state_machine import decide
 from drumbeat.core.scheduling.resource_needs import Need, Slot
-from drumbeat.core.scheduling.scheduler import Waiting, place
-from drumbeat.core.scheduling.slot_fitting import Holding, MachineCapacity
+from drumbeat.core.scheduling.scheduler import QueuedJob, place
+from drumbeat.core.scheduling.slot_fitting import MachineCapacity, SlotAllocation
 from drumbeat.model.agent import Phase
 from drumbeat.model.states import Reason, State
 
@@ -51,7 +51,7 @@ def test_cluster_that_chooses_machines_itself_is_tried_a_few_times() -> None:
 
 
 def test_job_is_not_placed_on_machines_that_lack_a_share() -> None:
-    waiting = Waiting("j", Need(1, 1), 0, START, lacking=("a",))
+    waiting = QueuedJob("j", Need(1, 1), 0, START, lacking=("a",))
     rooms = [MachineCapacity("a", 4), MachineCapacity("b", 4)]
     (said,) = place([waiting], rooms, [], START, compute="rack")
     assert [slot.machine for slot in said.slots] == ["b"]
@@ -60,8 +60,8 @@ def test_job_is_not_placed_on_machines_that_lack_a_share() -> None:
 def test_job_that_the_machines_with_the_share_cannot_hold_fails_and_holds_nobody_up() -> None:
     why = "a can't be used for this job: share data: nothing is mounted at /data. Mount it."
     rooms = [MachineCapacity("a", 4), MachineCapacity("b", 4), MachineCapacity("c", 4)]
-    gang = Waiting("gang", Need(2, 1), 0, START, lacking=("a", "b"), lack=why)
-    other = Waiting("other", Need(3, 4), 0, at(9))
+    gang = QueuedJob("gang", Need(2, 1), 0, START, lacking=("a", "b"), lack=why)
+    other = QueuedJob("other", Need(3, 4), 0, at(9))
     said = {one.job: one for one in place([gang, other], rooms, [], START, compute="rack")}
     assert (said["gang"].never, said["gang"].lacks_share) == (True, True)
     assert said["gang"].sentence.endswith("Mount it; the other machines of rack can't hold the job")
@@ -72,16 +72,16 @@ def test_job_that_the_machines_with_the_share_cannot_hold_fails_and_holds_nobody
 
 def test_job_waits_for_busy_machines_that_have_the_share() -> None:
     rooms = [MachineCapacity("a", 4), MachineCapacity("b", 4)]
-    busy = Holding("x", (Slot(0, "b", 4),))
-    (said,) = place([Waiting("j", Need(1, 1), 0, START, lacking=("a",))], rooms, [busy], START, compute="rack")
+    busy = SlotAllocation("x", (Slot(0, "b", 4),))
+    (said,) = place([QueuedJob("j", Need(1, 1), 0, START, lacking=("a",))], rooms, [busy], START, compute="rack")
     assert said.reason is Reason.WAITING_FOR_SLOTS
     assert "a can't be used: it was given up for this job" in said.sentence
 
 
 def test_job_waits_for_machines_that_were_not_seen_yet_and_holds_nobody_up() -> None:
     rooms = [MachineCapacity("a", 4), MachineCapacity("b", 0, unusable="it doesn't answer")]
-    waiting = Waiting("j", Need(1, 1), 0, START, lacking=("a",), lack="a lacks it")
-    said = place([waiting, Waiting("k", Need(1, 1), 0, at(9))], rooms, [], START, compute="rack")
+    waiting = QueuedJob("j", Need(1, 1), 0, START, lacking=("a",), lack="a lacks it")
+    said = place([waiting, QueuedJob("k", Need(1, 1), 0, at(9))], rooms, [], START, compute="rack")
     assert (said[0].never, said[0].reason) == (False, Reason.WAITING_FOR_SLOTS)
     assert said[1].slots
 

@@ -9,7 +9,7 @@ import pytest
 
 from drumbeat.core.child_jobs import step_name
 from drumbeat.core.pipelines.expansion import expand
-from drumbeat.core.pipelines.graph import Data, Graph, OfStep
+from drumbeat.core.pipelines.graph import Data, Graph, StepOutput
 from drumbeat.core.pipelines.step_jobs import step_document, step_request
 from drumbeat.jobfile import PipelineJob, from_dict, loads
 from drumbeat.jobfile.data.inputs_outputs import DataType
@@ -56,7 +56,7 @@ def test_a_step_gives_artifacts_without_a_declaration_where_another_takes_it(ste
     made = graph({"train": train("${{parent.jobs.first.outputs.artifacts}}/csv"), "first": step, "other": step})
     assert [*made.step("first").outputs] == ["artifacts"]
     assert made.step("other").outputs == {}
-    assert made.step("train").inputs["data"].value == OfStep("first", "artifacts", "csv")
+    assert made.step("train").inputs["data"].value == StepOutput("first", "artifacts", "csv")
     assert document(made, "train", first="p_first")["inputs"]["data"]["path"].endswith(
         "/p_first/outputs/artifacts/paths/csv"
     )
@@ -66,7 +66,7 @@ def test_a_step_gives_artifacts_without_a_declaration_where_another_takes_it(ste
 def test_artifacts_of_a_step_become_an_output_of_the_pipeline_without_a_declaration():
     step = {"component": {"name": "a", "command": "a"}, "outputs": {"artifacts": "${{parent.outputs.all}}"}}
     made = graph({"first": step}, outputs={"all": {"type": "uri_folder", "name": "kept"}})
-    assert made.outputs == {"all": OfStep("first", "artifacts")}
+    assert made.outputs == {"all": StepOutput("first", "artifacts")}
     assert made.step("first").outputs["artifacts"].name == "kept"
 
 
@@ -349,7 +349,7 @@ def test_outputs_of_the_pipeline_say_where_those_of_steps_go() -> None:
     made = graph(
         jobs, outputs={"model": {"path": store, "mode": "upload"}}, settings={"default_datastore": "azureml:d"}
     )
-    assert made.outputs == {"model": OfStep("outer/two", "model")}
+    assert made.outputs == {"model": StepOutput("outer/two", "model")}
     assert document(made, "prep")["outputs"] == {"out": {"path": "azureml://datastores/d/paths/${{name}}/out"}}
     two = document(made, "outer/two", **{"outer/one": "x"})["outputs"]["model"]
     assert two == {"type": "uri_folder", "mode": "upload", "path": "azureml://datastores/d/paths/p/model"}

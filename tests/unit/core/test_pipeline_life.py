@@ -142,7 +142,7 @@ def test_a_reused_step_is_complete_without_a_job() -> None:
     life.apply(StepReused("p_a", "older_a"))
     assert life.step("a").reused == "old_a"
     assert life.job.pipeline
-    assert life.job.pipeline.result_of("p", "a") == "old_a"
+    assert life.job.pipeline.result_job("p", "a") == "old_a"
     life.see(b=State.COMPLETED)
     assert life.job.sentence == "2 steps completed, 1 of them reused"
     assert "step a is reused from old_a; 1 of 2 steps ended" in life.sentences

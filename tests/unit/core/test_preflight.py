@@ -145,7 +145,7 @@ def test_story_has_the_verdict_once_before_the_ranks_start():
     sentences = [line.sentence for line in decision.events]
     assert [one.startswith("pre-flight of 2 nodes: all is well") for one in sentences] == [False, True, False]
     assert decision.job.state is State.RUNNING
-    assert "pre-flight" in decision.job.remarks
+    assert "pre-flight" in decision.job.reported_subjects
 
 
 def test_isolated_node_is_replaced_and_its_machine_left_out():

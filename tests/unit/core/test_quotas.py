@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 from drumbeat.core.scheduling.cluster_queue import enqueue
 from drumbeat.core.scheduling.fair_share import HeldSlots
 from drumbeat.core.scheduling.quota_balances import Balances
-from drumbeat.core.scheduling.quotas import EVERYONE, Allowances, Payer, Quota, QuotaKind, quota_of, refused_waiting
+from drumbeat.core.scheduling.quotas import EVERYONE, Allowances, Payer, Quota, QuotaKind, quota_for, refused_waiting
 from drumbeat.core.scheduling.resource_needs import Need, Slot
-from drumbeat.core.scheduling.scheduler import Placement, Waiting, place
-from drumbeat.core.scheduling.slot_fitting import Holding, MachineCapacity
+from drumbeat.core.scheduling.scheduler import Placement, QueuedJob, place
+from drumbeat.core.scheduling.slot_fitting import MachineCapacity, SlotAllocation
 from drumbeat.model.states import Reason
 
 from .jobs import START, at
@@ -20,22 +20,22 @@ USER, EXPERIMENT = QuotaKind
 BIG = [MachineCapacity("m", 64, tuple("0123456789abcdef"))]
 
 
-def waits(job: str, user: str, cpus: int = 1, gpus: int = 0, **more: object) -> Waiting:
+def waits(job: str, user: str, cpus: int = 1, gpus: int = 0, **more: object) -> QueuedJob:
     second, experiment = float(str(more.get("second", 0))), str(more.get("experiment", "e"))
     need = Need(1, cpus, gpus, alone=bool(more.get("alone")))
-    return Waiting(job, need, 0, at(second), payer=Payer(user, experiment))
+    return QueuedJob(job, need, 0, at(second), payer=Payer(user, experiment))
 
 
 def balances(*quotas: Quota, held: tuple[HeldSlots, ...] = ()) -> Balances:
     return Balances(Allowances(quotas, held))
 
 
-def placed(queue: list[Waiting], balances: Balances, rooms: list[MachineCapacity] = BIG) -> dict[str, Placement]:
+def placed(queue: list[QueuedJob], balances: Balances, rooms: list[MachineCapacity] = BIG) -> dict[str, Placement]:
     holding = [
-        Holding(one.job, (Slot(0, "m", one.slots, tuple("0123456789abcdef"[: one.gpus])),))
+        SlotAllocation(one.job, (Slot(0, "m", one.slots, tuple("0123456789abcdef"[: one.gpus])),))
         for one in balances.allowances.held
     ]
-    queue = sorted(queue, key=Waiting.rank)
+    queue = sorted(queue, key=QueuedJob.rank)
     return {one.job: one for one in place(queue, rooms, holding, START, compute="local", balances=balances)}
 
 
@@ -58,9 +58,9 @@ def test_quota_of_everyone_is_counted_for_each_person() -> None:
 
 def test_own_quota_stands_in_place_of_everyones() -> None:
     quotas = [Quota(USER, EVERYONE, gpus=1), Quota(USER, "ada", slots=3)]
-    assert quota_of(quotas, USER, "ada") == quotas[1]
-    assert quota_of(quotas, USER, "bob") == quotas[0]
-    assert quota_of(quotas, EXPERIMENT, "ada") is None
+    assert quota_for(quotas, USER, "ada") == quotas[1]
+    assert quota_for(quotas, USER, "bob") == quotas[0]
+    assert quota_for(quotas, EXPERIMENT, "ada") is None
 
 
 def test_quota_of_an_experiment_counts_all_its_persons() -> None:
@@ -143,7 +143,7 @@ def test_no_queue_takes_more_than_any_quota(quotas: list[Quota], jobs: list[tupl
     said = placed(queue, balances(*quotas))
     for kind in QuotaKind:
         for name in "ab":
-            quota = quota_of(quotas, kind, name) or Quota(kind, name)
+            quota = quota_for(quotas, kind, name) or Quota(kind, name)
             payers = [job for job in queue if name == (job.payer.user if kind is USER else job.payer.experiment)]
             slots = [slot for job in payers for slot in said[job.job].slots]
             assert sum(slot.cpus for slot in slots) <= (99 if quota.slots is None else quota.slots)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from drumbeat.core.pipelines.expansion import expand
-from drumbeat.core.pipelines.registered_components import RegisteredComponent, digests_of, resolve
+from drumbeat.core.pipelines.registered_components import RegisteredComponent, resolve, snapshot_digests
 from drumbeat.core.pipelines.step_jobs import step_request
 from drumbeat.jobfile import PipelineJob, from_dict
 from drumbeat.jobfile.pipelines.component_file import RegisteredName, registered_name
@@ -103,7 +103,7 @@ def test_snapshots_of_parts_are_named() -> None:
     parts = {
         "": StepParts("a" * 64, {"d": f"snapshot:{'b' * 64}", "e": "file:///e"}, EnvironmentFiles(context="c" * 64))
     }
-    assert digests_of(parts) == {"a" * 64, "b" * 64, "c" * 64}
+    assert snapshot_digests(parts) == {"a" * 64, "b" * 64, "c" * 64}
 
 
 def test_data_at_an_input_of_a_registered_component_is_the_steps_default() -> None:
@@ -127,7 +127,7 @@ def test_data_at_an_input_of_a_registered_component_is_the_steps_default() -> No
     places = {path: step_request(made, graph, "p", path, {}).inputs for path in steps}
     default = {"d": "snapshot:" + "d" * 64}
     assert places == {"bare": default, "given": {"d": "file:///own"}, "absent": default}
-    assert digests_of(made.parts) == {"d" * 64}
+    assert snapshot_digests(made.parts) == {"d" * 64}
 
 
 @pytest.mark.parametrize("inner", [FIT, {"type": "pipeline", "jobs": {"s": {"command": "true"}}}])

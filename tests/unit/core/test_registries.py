@@ -6,7 +6,7 @@ import pytest
 
 from drumbeat.core.planning.containers import plan_container
 from drumbeat.core.planning.environments import ResolvedEnvironment
-from drumbeat.core.planning.registries import place_of, used
+from drumbeat.core.planning.registries import repository, used
 from drumbeat.jobfile.job.job import CommandJob
 from drumbeat.model.plan import BUILT, ImageBuild
 
@@ -28,7 +28,7 @@ KNOWN = {"hub": "docker.io", "acme": "ghcr.io/acme", "all": "ghcr.io", "near": "
     ],
 )
 def test_a_name_without_a_host_is_of_docker_hub(image: str, place: str):
-    assert place_of(image) == place
+    assert repository(image) == place
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from drumbeat.core.scheduling.cluster_queue import enqueue
 from drumbeat.core.scheduling.resource_needs import Need, Slot
-from drumbeat.core.scheduling.scheduler import Placement, Waiting, place
-from drumbeat.core.scheduling.slot_fitting import Holding, MachineCapacity, fit
+from drumbeat.core.scheduling.scheduler import Placement, QueuedJob, place
+from drumbeat.core.scheduling.slot_fitting import MachineCapacity, SlotAllocation, fit
 from drumbeat.model.api.computes import NodeState
 from drumbeat.model.states import Reason
 
@@ -23,26 +23,26 @@ pytestmark = pytest.mark.feature("C3")
 ROOM = [MachineCapacity("m", 4, ("0", "1"))]
 
 
-def waits(name: str, nodes: int = 1, cpus: int = 1, second: float = 0, **more: object) -> Waiting:
+def waits(name: str, nodes: int = 1, cpus: int = 1, second: float = 0, **more: object) -> QueuedJob:
     need = Need(nodes, cpus, int(more.pop("gpus", 0)), alone=bool(more.pop("alone", False)))
-    return Waiting(
+    return QueuedJob(
         name, need, int(more.pop("priority", 0)), at(second), more.pop("lasts", None), more.pop("avoided", ())
     )
 
 
 def placed(
-    queue: list[Waiting], held: list[Holding] | None = None, rooms: list[MachineCapacity] | None = None
+    queue: list[QueuedJob], held: list[SlotAllocation] | None = None, rooms: list[MachineCapacity] | None = None
 ) -> dict[str, Placement]:
-    in_order = sorted(queue, key=Waiting.rank)
+    in_order = sorted(queue, key=QueuedJob.rank)
     return {p.job: p for p in place(in_order, rooms or ROOM, held or [], START, compute="local")}
 
 
-def holds(name: str, cpus: int, until: float | None = None) -> Holding:
-    return Holding(name, (Slot(0, "m", cpus),), at(until) if until is not None else None)
+def holds(name: str, cpus: int, until: float | None = None) -> SlotAllocation:
+    return SlotAllocation(name, (Slot(0, "m", cpus),), at(until) if until is not None else None)
 
 
-def stuck(name: str, cpus: int, waits_for: str) -> Holding:
-    return Holding(name, (Slot(0, "m", cpus),), waits_for=waits_for)
+def stuck(name: str, cpus: int, waits_for: str) -> SlotAllocation:
+    return SlotAllocation(name, (Slot(0, "m", cpus),), waits_for=waits_for)
 
 
 def test_jobs_start_in_the_order_in_which_they_came():
@@ -204,14 +204,14 @@ def test_nobody_passes_when_nobody_can_say_when_the_big_one_starts():
 
 def test_a_job_passes_where_the_big_one_has_room_beside_it():
     rooms = [MachineCapacity("m", 4), MachineCapacity("n", 2)]
-    held = [Holding("run", (Slot(0, "m", 4),), at(50)), Holding("other", (Slot(0, "n", 1),), at(500))]
+    held = [SlotAllocation("run", (Slot(0, "m", 4),), at(50)), SlotAllocation("other", (Slot(0, "n", 1),), at(500))]
     said = placed([waits("big", cpus=4), waits("small", second=1)], held=held, rooms=rooms)
     assert said["small"].slots == (Slot(0, "n", 1),)
 
 
 # --- passing a blocked job without time limits -------------------------------------------------------------------
 GPU_ROOM = [MachineCapacity("m", 16, ("0",))]
-TRAINS = Holding("trains", (Slot(0, "m", 1, ("0",)),))
+TRAINS = SlotAllocation("trains", (Slot(0, "m", 1, ("0",)),))
 
 
 def test_cpu_job_passes_a_job_that_waits_for_the_gpu():
@@ -258,7 +258,7 @@ def test_job_that_only_waits_for_cpu_slots_is_not_passed_by_small_ones():
 def test_second_gpu_job_that_can_run_beside_the_first_keeps_its_slots_too():
     rooms, held = (
         [MachineCapacity("m", 16, ("0", "1"))],
-        [Holding(f"t{gpu}", (Slot(0, "m", 1, (gpu,)),)) for gpu in "01"],
+        [SlotAllocation(f"t{gpu}", (Slot(0, "m", 1, (gpu,)),)) for gpu in "01"],
     )
     queue = [waits("a", gpus=1), waits("b", gpus=1, cpus=8, second=1), waits("c", gpus=1, cpus=8, second=2)]
     said = placed([*queue, waits("eight", cpus=8, second=3)], held, rooms)
@@ -275,17 +275,17 @@ small_needs = st.builds(Need, st.integers(1, 4), st.integers(1, 3), st.integers(
 )
 def test_first_blocked_job_starts_no_later_whoever_ends_first(taken: list[tuple[str, int, int]], wanted: list[Need]):
     rooms = [MachineCapacity("m", 6, ("0", "1")), MachineCapacity("n", 4, ("0",)), MachineCapacity("o", 4)]
-    held: list[Holding] = []
+    held: list[SlotAllocation] = []
     for number, (machine, cpus, gpus) in enumerate(taken):
         room = next(one for one in rooms if one.name == machine)
         if slots := fit(Need(1, cpus, gpus), [room], held):
-            held.append(Holding(f"run{number}", slots))
-    said = place([Waiting(f"j{n}", need, 0, at(n)) for n, need in enumerate(wanted)], rooms, held, START, compute="l")
+            held.append(SlotAllocation(f"run{number}", slots))
+    said = place([QueuedJob(f"j{n}", need, 0, at(n)) for n, need in enumerate(wanted)], rooms, held, START, compute="l")
     first = next((number for number, one in enumerate(said) if one.reason is Reason.WAITING_FOR_SLOTS), None)
     if first is None:
         return
-    before = [Holding(one.job, one.slots) for one in said[:first] if one.slots]
-    passing = [Holding(one.job, one.slots) for one in said[first:] if one.slots]
+    before = [SlotAllocation(one.job, one.slots) for one in said[:first] if one.slots]
+    passing = [SlotAllocation(one.job, one.slots) for one in said[first:] if one.slots]
     others = [*held, *before]
     for count in range(len(others) + 1):
         for left in combinations(others, count):
@@ -320,7 +320,7 @@ def test_job_that_needs_a_machine_that_comes_back_keeps_its_place(state: NodeSta
 
 def test_job_that_fits_without_the_missing_machine_keeps_its_place():
     rooms = [*SSH_ROOMS, MachineCapacity("gpu-3", 8, unusable="it doesn't answer by ssh", is_missing=True)]
-    held = [Holding("run", (Slot(0, "gpu-0", 8),))]
+    held = [SlotAllocation("run", (Slot(0, "gpu-0", 8),))]
     said = placed([waits("three", nodes=3, cpus=8), waits("small", second=2)], held, rooms)
     assert said["small"].reason is Reason.WAITING_FOR_TURN
 
@@ -338,7 +338,7 @@ def test_what_might_fit_once_all_machines_were_seen_waits():
     rooms = [MachineCapacity("m", 2), MachineCapacity("n", 0, unusable="no answer yet")]
     said = placed([waits("j", cpus=4)], rooms=rooms)["j"]
     assert (said.never, said.is_unsure) == (False, True)
-    held = [Holding("run", (Slot(0, "m", 2),), None)]
+    held = [SlotAllocation("run", (Slot(0, "m", 2),), None)]
     assert not placed([waits("j", cpus=2)], held=held, rooms=rooms)["j"].is_unsure, "it fits what was seen"
     assert "n can't be used: no answer yet" in said.sentence
     assert placed([waits("j", cpus=4)], rooms=rooms[:1])["j"].never
@@ -351,7 +351,7 @@ needs = st.builds(Need, st.integers(1, 3), st.integers(1, 3), st.integers(0, 1),
 def test_slots_are_never_booked_twice(wanted: list[tuple[Need, int, int | None]], taken: int):
     rooms = [MachineCapacity("m", 4, ("0", "1")), MachineCapacity("n", 2)]
     queue = [
-        Waiting(f"j{n}", need, priority, at(n), timedelta(seconds=limit) if limit else None)
+        QueuedJob(f"j{n}", need, priority, at(n), timedelta(seconds=limit) if limit else None)
         for n, (need, priority, limit) in enumerate(wanted)
     ]
     held = [holds("run", taken, until=30)] if taken else []

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from drumbeat.core.diagnosis.blame import verdict
-from drumbeat.core.diagnosis.shutdown_deaths import remark
+from drumbeat.core.diagnosis.shutdown_deaths import describe_deaths
 from drumbeat.model.agent import Phase, RankExit
 from drumbeat.model.states import Reason, State
 
@@ -38,12 +38,12 @@ def test_a_rank_that_dies_without_a_mark_has_failed():
 
 def test_several_ranks_are_named_together_with_what_exit_handlers_may_have_left():
     exits = [(0, died(0, "exiting", 11)), (1, died(3, "exiting exited"))]
-    assert remark(exits) == (
+    assert describe_deaths(exits) == (
         "ranks 0 and 3 were ended by SIGABRT and SIGSEGV while their interpreters shut down: often a thread of a "
         "library was still running, so close what the script has opened before it ends; its exit handlers (atexit) had "
         "not all run, so what these write may be incomplete"
     )
-    assert remark([(0, ended(0))]) == ""
+    assert describe_deaths([(0, ended(0))]) == ""
 
 
 def test_a_rank_that_dies_so_while_others_need_it_has_left_early():

@@ -27,7 +27,7 @@ from drumbeat.core.lifecycle.exit_code import exit_code
 from drumbeat.core.lifecycle.job import Job
 from drumbeat.core.lifecycle.state_machine import decide
 from drumbeat.core.lifecycle.transitions import is_same_trouble
-from drumbeat.model.agent import Order, Phase, Remark
+from drumbeat.model.agent import NodeMessage, Order, Phase
 from drumbeat.model.plan import Rank
 from drumbeat.model.states import Reason, State
 
@@ -371,14 +371,14 @@ def test_nodes_that_let_each_other_in_stay_until_the_ranks_of_all_have_ended():
 
 @pytest.mark.feature("L2")
 def test_a_world_that_is_smaller_than_was_meant_is_told_in_the_story_and_at_the_end():
-    remark = Remark("world", "accelerate was asked for 2 processes, and the world has 1")
-    first = told(running(1, 1), said(0, Phase.RUNNING, remarks=(remark,)))
+    remark = NodeMessage("world", "accelerate was asked for 2 processes, and the world has 1")
+    first = told(running(1, 1), said(0, Phase.RUNNING, messages=(remark,)))
     assert [entry.sentence for entry in first.events] == [f"node 0: {remark.sentence}"]
-    assert told(first.job, said(0, Phase.RUNNING, remarks=(remark,))).events == ()
-    last = after(first.job, said(0, Phase.ENDED, exits=(ended(0),), remarks=(remark,)))
+    assert told(first.job, said(0, Phase.RUNNING, messages=(remark,))).events == ()
+    last = after(first.job, said(0, Phase.ENDED, exits=(ended(0),), messages=(remark,)))
     assert last.verdict is not None
     assert last.verdict.sentence == f"1 rank ended with exit code 0; but on node 0 {remark.sentence}"
-    last = after(first.job, said(0, Phase.ENDED, exits=(ended(0, 1),), remarks=(remark,)))
+    last = after(first.job, said(0, Phase.ENDED, exits=(ended(0, 1),), messages=(remark,)))
     assert (
         last.failures[-1].verdict.sentence
         == f"rank 0 on node 0 stopped with exit code 1; and on node 0 {remark.sentence}"

@@ -17,7 +17,7 @@ from drumbeat.core.lifecycle.events import (
     PublishOutputs,
 )
 from drumbeat.core.lifecycle.job import HeldUp, Job, Published
-from drumbeat.core.lifecycle.output_publication import PATIENCE, Whereabouts, is_over, whereabouts
+from drumbeat.core.lifecycle.output_publication import FOLLOWER_TIMEOUT, OutputProgress, is_over, output_progress
 from drumbeat.core.lifecycle.state_machine import decide
 from drumbeat.core.scheduling.resource_needs import Slot
 from drumbeat.model import wire
@@ -29,7 +29,7 @@ from tests.support.sample_jobs import submission
 pytestmark = pytest.mark.feature("D3")
 
 NOW = datetime(2026, 11, 22, tzinfo=UTC)
-LATER = NOW + PATIENCE
+LATER = NOW + FOLLOWER_TIMEOUT
 TOLD = Published("model", "azureml://datastores/blobs/paths/m", 2, 10, "best:1")
 
 
@@ -155,19 +155,25 @@ def test_outputs_that_are_held_up_can_be_given_up():
     assert given_up.effects == (PublishOutputs(1),)
     assert given_up.job.state is State.COMPLETED
     assert is_over(given_up.job)
-    assert [(one.place, one.problem) for one in whereabouts(given_up.job)] == [(OutputPlace.FAILED, "given up by ann")]
+    assert [(one.place, one.problem) for one in output_progress(given_up.job)] == [
+        (OutputPlace.FAILED, "given up by ann")
+    ]
 
 
 def test_where_each_output_is():
     running = replace(ended(), state=State.RUNNING)
-    assert whereabouts(running) == [Whereabouts(OutputPlace.TO_COME, Published("model", "s3://b/p"))]
-    assert whereabouts(ended()) == [Whereabouts(OutputPlace.UNDER_WAY, Published("model", "s3://b/p"))]
+    assert output_progress(running) == [OutputProgress(OutputPlace.TO_COME, Published("model", "s3://b/p"))]
+    assert output_progress(ended()) == [OutputProgress(OutputPlace.UNDER_WAY, Published("model", "s3://b/p"))]
     waits = decide(ended(), held_up("no answer"), NOW).job
-    assert whereabouts(waits) == [Whereabouts(OutputPlace.UNDER_WAY, Published("model", "s3://b/p"), "no answer")]
-    assert whereabouts(decide(waits, OutputPublished(TOLD), NOW).job) == [Whereabouts(OutputPlace.IN_PLACE, TOLD)]
+    assert output_progress(waits) == [
+        OutputProgress(OutputPlace.UNDER_WAY, Published("model", "s3://b/p"), "no answer")
+    ]
+    assert output_progress(decide(waits, OutputPublished(TOLD), NOW).job) == [
+        OutputProgress(OutputPlace.IN_PLACE, TOLD)
+    ]
     failed = replace(job(uri="s3://b/p", mode="upload"), state=State.FAILED, attempt=1)
-    assert whereabouts(failed) == [Whereabouts(OutputPlace.KEPT, Published("model", ""))]
-    assert whereabouts(replace(job(), state=State.COMPLETED, attempt=1)) == []
+    assert output_progress(failed) == [OutputProgress(OutputPlace.KEPT, Published("model", ""))]
+    assert output_progress(replace(job(), state=State.COMPLETED, attempt=1)) == []
 
 
 def test_a_job_and_its_effect_survive_being_written_down():

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from drumbeat.core.diagnosis.hangs.hang_verdict import HangVerdict
-from drumbeat.core.diagnosis.hangs.straggler_phases import RankPhases, of_samples
+from drumbeat.core.diagnosis.hangs.straggler_phases import RankPhases, from_samples
 from drumbeat.core.diagnosis.hangs.stragglers import WaitRecord
 from drumbeat.model.stacks import ProgramSamples, RankFacts, StackFrame, StackSample
 
@@ -35,7 +35,7 @@ def program(ready_s: float = 2.0, **stacks: int) -> ProgramSamples:
 
 
 def phases(*programs: ProgramSamples) -> RankPhases:
-    found = of_samples(1, RankFacts(3, programs=programs))
+    found = from_samples(1, RankFacts(3, programs=programs))
     assert found is not None
     assert (found.rank, found.node, found.sleeps) == (3, 1, 7)
     return found
@@ -71,8 +71,8 @@ def test_program_that_waits_for_another_one_is_not_what_trains() -> None:
 
 
 def test_too_few_samples_say_nothing() -> None:
-    assert of_samples(0, RankFacts(0, programs=(program(2.0, forward=9),))) is None
-    assert of_samples(0, RankFacts(0)) is None
+    assert from_samples(0, RankFacts(0, programs=(program(2.0, forward=9),))) is None
+    assert from_samples(0, RankFacts(0)) is None
 
 
 def test_wait_for_the_gpu_is_neither_one_for_others_nor_work() -> None:
@@ -105,7 +105,7 @@ def named(first: ProgramSamples, *others: ProgramSamples, looks: int = 12) -> Ha
     record = WaitRecord()
     for number in range(looks):
         ranks = (
-            of_samples(0, RankFacts(rank, programs=(replace(one, sleeps=1000 * number),)))
+            from_samples(0, RankFacts(rank, programs=(replace(one, sleeps=1000 * number),)))
             for rank, one in enumerate((first, *others))
         )
         record.take([one for one in ranks if one is not None])

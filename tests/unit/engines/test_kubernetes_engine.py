@@ -18,7 +18,7 @@ from drumbeat.engines.kubernetes.engine import KubernetesEngine
 from drumbeat.jobfile.compute.kubernetes import KubernetesCompute
 from drumbeat.model.api.computes import NodeState
 from drumbeat.model.errors import EngineError, UnreachableError
-from drumbeat.ports.engines import Engine, Gang, NoMachinesError, Sighting
+from drumbeat.ports.engines import Engine, Gang, GangStatus, NoMachinesError
 
 from .kubernetes_cluster import FakeCluster, ended, waiting
 
@@ -54,7 +54,7 @@ def make(cluster: FakeCluster) -> Iterator[Make]:
         engine.close()
 
 
-def seen(engine: Engine, gang: Gang, holds: Callable[[Sighting], object]) -> Sighting:
+def seen(engine: Engine, gang: Gang, holds: Callable[[GangStatus], object]) -> GangStatus:
     deadline = time.monotonic() + 20
     while not holds(sighting := engine.observe(gang)):
         assert time.monotonic() < deadline, sighting
@@ -62,11 +62,11 @@ def seen(engine: Engine, gang: Gang, holds: Callable[[Sighting], object]) -> Sig
     return sighting
 
 
-def lost(engine: Engine, gang: Gang) -> Sighting:
+def lost(engine: Engine, gang: Gang) -> GangStatus:
     return seen(engine, gang, lambda sighting: sighting.gone)
 
 
-def is_running(sighting: Sighting) -> bool:
+def is_running(sighting: GangStatus) -> bool:
     return sighting.word == "Running"
 
 
@@ -229,8 +229,8 @@ def test_image_that_nobody_names_is_refused(make: Make):
 def test_secret_is_in_no_pod_and_gone_with_its_gang(make: Make, cluster: FakeCluster):
     engine, gang = make(), a_gang(nodes=2)
     engine.start(gang)
-    assert gang.secret_of(0) not in str(cluster.pods)
-    assert gang.secret_of(0) in str(cluster.objects["secrets"])
+    assert gang.node_secret(0) not in str(cluster.pods)
+    assert gang.node_secret(0) in str(cluster.objects["secrets"])
     engine.stop(gang.name)
     assert not cluster.objects["secrets"]
 

@@ -263,7 +263,7 @@ def test_plan_prints_the_first_pod_and_no_secret():
     first, _, rest = text.partition("\n")
     assert first == "# Pods of nodes 1 to 2 differ only in that number."
     assert json.loads(rest) == pod(gang(3))
-    assert gang().secret_of(0) not in text
+    assert gang().node_secret(0) not in text
 
 
 def test_secret_has_a_key_for_each_node_and_names_neither_root_nor_container():
@@ -273,7 +273,7 @@ def test_secret_has_a_key_for_each_node_and_names_neither_root_nor_container():
     assert made["metadata"]["name"] == NAME
     assert sorted(made["stringData"]) == ["0.json", "1.json"]
     text = json.loads(made["stringData"]["1.json"])
-    assert (text["node"], text["secret"]) == (1, one.secret_of(1))
+    assert (text["node"], text["secret"]) == (1, one.node_secret(1))
     assert text["plan"].get("container") is None, "the ranks are in the image already"
 
 

@@ -20,7 +20,7 @@ from drumbeat.engines.ray.engine import RayEngine
 from drumbeat.jobfile.compute.ray import RayCompute
 from drumbeat.model.api.computes import NodeState
 from drumbeat.model.errors import EngineError, UnreachableError
-from drumbeat.ports.engines import Engine, Gang, NoMachinesError, Sighting
+from drumbeat.ports.engines import Engine, Gang, GangStatus, NoMachinesError
 
 from .ray_cluster import FakeRay, kill
 
@@ -59,7 +59,7 @@ def make(cluster: FakeRay, monkeypatch: pytest.MonkeyPatch) -> Iterator[Make]:
         engine.close()
 
 
-def seen(engine: Engine, gang: Gang, holds: Callable[[Sighting], object]) -> Sighting:
+def seen(engine: Engine, gang: Gang, holds: Callable[[GangStatus], object]) -> GangStatus:
     deadline = time.monotonic() + 20
     while not holds(sighting := engine.observe(gang)):
         assert time.monotonic() < deadline, sighting
@@ -67,11 +67,11 @@ def seen(engine: Engine, gang: Gang, holds: Callable[[Sighting], object]) -> Sig
     return sighting
 
 
-def lost(engine: Engine, gang: Gang) -> Sighting:
+def lost(engine: Engine, gang: Gang) -> GangStatus:
     return seen(engine, gang, lambda sighting: sighting.gone)
 
 
-def is_running(sighting: Sighting) -> bool:
+def is_running(sighting: GangStatus) -> bool:
     return sighting.word == "ALIVE"
 
 
@@ -310,8 +310,8 @@ def test_node_that_cant_be_started_fails_the_job_with_the_sentence(make: Make, c
 def test_secret_is_in_no_request_that_the_dashboard_shows(make: Make, cluster: FakeRay):
     engine = make()
     gang = started(engine)
-    assert gang.secret_of(0) not in str(cluster.jobs)
-    assert gang.secret_of(0) not in engine.rendered(gang)
+    assert gang.node_secret(0) not in str(cluster.jobs)
+    assert gang.node_secret(0) not in engine.rendered(gang)
 
 
 # --- ends -----------------------------------------------------------------------------------------------------------

@@ -22,7 +22,7 @@ from drumbeat.engines.slurm.engine import SlurmEngine
 from drumbeat.engines.slurm.power_saving import Power
 from drumbeat.jobfile.compute.slurm import SlurmCompute
 from drumbeat.model.errors import EngineError, Problem, UnreachableError
-from drumbeat.ports.engines import NoMachinesError, Sighting
+from drumbeat.ports.engines import GangStatus, NoMachinesError
 
 pytestmark = pytest.mark.feature("C4")
 NAME = "drumbeat-rack-m4rk-contract.1"
@@ -638,7 +638,7 @@ def test_partition_without_machines_is_named(played: Played, tmp_path: Path, key
     assert engine.machines()
 
 
-def running(engine: SlurmEngine, played: Played, output: Path, said: str) -> Sighting:
+def running(engine: SlurmEngine, played: Played, output: Path, said: str) -> GangStatus:
     """A gang whose Slurm job runs, and whose output has this."""
     played.there = [SlurmJob("17", "RUNNING", NAME, nodes="n[1-2]")]
     output.write_text(said)

@@ -93,4 +93,4 @@ def test_grace_time_before_the_limit_is_at_most_what_sbatch_takes(grace_s: float
 
 def test_no_secret_is_in_it():
     secret = replace(gang(), secret="s3cret")
-    assert not [word for word in ("s3cret", secret.secret_of(0), secret.peer_secret) if word in rendered(secret)]
+    assert not [word for word in ("s3cret", secret.node_secret(0), secret.peer_secret) if word in rendered(secret)]

@@ -24,7 +24,7 @@ from drumbeat.jobfile import (
 )
 from drumbeat.jobfile.job.extensions import Extensions
 from drumbeat.jobfile.pipelines.pipeline_job import PipelineNode
-from drumbeat.jobfile.pipelines.step_types import CommandNode, NodeHead, SweepNode
+from drumbeat.jobfile.pipelines.step_types import CommandNode, StepKeys, SweepNode
 from drumbeat.jobfile.sweeping.sweep import Trial
 from drumbeat.model.errors import SpecError
 
@@ -66,7 +66,7 @@ def full(**keys: Any) -> Command:
     return command(command=line, code="./src", inputs=inputs, outputs={"model": Output()}, **{**KEYS, **keys})
 
 
-def step(builder: Any, **keys: Any) -> NodeHead:
+def step(builder: Any, **keys: Any) -> StepKeys:
     """What the builder becomes as the only step of a pipeline."""
 
     @pipeline
@@ -75,7 +75,7 @@ def step(builder: Any, **keys: Any) -> NodeHead:
         for key, value in keys.items():
             setattr(made, key, value)
 
-    return cast("NodeHead", next(iter(whole().to_job().jobs.values())))
+    return cast("StepKeys", next(iter(whole().to_job().jobs.values())))
 
 
 def test_command_has_an_attribute_for_every_key_of_a_job():

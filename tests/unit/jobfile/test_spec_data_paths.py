@@ -6,11 +6,11 @@ from hypothesis import strategies as st
 
 from drumbeat.jobfile.data.paths import (
     Address,
-    InStore,
+    AssetReference,
+    JobOutputReference,
     Local,
-    OfAsset,
-    OfJob,
     Reference,
+    StoreReference,
     file_name,
     local_path,
     reference_to,
@@ -42,31 +42,31 @@ ARM = "/subscriptions/s-1/resourceGroups/g/providers/Microsoft.MachineLearningSe
         ("s3://bucket/p", Address("s3://bucket/p")),
         ("gs://bucket/p", Address("gs://bucket/p")),
         ("sftp://host/p", Address("sftp://host/p")),
-        ("azureml:digits:3", OfAsset("digits", "3")),
-        ("azureml:my_digits:2026-11.1", OfAsset("my_digits", "2026-11.1")),
-        ("azureml:digits@latest", OfAsset("digits")),
-        ("digits:3", OfAsset("digits", "3")),
-        ("my_digits:3", OfAsset("my_digits", "3")),
-        ("my_digits@latest", OfAsset("my_digits")),
-        ("azureml://datastores/blobs/paths/a/b/", InStore("blobs", "a/b")),
-        ("azureml://datastores/blobs/paths/", InStore("blobs")),
-        ("azureml://datastores/blobs/paths", InStore("blobs")),
-        ("azureml://datastores/blobs", InStore("blobs")),
-        ("azureml://datastores/blobs/", InStore("blobs")),
+        ("azureml:digits:3", AssetReference("digits", "3")),
+        ("azureml:my_digits:2026-11.1", AssetReference("my_digits", "2026-11.1")),
+        ("azureml:digits@latest", AssetReference("digits")),
+        ("digits:3", AssetReference("digits", "3")),
+        ("my_digits:3", AssetReference("my_digits", "3")),
+        ("my_digits@latest", AssetReference("my_digits")),
+        ("azureml://datastores/blobs/paths/a/b/", StoreReference("blobs", "a/b")),
+        ("azureml://datastores/blobs/paths/", StoreReference("blobs")),
+        ("azureml://datastores/blobs/paths", StoreReference("blobs")),
+        ("azureml://datastores/blobs", StoreReference("blobs")),
+        ("azureml://datastores/blobs/", StoreReference("blobs")),
         (
             "azureml://datastores/blobs/paths/locations/eu/workspaces/w/a",
-            InStore("blobs", "locations/eu/workspaces/w/a"),
+            StoreReference("blobs", "locations/eu/workspaces/w/a"),
         ),
-        (f"azureml://{WORKSPACE}/datastores/blobs/paths/a", InStore("blobs", "a")),
-        (f"azureml:/{ARM}/datastores/blobs/paths/a", InStore("blobs", "a")),
-        (f"{ARM}/data/digits/versions/4", OfAsset("digits", "4")),
-        (f"azureml:{ARM}/data/digits/versions/4", OfAsset("digits", "4")),
-        ("azureml://locations/eu/workspaces/w-1/data/digits/versions/4", OfAsset("digits", "4")),
-        (f"azureml:/{ARM}/data/digits/labels/latest", OfAsset("digits")),
-        ("azureml://jobs/train-1/outputs/model/paths/a/b.pt", OfJob("train-1", "model", "a/b.pt")),
-        ("azureml://jobs/train-1/outputs/model", OfJob("train-1", "model")),
-        ("azureml://jobs/train-1/outputs/model/paths/", OfJob("train-1", "model")),
-        (f"azureml://{WORKSPACE}/jobs/train-1/outputs/model/paths/a", OfJob("train-1", "model", "a")),
+        (f"azureml://{WORKSPACE}/datastores/blobs/paths/a", StoreReference("blobs", "a")),
+        (f"azureml:/{ARM}/datastores/blobs/paths/a", StoreReference("blobs", "a")),
+        (f"{ARM}/data/digits/versions/4", AssetReference("digits", "4")),
+        (f"azureml:{ARM}/data/digits/versions/4", AssetReference("digits", "4")),
+        ("azureml://locations/eu/workspaces/w-1/data/digits/versions/4", AssetReference("digits", "4")),
+        (f"azureml:/{ARM}/data/digits/labels/latest", AssetReference("digits")),
+        ("azureml://jobs/train-1/outputs/model/paths/a/b.pt", JobOutputReference("train-1", "model", "a/b.pt")),
+        ("azureml://jobs/train-1/outputs/model", JobOutputReference("train-1", "model")),
+        ("azureml://jobs/train-1/outputs/model/paths/", JobOutputReference("train-1", "model")),
+        (f"azureml://{WORKSPACE}/jobs/train-1/outputs/model/paths/a", JobOutputReference("train-1", "model", "a")),
     ],
 )
 def test_each_form_means_one_thing(text: str, means: Reference):
@@ -95,9 +95,15 @@ def test_what_cant_be_read_is_refused_with_what_can(text: str, says: str):
 
 
 @pytest.mark.parametrize(
-    "reference", [InStore("blobs", "a b/c"), InStore("blobs"), OfJob("j", "o", "a"), OfJob("j", "o")]
+    "reference",
+    [
+        StoreReference("blobs", "a b/c"),
+        StoreReference("blobs"),
+        JobOutputReference("j", "o", "a"),
+        JobOutputReference("j", "o"),
+    ],
 )
-def test_what_is_written_is_read_again(reference: InStore | OfJob):
+def test_what_is_written_is_read_again(reference: StoreReference | JobOutputReference):
     assert reference_to(reference.uri) == reference
 
 
@@ -108,7 +114,7 @@ def test_any_text_is_read_or_refused(text: str):
             found = reference_to(tried)
         except SpecError:
             continue
-        if isinstance(found, InStore | OfJob):
+        if isinstance(found, StoreReference | JobOutputReference):
             assert ".." not in found.path.split("/")
 
 

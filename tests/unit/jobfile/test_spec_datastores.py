@@ -9,7 +9,7 @@ import pytest
 
 from drumbeat.client.resource_files import described
 from drumbeat.jobfile.data.credentials import split
-from drumbeat.jobfile.data.datastores import CLASSES, Datastore, datastore_from, kind_of_credentials, secrets_of
+from drumbeat.jobfile.data.datastores import CLASSES, Datastore, datastore_from, kind_of_credentials, secret_texts
 from drumbeat.model.errors import SpecError
 from drumbeat.resources.datastore import DATASTORE
 
@@ -52,7 +52,7 @@ def test_credentials_are_named_but_not_shown_and_come_back(
     document, secrets = split(there)
     assert SECRET not in str(document)
     assert SECRET in str(secrets)
-    assert any(SECRET in one for one in secrets_of(there))
+    assert any(SECRET in one for one in secret_texts(there))
     assert DATASTORE.join(document, secrets) == there
 
 

@@ -5,12 +5,18 @@ from pathlib import Path
 
 import pytest
 
-from drumbeat.client.environment_files import Around, files_of
-from drumbeat.jobfile.environments.curated import CURATED, curated, curated_image, for_name, package_of
-from drumbeat.jobfile.environments.definition import Definition, define, define_file, key_of, of_text
+from drumbeat.client.environment_files import EnvironmentOrigin, collect_files
+from drumbeat.jobfile.environments.curated import CURATED, curated, curated_image, for_name, package_name
+from drumbeat.jobfile.environments.definition import (
+    Definition,
+    define,
+    define_file,
+    define_requirements,
+    environment_key,
+)
 from drumbeat.jobfile.environments.environment_keys import Environment
 from drumbeat.jobfile.environments.included_files import beside
-from drumbeat.jobfile.environments.inline_conda import lines_of, requirements_in
+from drumbeat.jobfile.environments.inline_conda import requirement_lines, requirements_in
 from drumbeat.jobfile.environments.references import EnvironmentReference, parse_reference
 from drumbeat.jobfile.environments.requirements import included
 from drumbeat.model.api.requests import EnvironmentFiles
@@ -56,7 +62,7 @@ def test_a_conda_file_is_read_with_its_lines():
 @pytest.mark.feature("E1")
 def test_comments_continuations_and_empty_lines_are_pips():
     text = "\ufeff# first\n\nnumpy>=2, \\\n    <3  # why\n   pandas # x\n# a \\\nscipy\nlast \\"
-    found = of_text(text, "r.txt")
+    found = define_requirements(text, "r.txt")
     assert [(line.text, line.number) for line in found.lines] == [
         ("numpy>=2,     <3", 3), ("pandas", 5), ("scipy", 7), ("last", 8),
     ]  # fmt: skip
@@ -145,7 +151,7 @@ def test_credentials_in_an_environments_files_are_refused_before_they_are_sent(t
     (tmp_path / file).write_text(text)
     written = {"conda_file": file}
     with pytest.raises(SpecError) as caught:
-        files_of(written, Around(tmp_path), lambda _path, _key: "")
+        collect_files(written, EnvironmentOrigin(tmp_path), lambda _path, _key: "")
     assert caught.value.fields[0].where in ("requirements.txt:2", "env.yml:3")
     assert "hush" not in str(caught.value)
 
@@ -209,35 +215,37 @@ def test_the_python_is_what_a_node_can_decide(version: str, python: str, is_note
 
 @pytest.mark.feature("E1")
 def test_the_key_is_of_the_content_and_not_of_its_spelling():
-    one = key_of(read("Torch == 2.13.0\nscikit_learn[b,A] >=1,<2\nnumpy # x\n"))
-    assert one == key_of(read("numpy\nscikit-learn[a,b]<2,>=1\ntorch==2.13.0\ntorch==2.13.0\n"))
-    assert one == key_of(read("-r more.txt\ntorch==2.13.0", **{"more.txt": "numpy\nscikit-learn[a,b]<2,>=1"}))
+    one = environment_key(read("Torch == 2.13.0\nscikit_learn[b,A] >=1,<2\nnumpy # x\n"))
+    assert one == environment_key(read("numpy\nscikit-learn[a,b]<2,>=1\ntorch==2.13.0\ntorch==2.13.0\n"))
+    assert one == environment_key(read("-r more.txt\ntorch==2.13.0", **{"more.txt": "numpy\nscikit-learn[a,b]<2,>=1"}))
     assert len(one) == 64
     others = {
-        key_of(read(text))
+        environment_key(read(text))
         for text in ("", "numpy", "numpy==2", "numpy;python_version<'4'", "--pre\nnumpy", "--no-index\n--pre\nnumpy",
                      "--pre\n--no-index\nnumpy", "numpy --hash=sha256:00")
     }  # fmt: skip
     conda = "dependencies: [{}]\nchannels: [{}]\n"
     others |= {
-        key_of(read(conda.format(*one), "e.yml"))
+        environment_key(read(conda.format(*one), "e.yml"))
         for one in (("python=3.11", ""), ("python=3.12", ""), ("a,b", ""), ("a", "x,y"), ("a", "y,x"))
     }
     assert len(others) == 13
-    assert key_of(read(conda.format("a,b", "x"), "e.yml")) == key_of(read(conda.format("b, A ", "x"), "f.yml"))
+    assert environment_key(read(conda.format("a,b", "x"), "e.yml")) == environment_key(
+        read(conda.format("b, A ", "x"), "f.yml")
+    )
 
 
 @pytest.mark.feature("E1")
 def test_a_conda_file_that_is_written_out_knows_its_lines_in_the_job():
     table = {"dependencies": ["python=3.11", {"pip": ["numpy", "a b"]}]}
     text = "command: x\nenvironment:\n  conda_file:\n    dependencies:\n    - pip:\n      - numpy\n      - a b\n"
-    assert lines_of(text, ("environment", "conda_file"), table) == (6, 7)
+    assert requirement_lines(text, ("environment", "conda_file"), table) == (6, 7)
     with pytest.raises(SpecError) as caught:
         define(Environment(conda_file=table), EnvironmentFiles("job.yml", {}, (6, 7)), OWN)
     assert caught.value.fields[0].where == "job.yml:7"
     table = {"dependencies": [{"pip": ["numpy", "scipy"]}]}
-    assert lines_of(text, ("environment", "conda_file"), table) == (6, 0), "one was set from outside"
-    assert lines_of("command: x\n", ("environment", "conda_file"), table) == (0, 0)
+    assert requirement_lines(text, ("environment", "conda_file"), table) == (6, 0), "one was set from outside"
+    assert requirement_lines("command: x\n", ("environment", "conda_file"), table) == (0, 0)
     assert requirements_in({"dependencies": None}) == []
     made = define(Environment(conda_file=table), EnvironmentFiles("job.yml", {}, (6, 0)), OWN).environment("x")
     assert (made.source, made.requirements, made.lines) == ("job.yml", ("numpy", "scipy"), (6, 0))
@@ -319,7 +327,7 @@ def test_constraints_limit_versions_and_count_in_the_key():
     assert [(line.text, line.of) for line in first.lines] == [
         ("numpy", 1), ("--constraint numpy<2", 2), ("--constraint scipy==1.14", 2), ("torch", 3),
     ]  # fmt: skip
-    assert key_of(first) != key_of(made("numpy<3\n"))
+    assert environment_key(first) != environment_key(made("numpy<3\n"))
     with pytest.raises(SpecError, match=r"pins\.txt:1: `torch\[x\]` has extras, which a constraint can't have"):
         made("torch[x]\n")
     assert included("a\n-c pins.txt\n--constraint=more.txt\n") == ["pins.txt", "more.txt"]
@@ -350,7 +358,7 @@ def test_names_of_clouds_have_definitions(name: str, title: str | None):
 @pytest.mark.feature("E2")
 def test_every_curated_definition_can_be_read_and_pins_one_torch():
     for one in CURATED:
-        made = of_text(one.requirements, one.source)
+        made = define_requirements(one.requirements, one.source)
         assert curated(one.title) == one
         assert one.about
         assert [line.text for line in made.lines if line.text.startswith("torch=")] in ([], ["torch==2.13.0"])
@@ -405,19 +413,19 @@ def test_name_without_a_version_or_with_that_of_the_definition_changes_nothing(n
 @pytest.mark.feature("E2")
 def test_every_release_of_a_curated_environment_can_be_read_and_is_of_its_own_packages():
     for one in CURATED:
-        own = {package_of(line) for line in one.requirements.splitlines()}
+        own = {package_name(line) for line in one.requirements.splitlines()}
         for version, release in one.releases.items():
-            assert {package_of(each) for each in (*release.beside, *release.without)} <= own
+            assert {package_name(each) for each in (*release.beside, *release.without)} <= own
             made, said = for_name(one, f"{one.title}-{version}", (3, release.last_python))
             assert said == f"with {one.main or one.title} {version}"
-            assert len(of_text(made.requirements, made.source).lines) > len(own)
+            assert len(define_requirements(made.requirements, made.source).lines) > len(own)
 
 
 @pytest.mark.parametrize("named", ["requirements.txt", "file:requirements.txt", '"file:requirements.txt"'])
 def test_conda_file_takes_in_requirements_by_a_path_or_a_file_reference(tmp_path: Path, named: str):
     (tmp_path / "requirements.txt").write_text("numpy\n")
     (tmp_path / "env.yml").write_text(f"dependencies:\n- pip:\n  - -r {named}\n")
-    texts = files_of({"conda_file": "env.yml"}, Around(tmp_path), lambda *_: "")
+    texts = collect_files({"conda_file": "env.yml"}, EnvironmentOrigin(tmp_path), lambda *_: "")
     assert [line.text for line in define_file(texts, "env.yml", OWN).lines] == ["numpy"]
 
 
@@ -488,7 +496,7 @@ def test_files_that_a_conda_file_takes_in_are_sent_along_however_it_is_written(t
     for name, content in {**written, "deep/more.txt": "scipy\n"}.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(content)
-    texts = files_of({"conda_file": "env.yml"}, Around(tmp_path), lambda *_: "")
+    texts = collect_files({"conda_file": "env.yml"}, EnvironmentOrigin(tmp_path), lambda *_: "")
     assert texts.files == {**written, "deep/more.txt": "scipy\n"}
     lines = [line.text for line in define_file(texts, "env.yml", OWN).lines]
     assert {"numpy", "scipy", "--constraint numpy<3"} <= {*lines}
@@ -497,7 +505,7 @@ def test_files_that_a_conda_file_takes_in_are_sent_along_however_it_is_written(t
 def test_a_conda_file_that_cannot_be_read_takes_in_nothing(tmp_path: Path):
     for number, text in enumerate(("dependencies: [", "- -r other.txt\n", "dependencies: {pip: [-r x.txt]}\n", "")):
         (tmp_path / f"{number}.yml").write_text(text)
-        texts = files_of({"conda_file": f"{number}.yml"}, Around(tmp_path), lambda *_: "")
+        texts = collect_files({"conda_file": f"{number}.yml"}, EnvironmentOrigin(tmp_path), lambda *_: "")
         assert [*texts.files] == [f"{number}.yml"]
 
 

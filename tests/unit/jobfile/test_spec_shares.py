@@ -30,8 +30,8 @@ def test_shares_are_read_as_nodes_check_them() -> None:
         SharePlan("data", "nfs", "/data/", "filer:/export"),
         SharePlan("home", "sshfs", "/home/c", "a@b:/c", mount=True, options=("port=22",)),
     )
-    assert compute.share_of("/data/cats/1.jpg") == compute.share_plans[0]
-    assert compute.share_of("/data2") is None
+    assert compute.share_at("/data/cats/1.jpg") == compute.share_plans[0]
+    assert compute.share_at("/data2") is None
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 import pytest
 
 from drumbeat.jobfile.environments.curated import CURATED
-from drumbeat.jobfile.environments.definition import Definition, define, key_of, of_curated
+from drumbeat.jobfile.environments.definition import Definition, define, define_curated, environment_key
 from drumbeat.jobfile.environments.environment_keys import environment_from
 from drumbeat.model.api.requests import EnvironmentFiles
 from drumbeat.model.errors import SpecError
@@ -34,8 +34,11 @@ def test_what_is_written_reaches_the_nodes():
 
 
 def test_a_setting_makes_another_key_and_the_name_is_spelt_in_any_way():
-    assert key_of(made(HOW)) == key_of(made(HOW, "Horovod"))
-    assert len({key_of(made(HOW)), key_of(made({})), key_of(made({**HOW, "cxx_standard": 20}))}) == 3
+    assert environment_key(made(HOW)) == environment_key(made(HOW, "Horovod"))
+    assert (
+        len({environment_key(made(HOW)), environment_key(made({})), environment_key(made({**HOW, "cxx_standard": 20}))})
+        == 3
+    )
 
 
 @pytest.mark.parametrize(
@@ -82,7 +85,7 @@ def test_a_wrong_setting_is_refused_where_it_stands(key: str, value: object, sai
 @pytest.mark.feature("E2")
 def test_horovods_own_definition_builds_it_against_its_torch_and_mpi():
     known = next(one for one in CURATED if one.title == "horovod")
-    python = of_curated(known).environment("horovod")
+    python = define_curated(known).environment("horovod")
     assert python
     (build,) = python.builds
     pinned = {line.partition("==")[0] for line in python.requirements if "==" in line}

@@ -36,7 +36,7 @@ from drumbeat.model.api import (
     users,
 )
 from drumbeat.model.api import stacks as api_stacks
-from drumbeat.model.metric_lines import line_of, record_of
+from drumbeat.model.metric_lines import decode_record, encode_record
 from drumbeat.node.platform.gpu_readings import GpuReading
 from drumbeat.node.supervisor.round_records import Records
 from drumbeat.server.home_folder.output_folder import OutputManifest
@@ -57,7 +57,7 @@ CLASSES: tuple[Any, ...] = (
     supervisor.NodeTaskRequest,
     supervisor.NodeTaskResult,
     preflight.NodeCheck,
-    agent.Remark,
+    agent.NodeMessage,
     GpuReading,
     ServerAddress,
     OutputManifest,
@@ -87,7 +87,7 @@ CLASSES: tuple[Any, ...] = (
     data.Written,
     environments.EnvironmentView,
     environments.RegistryView,
-    jobs.JobWithStory,
+    jobs.JobWithEvents,
     jobs.JobPage,
     jobs.PreviewView,
     jobs.LogPage,
@@ -136,6 +136,8 @@ RENAMED: dict[str, Any] = {
     "StoryEntry": events.JobEvent,
     "KeepStory": events.KeepEvents,
     "AgentSaid": events.StatusReported,
+    "Remark": agent.NodeMessage,
+    "JobWithStory": jobs.JobWithEvents,
 }
 """By the name that 0.2 has for it, today's class."""
 
@@ -171,7 +173,7 @@ def test_requests_of_agent_of_version_0_2_are_read_by_supervisor():
 
 def test_spool_of_version_0_2_is_read():
     lines: list[str] = read("node_files")["spool"]
-    assert [line_of(record_of(line.encode())).decode().rstrip() for line in lines] == lines
+    assert [encode_record(decode_record(line.encode())).decode().rstrip() for line in lines] == lines
 
 
 def test_records_of_supervisor_of_version_0_2_are_read(tmp_path: Path):

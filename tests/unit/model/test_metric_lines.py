@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drumbeat.model.metric_lines import blank_line, line_of, record_of, spooled
+from drumbeat.model.metric_lines import blank_line, decode_record, encode_record, spooled
 from drumbeat.model.metrics import (
     InputsLogged,
     MetricRecord,
@@ -54,38 +54,38 @@ def line_with(body: object) -> bytes:
 
 @pytest.mark.parametrize("record", RECORDS, ids=lambda r: type(r).__name__)
 def test_a_record_is_the_same_after_its_line_is_read(record: MetricRecord) -> None:
-    assert record_of(line_of(record)) == record
+    assert decode_record(encode_record(record)) == record
 
 
 def test_a_point_that_is_not_a_number_is_read_as_such() -> None:
-    record = record_of(line_of(PointsLogged(RUN, 0, (Point("loss", math.nan, 0, 0),))))
+    record = decode_record(encode_record(PointsLogged(RUN, 0, (Point("loss", math.nan, 0, 0),))))
     assert isinstance(record, PointsLogged)
     assert math.isnan(record.points[0].value)
 
 
 @pytest.mark.parametrize("record", RECORDS, ids=lambda r: type(r).__name__)
 def test_line_that_changes_nothing_is_as_long_as_the_one_it_stands_for(record: MetricRecord) -> None:
-    length = len(line_of(record))
+    length = len(encode_record(record))
     blank = blank_line(length)
     assert len(blank) == length
-    assert record_of(blank) == InputsLogged("0" * 32)
+    assert decode_record(blank) == InputsLogged("0" * 32)
 
 
 def test_offsets_of_lines_are_their_ends_in_the_spool() -> None:
-    lines = [line_of(record) for record in RECORDS]
+    lines = [encode_record(record) for record in RECORDS]
     ends = [one.end for one in spooled(b"".join(lines), 1000)]
     assert ends == [1000 + sum(map(len, lines[: n + 1])) for n in range(len(lines))]
 
 
 @given(cut=st.integers(0, 200), at=st.integers(0, 200), byte=st.integers(0, 255))
 def test_a_line_with_a_changed_or_missing_byte_is_refused(cut: int, at: int, byte: int) -> None:
-    whole = line_of(RECORDS[0])[:-1]
+    whole = encode_record(RECORDS[0])[:-1]
     damaged = bytearray(whole[: len(whole) - cut])
     if at < len(damaged):
         damaged[at] = byte
     if bytes(damaged) != whole:
         with pytest.raises(ValueError, match="checksum"):
-            record_of(bytes(damaged))
+            decode_record(bytes(damaged))
 
 
 def nested(depth: int) -> object:
@@ -112,7 +112,7 @@ def nested(depth: int) -> object:
 )
 def test_a_record_that_does_not_fit_is_refused_by_name(body: object, message: str) -> None:
     with pytest.raises(ValueError, match=message.replace("(", r"\(")):
-        record_of(line_with(body))
+        decode_record(line_with(body))
 
 
 @pytest.mark.parametrize(
@@ -128,7 +128,7 @@ def test_a_record_that_does_not_fit_is_refused_by_name(body: object, message: st
 )
 def test_record_that_fits_in_part_keeps_its_other_elements_and_those_of_its_batch(body: object, kept: MetricRecord):
     notes: list[str] = []
-    records = spooled(line_with(body) + line_of(RECORDS[0]), 0, notes.append)
+    records = spooled(line_with(body) + encode_record(RECORDS[0]), 0, notes.append)
     assert [one.record for one in records] == [kept, RECORDS[0]]
     assert len(notes) == 1
     with pytest.raises(ValueError, match="checksum"):
@@ -136,13 +136,13 @@ def test_record_that_fits_in_part_keeps_its_other_elements_and_those_of_its_batc
 
 
 def test_zero_bytes_and_half_characters_are_replaced() -> None:
-    record = record_of(line_with({"kind": "tags", "run": RUN, "tags": {"a": "x\0y\ud800z", "b": "😀"}}))
+    record = decode_record(line_with({"kind": "tags", "run": RUN, "tags": {"a": "x\0y\ud800z", "b": "😀"}}))
     assert record == TagsSet(RUN, {"a": "x\ufffdy\ufffdz", "b": "😀"})
 
 
 def test_dataset_and_model_have_only_texts_and_numbers_that_a_database_keeps() -> None:
     dataset = {"dataset": {"name": "a\ud800", "digest": "b\0", "n\0": [math.nan, 1.5, True, None]}}
-    record = record_of(line_of(InputsLogged(RUN, (dataset,), ({"model_id": "\udfff"},))))
+    record = decode_record(encode_record(InputsLogged(RUN, (dataset,), ({"model_id": "\udfff"},))))
     kept = {"dataset": {"name": "a\ufffd", "digest": "b\ufffd", "n\ufffd": ["NaN", 1.5, True, None]}}
     assert record == InputsLogged(RUN, (kept,), ({"model_id": "\ufffd"},))
 
@@ -158,4 +158,4 @@ def test_ids_of_runs_and_experiments_are_computed_from_names() -> None:
 def test_name_that_could_change_a_terminal_is_refused(name: str) -> None:
     for body in ({"kind": "points", "points": [[name, 1.0, 0, 0]]}, {"kind": "params", "params": {name: "1"}}):
         with pytest.raises(ValueError, match="a name without control characters"):
-            record_of(line_with({"run": RUN, "rank": 0, **body}))
+            decode_record(line_with({"run": RUN, "rank": 0, **body}))

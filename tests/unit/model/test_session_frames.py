@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drumbeat.model.session_frames import IN, MAX_BYTES, SIZE, FrameReader, frame, size_frame, size_of
+from drumbeat.model.session_frames import IN, MAX_BYTES, SIZE, FrameReader, frame, parse_size, size_frame
 
 KINDS = st.sampled_from([b"i", b"w", b"s", b"o", b"e", b"x"])
 
@@ -23,6 +23,6 @@ def test_frame_that_is_too_long_is_refused():
 
 def test_size_of_a_terminal_is_read_and_nonsense_is_refused():
     ((kind, body),) = FrameReader().feed(size_frame(50, 70_000))
-    assert (kind, size_of(body)) == (SIZE, (50, 65_535))
+    assert (kind, parse_size(body)) == (SIZE, (50, 65_535))
     with pytest.raises(ValueError, match="size"):
-        size_of(b"\0")
+        parse_size(b"\0")

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from drumbeat.core.diagnosis.blame import verdict
-from drumbeat.model.agent import Enrolment, RankExit, Remark
+from drumbeat.model.agent import Enrolment, NodeMessage, RankExit
 from drumbeat.model.plan import Plan
 from drumbeat.node.agent.attempt_mounts import AttemptMounts
 from drumbeat.node.inputs.mounting.mounts import Mounts
@@ -32,7 +32,7 @@ def test_a_remark_that_cant_be_written_down_is_told_again_when_there_is_room(tmp
     root, notes, news = tmp_path / "root", list[str](), list[int]()
     plan = Plan("j", "e", "pytorch", 1, 1, "true", ())
     beyond = AttemptMounts(Enrolment("j", 1, 0, (), "s", str(root), "/c", plan), notes.append, lambda: news.append(1))
-    remark = Remark("data", "it is mounted")
+    remark = NodeMessage("data", "it is mounted")
     beyond.remember(remark)
     assert (len(notes), news, beyond.remarks()) == (1, [], ())
     assert notes[0].startswith("it is mounted: not remembered: ")

@@ -13,7 +13,7 @@ from drumbeat.model import home_socket
 def test_socket_in_a_folder_of_any_length_connects_both_ends(tmp_path: Path, length: int):
     home = tmp_path / ("d" * length)
     home.mkdir()
-    path = home_socket.path_of(home_socket.address_in(home))
+    path = home_socket.socket_path(home_socket.address_in(home))
     with home_socket.listen(path) as listener, home_socket.connect(path, 5.0) as caller, listener.accept()[0] as called:
         called.sendall(b"word")
         assert caller.recv(9) == b"word"
@@ -42,4 +42,4 @@ def test_connecting_to_a_full_queue_ends_with_its_time_limit(tmp_path: Path):
 
 @pytest.mark.parametrize("address", ["http://127.0.0.1:1", "https://unix:1", "/home/server.sock", ""])
 def test_address_of_another_kind_has_no_path(address: str):
-    assert home_socket.path_of(address) == ""
+    assert home_socket.socket_path(address) == ""

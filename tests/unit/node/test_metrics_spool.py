@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from drumbeat.model.errors import DrumbeatError, RefusedError, UnreachableError
-from drumbeat.model.metric_lines import line_of, spooled
+from drumbeat.model.metric_lines import encode_record, spooled
 from drumbeat.model.metrics import MetricRecord, Point, PointsLogged, run_id
 from drumbeat.node.metrics.folder import (
     OVER,
@@ -67,7 +67,7 @@ def test_lines_of_many_threads_are_all_in_the_spool_when_answered(tmp_path: Path
 
     def write(first: int) -> None:
         for step in range(first, first + 20):
-            spool.append(line_of(points(step)))
+            spool.append(encode_record(points(step)))
 
     threads = [threading.Thread(target=write, args=(100 * number,)) for number in range(4)]
     for thread in threads:
@@ -83,11 +83,11 @@ def test_lines_of_many_threads_are_all_in_the_spool_when_answered(tmp_path: Path
 KILLED = """
 import os, sys
 from drumbeat.node.metrics.spool import Spool
-from drumbeat.model.metric_lines import line_of
+from drumbeat.model.metric_lines import encode_record
 from drumbeat.model.metrics import Point, PointsLogged
 spool = Spool(sys.argv[1])
-spool.append(line_of(PointsLogged("a" * 32, 0, (Point("loss", 1.0, 0, 1),))))
-line = line_of(PointsLogged("a" * 32, 0, (Point("loss", 2.0, 1, 1),)))
+spool.append(encode_record(PointsLogged("a" * 32, 0, (Point("loss", 1.0, 0, 1),))))
+line = encode_record(PointsLogged("a" * 32, 0, (Point("loss", 2.0, 1, 1),)))
 os.write(spool._file, line[:-9])
 os.kill(os.getpid(), 9)
 """
@@ -99,13 +99,13 @@ def test_a_line_that_was_cut_by_kill_9_is_removed_and_the_ones_before_it_stay(tm
     cut = spool_length(str(tmp_path))
     spool = Spool(str(tmp_path))
     assert spool.end < cut
-    spool.append(line_of(points(7)))
+    spool.append(encode_record(points(7)))
     steps = [one.record.points[0].step for one in spool.records() if isinstance(one.record, PointsLogged)]
     assert steps == [0, 7]
 
 
 def test_a_full_spool_refuses_more_until_the_server_has_taken_some(tmp_path: Path):
-    line = line_of(points(0))
+    line = encode_record(points(0))
     spool = Spool(str(tmp_path), max_unsent=2 * len(line))
     spool.append(line)
     spool.append(line)
@@ -117,7 +117,7 @@ def test_a_full_spool_refuses_more_until_the_server_has_taken_some(tmp_path: Pat
 
 
 def test_segments_that_the_server_has_taken_are_removed_and_offsets_go_on(tmp_path: Path):
-    line = line_of(points(0))
+    line = encode_record(points(0))
     spool = Spool(str(tmp_path), kept=0, segment=2 * len(line))
     for _ in range(7):
         spool.append(line)
@@ -130,19 +130,19 @@ def test_segments_that_the_server_has_taken_are_removed_and_offsets_go_on(tmp_pa
 
 def test_a_disk_that_refuses_leaves_the_spool_as_it_was(tmp_path: Path):
     spool = Spool(str(tmp_path))
-    spool.append(line_of(points(0)))
+    spool.append(encode_record(points(0)))
     os.close(spool._file)
     spool._file = os.open("/dev/full", os.O_WRONLY)
     with pytest.raises(SpoolFullError, match="No space left"):
-        spool.append(line_of(points(1)))
-    assert spool.end == spool_length(str(tmp_path)) == len(line_of(points(0)))
+        spool.append(encode_record(points(1)))
+    assert spool.end == spool_length(str(tmp_path)) == len(encode_record(points(0)))
 
 
 @pytest.mark.feature("M2")
 def test_what_is_spooled_while_the_server_is_away_comes_to_it_once_and_in_order(tmp_path: Path):
     spool, server = Spool(str(tmp_path / "spool")), Server(*[UnreachableError("away")] * 3)
     for step in range(5):
-        spool.append(line_of(points(step)))
+        spool.append(encode_record(points(step)))
     forwarder = forwarded(spool, server, tmp_path / "sent")
     with forwarder._changed:
         assert forwarder._changed.wait_for(lambda: forwarder.sent == spool.end, 10)
@@ -153,9 +153,9 @@ def test_what_is_spooled_while_the_server_is_away_comes_to_it_once_and_in_order(
 @pytest.mark.feature("M2")
 def test_a_forwarder_that_lost_its_offset_adds_nothing_twice(tmp_path: Path):
     spool, server = Spool(str(tmp_path / "spool")), Server()
-    spool.append(line_of(points(0)) + line_of(points(1)))
+    spool.append(encode_record(points(0)) + encode_record(points(1)))
     assert forwarded(spool, server, tmp_path / "sent").flush(10)
-    spool.append(line_of(points(2)))
+    spool.append(encode_record(points(2)))
     assert forwarded(spool, server, tmp_path / "other").flush(10)
     assert server.records[:3] == [points(0), points(1), points(2)]
     assert len(server.records) == 3
@@ -163,7 +163,7 @@ def test_a_forwarder_that_lost_its_offset_adds_nothing_twice(tmp_path: Path):
 
 def test_a_server_that_refuses_for_good_ends_the_forwarding_with_its_reason(tmp_path: Path):
     spool = Spool(str(tmp_path / "spool"))
-    spool.append(line_of(points(0)))
+    spool.append(encode_record(points(0)))
     forwarder = forwarded(spool, Server(RefusedError("no such field")), tmp_path / "sent")
     with forwarder._changed:
         assert forwarder._changed.wait_for(lambda: forwarder.is_over, 10)
@@ -173,7 +173,7 @@ def test_a_server_that_refuses_for_good_ends_the_forwarding_with_its_reason(tmp_
 @pytest.mark.feature("M2")
 def test_a_server_that_lost_what_the_node_has_no_more_ends_the_forwarding_with_that_reason(tmp_path: Path):
     """It was restored from a copy, say. The end of the job waits until all is sent, or until it is said why not."""
-    line = line_of(points(0))
+    line = encode_record(points(0))
     spool, server = Spool(str(tmp_path / "spool"), kept=0, segment=len(line)), Server()
     forwarder = forwarded(spool, server, tmp_path / "sent")
     for _ in range(3):
@@ -192,7 +192,7 @@ class Defective(Server):
 
     def __init__(self, *bad: int, is_broken: bool = False) -> None:
         super().__init__()
-        self.bad, self.is_broken = {line_of(points(step)) for step in bad}, is_broken
+        self.bad, self.is_broken = {encode_record(points(step)) for step in bad}, is_broken
 
     def metrics(self, offset: int, lines: bytes) -> int:
         if self.is_broken or self.bad & set(lines.splitlines(keepends=True)):
@@ -216,7 +216,7 @@ def kept_steps(server: Server) -> list[int]:
 def test_line_at_which_the_server_fails_is_skipped_and_all_others_arrive(tmp_path: Path, bad: set[int]):
     spool, server, sent, notes = Spool(str(tmp_path / "spool")), Defective(*bad), tmp_path / "sent", list[str]()
     for step in range(100):
-        spool.append(line_of(points(step)))
+        spool.append(encode_record(points(step)))
     forwarder = quickly(spool, server, sent, notes.append)
     with forwarder._changed:
         assert forwarder._changed.wait_for(lambda: forwarder.sent == spool.end, 30)
@@ -231,7 +231,7 @@ def test_line_at_which_the_server_fails_is_skipped_and_all_others_arrive(tmp_pat
 def test_server_that_fails_a_few_times_loses_no_line(tmp_path: Path):
     spool, server = Spool(str(tmp_path / "spool")), Server(*[DrumbeatError("a defect")] * 7)
     for step in range(8):
-        spool.append(line_of(points(step)))
+        spool.append(encode_record(points(step)))
     forwarder = quickly(spool, server, tmp_path / "sent", lambda _: None)
     with forwarder._changed:
         assert forwarder._changed.wait_for(lambda: forwarder.sent == spool.end, 30)
@@ -243,7 +243,7 @@ def test_server_that_fails_a_few_times_loses_no_line(tmp_path: Path):
 def test_server_that_fails_at_every_line_is_said_to_be_stuck_and_no_line_is_skipped(tmp_path: Path):
     spool, server, sent = Spool(str(tmp_path / "spool")), Defective(is_broken=True), tmp_path / "sent"
     for step in range(8):
-        spool.append(line_of(points(step)))
+        spool.append(encode_record(points(step)))
     forwarder = quickly(spool, server, sent, lambda _: None)
     deadline = time.monotonic() + 30
     while not is_stuck(str(sent)):
@@ -275,7 +275,7 @@ def test_server_that_failed_at_every_line_and_is_away_now_is_not_said_to_be_stuc
             return super().metrics(offset, lines)
 
     spool, server, sent = Spool(str(tmp_path / "spool")), UnderRepair(is_broken=True), tmp_path / "sent"
-    spool.append(line_of(points(0)))
+    spool.append(encode_record(points(0)))
     forwarder = quickly(spool, server, sent, lambda _: None)
     wait_until_stuck(sent)
     server.is_away = True
@@ -290,7 +290,7 @@ def test_server_that_failed_at_every_line_and_is_away_now_is_not_said_to_be_stuc
 @pytest.mark.parametrize("skipped", ["", "the server can't keep a record of metrics of this node: a defect"])
 def test_forwarder_that_is_started_again_tells_only_of_lines_that_were_skipped(tmp_path: Path, skipped: str):
     spool, sent = Spool(str(tmp_path / "spool")), tmp_path / "sent"
-    spool.append(line_of(points(0)))
+    spool.append(encode_record(points(0)))
     stuck = "the server can't keep metrics of this node: a defect"
     keep_sent(str(sent), 0, STUCK, stuck, skipped)
     assert loss_reason(str(sent)) == stuck
@@ -337,7 +337,7 @@ def test_a_first_line_is_sent_at_once_and_those_soon_after_it_together(tmp_path:
     spool, server = Spool(str(tmp_path / "spool")), Requests()
     forwarder = Forwarder(spool, server, str(tmp_path / "sent"), lambda _: None, pause_s=600.0)
     forwarder.begin()
-    line = line_of(points(0))
+    line = encode_record(points(0))
     spool.append(line)
     assert server.ends.get(timeout=10) == len(line)
     spool.append(line)

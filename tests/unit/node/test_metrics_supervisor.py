@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from drumbeat.model.agent import Enrolment
-from drumbeat.model.metric_lines import line_of
+from drumbeat.model.metric_lines import encode_record
 from drumbeat.model.metrics import RunRestored, run_id
 from drumbeat.model.plan import Plan
 from drumbeat.node.metrics import endpoint_supervisor
@@ -50,7 +50,7 @@ def supervised(root: Path) -> MetricsSupervisor:
     supervisor = MetricsSupervisor(Enrolment("j", 1, 0, (), "s", str(root), "/c", plan), lambda _: None)
     (root / "metrics" / "state.json" / "in the way").mkdir(parents=True)  # No process sends the line.
     supervisor.begin()
-    Spool(str(root / "metrics" / "spool")).append(line_of(RunRestored(run_id("j"))))
+    Spool(str(root / "metrics" / "spool")).append(encode_record(RunRestored(run_id("j"))))
     return supervisor
 
 

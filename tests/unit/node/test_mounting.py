@@ -15,7 +15,7 @@ from urllib.parse import unquote
 import pytest
 
 from drumbeat.model import folder_layout
-from drumbeat.model.agent import Enrolment, Remark
+from drumbeat.model.agent import Enrolment, NodeMessage
 from drumbeat.model.errors import RefusedError, StorageError
 from drumbeat.model.input_listing import ListedFile, Listing
 from drumbeat.model.plan import InputPlan, OutputPlan, Plan
@@ -206,7 +206,7 @@ TRAIN = InputPlan("train", "uri_folder", "azureml://datastores/s/paths/x", "ro_m
 ONE = InputPlan("train", "uri_file", "azureml://datastores/s/paths/x.csv", "ro_mount", "x.csv", mount=True)
 
 
-def ways(root: Path, said: list[Remark]) -> tuple[Ways, Mounts]:
+def ways(root: Path, said: list[NodeMessage]) -> tuple[Ways, Mounts]:
     enrolment = Enrolment("j", 1, 0, (), "s", str(root), str(root.parent / "keep"), a_plan(TRAIN))
     mounts = Mounts(enrolment, lambda _: None, said.append)
     return Ways(enrolment, lambda: mounts, said.append), mounts
@@ -227,7 +227,7 @@ def test_what_cannot_be_mounted_after_another_start_of_the_machine_leaves_room_f
 ):
     """Else the folder that it was mounted on would be taken for the input, empty as it is."""
     monkeypatch.setenv("PATH", str(tmp_path))
-    root, said = tmp_path / "root", list[Remark]()
+    root, said = tmp_path / "root", list[NodeMessage]()
     mounted_before(root, os.getppid(), "another boot 1")
     files = Listing((ListedFile("x.csv", 1, "k"),), is_file=planned.type == "uri_file")
     assert not ways(root, said)[0].has(planned, files, "")
@@ -241,7 +241,7 @@ def test_what_cannot_be_mounted_after_another_start_of_the_machine_leaves_room_f
 def test_a_mount_that_is_held_stays_when_the_next_agent_finds_no_rclone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    root, said = tmp_path / "root", list[Remark]()
+    root, said = tmp_path / "root", list[NodeMessage]()
     with subprocess.Popen(["sleep", "60"]) as holder:
         place = mounted_before(root, holder.pid, processes.birth(holder.pid))
         (place / "x.csv").write_text("1")

@@ -68,7 +68,7 @@ def body_of(files: dict[str, dict[str, Any]], root: Path) -> bytes:
             pass
 
     address = home_socket.address_in(root)
-    with HomeSocketServer(home_socket.path_of(address), Handler) as server:
+    with HomeSocketServer(home_socket.socket_path(address), Handler) as server:
         thread = threading.Thread(target=server.handle_request)
         thread.start()
         plan = Plan("j", "e", "pytorch", 1, 1, "true", ())

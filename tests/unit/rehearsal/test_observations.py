@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from drumbeat.model.api.jobs import StoryLine
+from drumbeat.model.api.jobs import EventView
 from drumbeat.model.errors import RefusedError
 from drumbeat.model.states import Reason, State
 from drumbeat.rehearsal.fault_costs import Cost
@@ -36,7 +36,7 @@ BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 
 def record(*values: float, rounds: int = 1, state: str = "completed", first: int = 1) -> JobRecord:
     story = tuple(
-        StoryLine(n, BEGIN + timedelta(seconds=10 * n), State.RUNNING, Reason.RANKS_RUNNING, "runs", 1, n)
+        EventView(n, BEGIN + timedelta(seconds=10 * n), State.RUNNING, Reason.RANKS_RUNNING, "runs", 1, n)
         for n in range(1, rounds + 1)
     )
     job = replace(a_job(state=state, sentence="rank 1 raised ValueError"), story=story)

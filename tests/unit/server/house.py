@@ -81,7 +81,7 @@ class House:
             return ""
 
     def say(self, name: str, node: int, phase: Phase, attempt: int = 1, round_: int = 1, **more: object):
-        secret = self.gang(name, attempt).secret_of(node)
+        secret = self.gang(name, attempt).node_secret(node)
         status = AgentStatus(phase, round_, Member(node, "h", "127.0.0.1", f"/r{node}", "/c"), 2000, **more)
         return self.control.agents.report(name, attempt, node, secret, status)
 

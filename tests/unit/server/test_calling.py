@@ -43,7 +43,7 @@ class Far(FakeEngine):
 
 @dataclass
 class Doors:
-    """Passes as `ports.Doors`. trouble: why nobody can be listened for."""
+    """Passes as `ports.AgentListeners`. trouble: why nobody can be listened for."""
 
     port: int
     ca: str = "the authority"

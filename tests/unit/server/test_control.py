@@ -157,14 +157,14 @@ def test_a_job_that_has_ended_cant_be_canceled(house: House):
 @pytest.mark.feature("F5")
 def test_agents_without_the_right_secret_or_attempt_are_refused(house: House):
     name = house.submit("j")
-    secret = house.gang(name).secret_of(0)
+    secret = house.gang(name).node_secret(0)
     status = AgentStatus(Phase.READY, 1, Member(0, "h", "a", "/r", "/c"))
     with pytest.raises(UnauthorizedError):
         house.control.agents.report(name, 1, 0, "guess", status)
     with pytest.raises(UnauthorizedError):
         house.control.agents.report(name, 2, 0, secret, status)
     with pytest.raises(SpecError):
-        house.control.agents.report(name, 1, 7, house.gang(name).secret_of(7), status)
+        house.control.agents.report(name, 1, 7, house.gang(name).node_secret(7), status)
     with pytest.raises(UnauthorizedError):
         house.control.agents.report(name, 1, 1, secret, status)
     house.engine.gone["j.1"] = {0: "no power"}

@@ -21,7 +21,7 @@ from drumbeat.model.api.requests import JobRequest
 from drumbeat.model.errors import EngineError, RefusedError, StorageError, UnreachableError  # fmt: skip
 from drumbeat.model.states import Reason, State
 from drumbeat.node.host.gangs import Gangs
-from drumbeat.ports.engines import Sighting
+from drumbeat.ports.engines import GangStatus
 from drumbeat.server.control import Control, Setting
 from drumbeat.server.database.records import Change
 from drumbeat.server.home_folder import FolderArtifacts
@@ -108,7 +108,7 @@ def test_an_engine_that_has_not_looked_for_a_gang_yet_changes_nothing_of_its_job
     name = house.submit("j")
     house.gang(name)
     until(lambda: (seen := house.store.load(name).job.observed) is not None and seen.word == "running")
-    monkeypatch.setattr(house.engine, "observe", lambda _gang: Sighting("", waits=True))
+    monkeypatch.setattr(house.engine, "observe", lambda _gang: GangStatus("", waits=True))
     before, story = house.store.load(name).job, house.store.events(name)
     house.control.watch.look_after(before)
     assert (house.store.load(name).job, house.store.events(name)) == (before, story)
@@ -124,7 +124,7 @@ def test_a_silent_node_is_given_up_after_lost_after(house: House):
 def test_node_whose_machine_prepares_it_is_not_silent_and_others_are(house: House, monkeypatch: pytest.MonkeyPatch):
     """A Kubernetes node may pull an image of 20 GiB for longer than `lost_after_s`."""
     starting = [frozenset({0, 1})]
-    monkeypatch.setattr(house.engine, "observe", lambda _: Sighting("ContainerCreating", starting=starting[0]))
+    monkeypatch.setattr(house.engine, "observe", lambda _: GangStatus("ContainerCreating", starting=starting[0]))
     name = house.submit("j", nodes=2, drumbeat={"lost_after_s": 0.3})
     house.gang(name)
     for _ in range(4):

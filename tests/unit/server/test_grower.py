@@ -42,7 +42,7 @@ def say(town: Town, phase: Phase, *nodes: int, attempt: int = 1) -> None:
     for node in nodes:
         exits = (RankExit(node, 143, None, 1.0, 0, is_stopped=True),) if phase is Phase.ENDED else ()
         status = AgentStatus(phase, 1, Member(node, "h", "127.0.0.1", f"/r{node}", "/c"), 2000, exits=exits)
-        town.control.agents.report("e", attempt, node, gang.secret_of(node), status)
+        town.control.agents.report("e", attempt, node, gang.node_secret(node), status)
 
 
 def tick(town: Town) -> None:

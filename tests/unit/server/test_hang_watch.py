@@ -81,7 +81,7 @@ class Node:
     def say(self, phase: Phase = Phase.RUNNING, *, is_silent: bool = False) -> None:
         member = Member(0, "h", "127.0.0.1", "/r", "/c")
         status = AgentStatus(phase, 1, member, 2000, serial=next(self.serials), is_silent=is_silent)
-        self.control.agents.report("j", 1, 0, self.engine.gangs["j.1"].secret_of(0), status)
+        self.control.agents.report("j", 1, 0, self.engine.gangs["j.1"].node_secret(0), status)
 
     @property
     def job(self) -> Job:

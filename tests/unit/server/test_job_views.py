@@ -39,7 +39,7 @@ def test_a_failed_job_says_what_became_of_the_ranks_that_are_not_the_cause():
 
 def test_a_slow_rank_is_told_while_its_round_runs_and_not_in_the_next_one():
     job = replace(running(), state=State.RUNNING)
-    slow = replace(job, remarks=(slow_subject(job),))
+    slow = replace(job, reported_subjects=(slow_subject(job),))
     assert [view(job).has_slow_rank, view(slow).has_slow_rank] == [False, True]
     assert not view(slow, round=slow.round + 1).has_slow_rank
     assert not view(slow, state=State.STOPPING).has_slow_rank

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from drumbeat.core.lifecycle.events import KeepEvents, PlacementDeferred, PublishOutputs, StartGang, StopGang
-from drumbeat.core.lifecycle.output_publication import PATIENCE, PATIENT_TRIES, is_over
+from drumbeat.core.lifecycle.output_publication import FOLLOWER_TIMEOUT, MAX_FOLLOWED_TRIES, is_over
 from drumbeat.model.agent import AgentStatus, Phase, RankExit
 from drumbeat.model.api.requests import JobRequest
 from drumbeat.model.errors import AwayError, StandbyError, StorageError
@@ -74,7 +74,7 @@ class House:
     def say(self, phase: Phase, node: int = 0, serial: int = 0) -> None:
         exits = (RankExit(0, 0, None, 1.0, 0),) if phase in (Phase.ENDED, Phase.UPLOADED) else ()
         status = AgentStatus(phase, 1, Member(node, "h", "127.0.0.1", "/r", "/c"), 2000, exits, serial=serial)
-        self.control.agents.report("j", 1, node, self.engine.gangs["j.1"].secret_of(node), status)
+        self.control.agents.report("j", 1, node, self.engine.gangs["j.1"].node_secret(node), status)
 
     def run_to_end(self) -> None:
         self.submit()
@@ -232,7 +232,7 @@ def test_who_follows_a_job_isnt_kept_waiting_by_an_error_that_nobody_has_thought
     monkeypatch.setattr(house.artifacts, "files", damaged)
     for _ in range(2):
         house.carry_out(PublishOutputs)
-        house.clock.advance(PATIENCE.total_seconds())
+        house.clock.advance(FOLLOWER_TIMEOUT.total_seconds())
     job = house.store.load("j").job
     assert is_over(job)
     assert [(one.output, "TypeError: list indices" in one.why) for one in job.held_up] == [("model", True)]
@@ -245,7 +245,7 @@ def test_who_follows_a_job_isnt_kept_waiting_by_a_clock_that_was_put_back(
     house.run_to_end()
     house.clock.advance(-3600)
     monkeypatch.setattr(house.artifacts, "files", damaged)
-    for _ in range(PATIENT_TRIES):
+    for _ in range(MAX_FOLLOWED_TRIES):
         house.carry_out(PublishOutputs)
         assert not is_over(house.store.load("j").job)
     house.carry_out(PublishOutputs)

@@ -8,7 +8,7 @@ import pytest
 
 from drumbeat.model.agent import Phase
 from drumbeat.model.api.metrics import MetricsView
-from drumbeat.model.metric_lines import line_of
+from drumbeat.model.metric_lines import encode_record
 from drumbeat.model.metrics import Point, PointsLogged, Source, run_id
 from drumbeat.server.control import Control
 from drumbeat.server.metrics.metrics import MetricPlace
@@ -73,10 +73,10 @@ def test_job_that_was_canceled_while_it_waited_is_shown_as_killed(house: House, 
 
 def test_run_begins_with_the_first_record_that_a_node_sends_before_the_start(house: House, opened: Opened):
     house.submit("a")
-    secret = house.gang("a").secret_of(0)
+    secret = house.gang("a").node_secret(0)
     submitted_ms = millis(house.store.load("a").job.submitted_at)
     until(lambda: time.time_ns() // 1_000_000 > submitted_ms)
-    lines = line_of(PointsLogged(run_id("a"), -1, (Point("system/cpu_percent", 5.0, 0, 1),)))
+    lines = encode_record(PointsLogged(run_id("a"), -1, (Point("system/cpu_percent", 5.0, 0, 1),)))
     house.control.metrics.take(Source("a", 1, 0), secret, 0, lines)
     shown = show_metrics("a", house.control)
     assert (shown.status, [one.name for one in shown.series]) == ("RUNNING", ["system/cpu_percent"])

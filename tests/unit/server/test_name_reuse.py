@@ -14,7 +14,7 @@ from drumbeat.model.agent import Phase
 from drumbeat.model.api.requests import JobRequest
 from drumbeat.model.errors import StaleError, UnauthorizedError
 from drumbeat.model.unique_names import gang_name, parse_gang_name, unique_name
-from drumbeat.ports.engines import Gang, Sighting, node_secret
+from drumbeat.ports.engines import Gang, GangStatus, node_secret
 from drumbeat.server.jobs.job_filter import JobFilter
 from drumbeat.server.nodes.engine_gangs import Secrets
 from tests.support.fake_engine import FakeEngine
@@ -64,10 +64,10 @@ def test_gang_of_a_deleted_name_has_a_name_of_its_own_and_is_stopped_by_it(house
 
 def test_agent_of_a_deleted_job_is_refused_by_the_next_job_of_its_name(house: House) -> None:
     house.submit("a")
-    secret = house.gang("a").secret_of(0)
+    secret = house.gang("a").node_secret(0)
     end_and_delete(house, "a")
     house.submit("a")
-    assert house.gang("a").secret_of(0) != secret
+    assert house.gang("a").node_secret(0) != secret
     with pytest.raises(StaleError, match="that job a was deleted, and another job has its name"):
         house.control.agents.admit("a", 1, 0, secret)
     assert house.say("a", 0, Phase.READY).attempt == 1
@@ -93,7 +93,7 @@ class Slow(FakeEngine):
 
     meanwhile: Callable[[], object] | None = None
 
-    def observe(self, gang: Gang) -> Sighting:
+    def observe(self, gang: Gang) -> GangStatus:
         sighting, meanwhile, self.meanwhile = super().observe(gang), self.meanwhile, None
         if meanwhile is None:
             return sighting

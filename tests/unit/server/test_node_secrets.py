@@ -73,9 +73,9 @@ def test_nodes_prove_themselves_to_each_other_with_what_the_server_takes_from_no
     job = job_of()
     gang = Gang("j", 1, job.plan, (), SECRETS.of("j", 1), ())
     assert SECRETS.of_peers(job) == gang.peer_secret
-    secrets = {gang.secret, gang.peer_secret, gang.secret_of(0), gang.secret_of(1)}
+    secrets = {gang.secret, gang.peer_secret, gang.node_secret(0), gang.node_secret(1)}
     assert len(secrets) == 4
-    assert [one for one in secrets if is_let_in(job, 1, 1, one)] == [gang.secret_of(1)]
+    assert [one for one in secrets if is_let_in(job, 1, 1, one)] == [gang.node_secret(1)]
 
 
 def test_enrolment_of_a_node_holds_its_own_secret_and_the_shared_one(house: House):
@@ -83,22 +83,22 @@ def test_enrolment_of_a_node_holds_its_own_secret_and_the_shared_one(house: Hous
     gang = house.gang("j")
     texts = [enrolment(gang, node, root="/r", checkpoints="/c") for node in (0, 1)]
     read = [wire.loads(Enrolment, text) for text in texts]
-    assert [one.secret for one in read] == [gang.secret_of(0), gang.secret_of(1)]
+    assert [one.secret for one in read] == [gang.node_secret(0), gang.node_secret(1)]
     assert {one.shared_secret for one in read} == {gang.peer_secret}
     assert not [text for text in texts if gang.secret in text]
-    assert gang.secret_of(1) not in texts[0]
+    assert gang.node_secret(1) not in texts[0]
 
 
 def test_agent_with_the_enrolment_of_the_version_before_shares_its_only_secret():
     gang = Gang("j", 1, job_of().plan, (), "old", (), has_node_secrets=False)
-    assert (gang.secret_of(0), gang.secret_of(1), gang.peer_secret) == ("old", "old", "old")
+    assert (gang.node_secret(0), gang.node_secret(1), gang.peer_secret) == ("old", "old", "old")
     assert Enrolment("j", 1, 0, (), "old", "/r", "/c", gang.plan).shared_secret == "old"
 
 
 @pytest.mark.feature("X2")
 def test_secret_ends_with_the_attempt_and_a_late_agent_is_told_to_leave(house: House):
     house.submit("j")
-    secret = house.gang("j").secret_of(0)
+    secret = house.gang("j").node_secret(0)
     admit = lambda: house.control.agents.admit("j", 1, 0, secret)  # noqa: E731
     for phase in (Phase.READY, Phase.ENDED):
         house.say("j", 0, phase)
@@ -118,8 +118,8 @@ def test_node_that_is_cut_short_may_still_send_its_logs_and_nothing_else(house: 
         house.say("j", node, Phase.STAGING)
     gang = house.gang("j")
     house.control.jobs.cancel("j", "a test")
-    house.control.agents.admit_late("j", 1, 1, gang.secret_of(1))
+    house.control.agents.admit_late("j", 1, 1, gang.node_secret(1))
     with pytest.raises(StaleError, match="is over: the job is canceled"):
-        house.control.agents.admit("j", 1, 1, gang.secret_of(1))
+        house.control.agents.admit("j", 1, 1, gang.node_secret(1))
     with pytest.raises(UnauthorizedError, match="not the secret of node 1 of attempt 1 of job j"):
-        house.control.agents.admit_late("j", 1, 1, gang.secret_of(0))
+        house.control.agents.admit_late("j", 1, 1, gang.node_secret(0))

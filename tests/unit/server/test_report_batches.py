@@ -37,7 +37,7 @@ def house(tmp_path: Path) -> House:
 
 def ready(house: House, node: int, attempt: int = 1) -> Report:
     status = AgentStatus(Phase.READY, 1, Member(node, f"h{node}", "127.0.0.1", "/r", "/c"), 2000)
-    secret = house.engine.gangs[f"j.{attempt}"].secret_of(node)
+    secret = house.engine.gangs[f"j.{attempt}"].node_secret(node)
     job, event = house.control.agents.read_report("j", attempt, node, secret, status)
     assert event
     return Report(job.name, event)

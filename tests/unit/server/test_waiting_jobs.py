@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 import pytest
 
 from drumbeat.core.lifecycle.job import Job
-from drumbeat.core.scheduling.fair_share import PATIENCE
+from drumbeat.core.scheduling.fair_share import MAX_AGE
 from drumbeat.core.scheduling.quotas import Quota, QuotaKind
 from drumbeat.server.loop.waiting_jobs import queue_of
 from drumbeat.server.users.user_token import HALF_LIFE_SETTING
@@ -49,7 +49,7 @@ def test_jobs_of_one_person_keep_their_order_and_nothing_is_read(store: MemorySt
 
 
 def test_job_that_has_waited_for_a_day_is_passed_by_no_newcomer(store: MemoryStore) -> None:
-    waits_since = NOON - PATIENCE
+    waits_since = NOON - MAX_AGE
     newcomers = [job(f"new-{n}", f"person-{n}", waits_since + timedelta(seconds=n + 1)) for n in range(20)]
     assert order(store, NOON - timedelta(seconds=1), job("adas", "ada", waits_since), *newcomers)[-1] == "adas"
     assert order(store, NOON, job("adas", "ada", waits_since), *newcomers)[0] == "adas"

@@ -114,7 +114,7 @@ def old_attempts_are_believed(patch: pytest.MonkeyPatch) -> None:
 
 
 def slots_are_booked_twice(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(slot_fitting, "free_of", lambda rooms, _held: {room.name: room for room in rooms})
+    patch.setattr(slot_fitting, "free_capacity", lambda rooms, _held: {room.name: room for room in rooms})
 
 
 def nobody_looks_at_the_queue_again(patch: pytest.MonkeyPatch) -> None:

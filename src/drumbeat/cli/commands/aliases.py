@@ -26,8 +26,8 @@ class AliasKind(StrEnum):
     INSTANCE_TYPE = "instance_type"
 
 
-KindOf = Annotated[AliasKind, typer.Argument(metavar="KIND", help="compute, environment or instance_type.")]
-NameOf = Annotated[str, typer.Argument(metavar="NAME", help="The name that job files use.")]
+KindArgument = Annotated[AliasKind, typer.Argument(metavar="KIND", help="compute, environment or instance_type.")]
+NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The name that job files use.")]
 
 
 @app.command("list", epilog="Example: drumbeat alias list")
@@ -45,7 +45,9 @@ def list_aliases() -> None:
 
 @app.command("set", epilog="Example: drumbeat alias set compute gpu-cluster local")
 def set_alias(
-    kind: KindOf, name: NameOf, target: Annotated[str, typer.Argument(metavar="TARGET", help="The local name.")]
+    kind: KindArgument,
+    name: NameArgument,
+    target: Annotated[str, typer.Argument(metavar="TARGET", help="The local name.")],
 ) -> None:
     """Map a name to a local one, for jobs submitted from now on."""
     server = connect()
@@ -109,7 +111,7 @@ _TROUBLES = {
 
 
 @app.command("remove", epilog="Example: drumbeat alias remove compute gpu-cluster")
-def remove_alias(kind: KindOf, name: NameOf, _yes: Yes = False) -> None:
+def remove_alias(kind: KindArgument, name: NameArgument, _yes: Yes = False) -> None:
     """Remove an alias."""
     connect().set_alias(kind, name, None)
     print(f"{kind} {name} means nothing here any more")

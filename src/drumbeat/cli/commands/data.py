@@ -160,7 +160,7 @@ def download(
 
 def _named(reference: str) -> tuple[str, str]:
     """Name and version, "" = the newest. Raises SpecError."""
-    from drumbeat.jobfile.data.paths import OfAsset, is_asset_name, reference_to
+    from drumbeat.jobfile.data.paths import AssetReference, is_asset_name, reference_to
 
     if is_asset_name(reference):
         return reference, ""
@@ -170,7 +170,7 @@ def _named(reference: str) -> tuple[str, str]:
         if reference.startswith("azureml:") or "@" in reference:
             raise
         resolved = None
-    if not isinstance(resolved, OfAsset):
+    if not isinstance(resolved, AssetReference):
         raise SpecError(f"{reference!r} isn't the name of data", fix="Write `digits:3`, `digits` or `digits@latest`.")
     return resolved.name, resolved.version
 

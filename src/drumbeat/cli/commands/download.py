@@ -38,14 +38,14 @@ def download(
     name = client.source_of_files(find_job(client, job).name)
     all_files = client.files(name)
     if context.args:
-        raise _misplaced(context.args[0], job, outputs_of(all_files))
+        raise _misplaced(context.args[0], job, output_names(all_files))
     files = choose_files(all_files, output=outputs, is_logs=logs)
     folder = to or Path(name)
     fetch(client, name, files, folder)
     print(f"{count(len(files), 'file')}, {format_size(sum(file.size for file in files))}, in {folder.resolve()}")
 
 
-def outputs_of(files: list[FileView]) -> list[str]:
+def output_names(files: list[FileView]) -> list[str]:
     """The names of the outputs that have files."""
     return sorted({PurePosixPath(file.path).parts[1] for file in files if file.path.startswith("outputs/")})
 
@@ -67,7 +67,7 @@ def choose_files(files: list[FileView], *, output: str | None, is_logs: bool) ->
         chosen = [file for file in files if not is_logs or file.path.startswith("logs/")]
     if chosen:
         return chosen
-    names = outputs_of(files)
+    names = output_names(files)
     if output:
         advice = f"Its outputs: {', '.join(names)}." if names else "It has no outputs; they are kept when a job ends."
         raise NotFoundError(f"the job has no files in output {output!r}", fix=advice)

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from drumbeat.client import Client
-    from drumbeat.model.api.jobs import ExitView, JobView, JobWithStory, NodeView
+    from drumbeat.model.api.jobs import ExitView, JobView, JobWithEvents, NodeView
     from drumbeat.model.api.sessions import ServiceView
 
 
@@ -136,7 +136,7 @@ def wait(
     ] = None,
 ) -> None:
     """Wait until a job ends, and exit with its exit code, or with 3 when the timeout expires first."""
-    from drumbeat.cli.follow.summary import exit_code_of
+    from drumbeat.cli.follow.summary import exit_code_for
 
     client = connect()
     job_view = find_job(client, job)
@@ -145,7 +145,7 @@ def wait(
         print(f"{job_view.name}: isn't over after {timeout:g} s{_format_activity(client, job_view.name)}")
         raise typer.Exit(Exit.TIMEOUT)
     print(_format_end(ended))
-    raise typer.Exit(exit_code_of(ended))
+    raise typer.Exit(exit_code_for(ended))
 
 
 def _format_activity(client: Client, name: str) -> str:
@@ -222,7 +222,7 @@ def _ranks(job: JobView) -> str:
 
 
 def render_job(
-    job: JobWithStory, graph: Iterable[RenderableType] = (), results: Iterable[RenderableType] = ()
+    job: JobWithEvents, graph: Iterable[RenderableType] = (), results: Iterable[RenderableType] = ()
 ) -> Iterator[RenderableType]:
     """Everything that is known of a job. graph: of a pipeline, its steps. results: its metrics, if it has ended."""
     yield from results

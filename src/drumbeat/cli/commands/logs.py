@@ -50,7 +50,7 @@ def logs(
     Shows all rounds in the order in which their lines arrived; a line marks the start of a new round. The logs of Ray's
     head and nodes are shown only with --rank or --node.
     """
-    from drumbeat.cli.follow.log_lines import LineText, LogLook, LogView, RawText, prefix_width, weight_of
+    from drumbeat.cli.follow.log_lines import LineText, LogLook, LogView, RawText, event_weight, prefix_width
 
     number = parse_round(round_)
     client = connect()
@@ -62,7 +62,7 @@ def logs(
         look = LogLook(ink_for(sys.stdout), raw, collapse)
         # What is asked again and again mustn't start a server that a person has stopped.
         steps = StepLogs(connect(autostart=False), job_view.name, look)
-        _of_steps(steps, job_view, chosen, is_following=follow)
+        _print_steps(steps, job_view, chosen, is_following=follow)
         return
     check_places(job_view, chosen)
     width = prefix_width(job_view.node_count, job_view.world_size)
@@ -72,18 +72,18 @@ def logs(
     if follow:
         from drumbeat.cli.follow.background_reader import Batches
 
-        _follow(Batches(client.stream(job_view.name, away=away), weigh=weight_of), chosen, view)
+        _follow(Batches(client.stream(job_view.name, away=away), weigh=event_weight), chosen, view)
     else:
         _print(client.logs(job_view.name), chosen, view)
-        Told().see(client.get(job_view.name))
+        NoticePrinter().see(client.get(job_view.name))
 
 
-def _of_steps(steps: StepLogs, pipeline: JobView, chosen: LogFilter, *, is_following: bool) -> None:
+def _print_steps(steps: StepLogs, pipeline: JobView, chosen: LogFilter, *, is_following: bool) -> None:
     """Prints the logs of a pipeline's steps, each line prefixed with the step's name."""
-    told: dict[str, Told] = {}
+    told: dict[str, NoticePrinter] = {}
 
     def see(title: str, job: JobView) -> None:
-        told.setdefault(title, Told(title)).see(job)
+        told.setdefault(title, NoticePrinter(title)).see(job)
 
     # A step that begins later may have what is asked for.
     is_checked_late = is_following and not pipeline.has_ended
@@ -116,7 +116,7 @@ def _print(pieces: Iterable[LogPiece], chosen: LogFilter, view: RawText | LineTe
     _write(view.end())
 
 
-class Told:
+class NoticePrinter:
     """Tells on standard error, once, what keeps the logs from being stored, and when nothing does any more.
 
     Of a job that has ended: what becomes of its outputs. title: of a step, which its lines begin with.
@@ -143,7 +143,7 @@ class Told:
 def _follow(batches: Batches[Event], chosen: LogFilter, view: RawText | LineText) -> None:
     from drumbeat.model.api.jobs import JobView, LogPiece
 
-    told = Told()
+    told = NoticePrinter()
     try:
         for batch in batches:
             now = time.monotonic()

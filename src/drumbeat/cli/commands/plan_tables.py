@@ -38,7 +38,7 @@ def render_plan(preview: PreviewView, *, full: bool = False, verbose: bool = Fal
     elif preview.steps:
         yield from _steps(preview)
     else:
-        yield from _head(preview)
+        yield from _facts_of_job(preview)
     if full or verbose or not preview.parent:
         yield from _processes(preview, full=full, verbose=verbose)
     of_step = f" of {preview.steps[0].name}, the first step" if preview.steps else ""
@@ -59,7 +59,7 @@ def _processes(preview: PreviewView, *, full: bool, verbose: bool) -> Iterator[R
     yield from _prepared(preview)
     yield from _line(preview)
     if full:
-        yield from _whole_processes(preview, verbose=verbose)
+        yield from _full_processes(preview, verbose=verbose)
     else:
         yield from _commands(preview)
         yield from _environments(preview, verbose=verbose)
@@ -78,7 +78,9 @@ def _steps(preview: PreviewView) -> Iterator[RenderableType]:
     """The graph, then a table for each kind of step."""
     yield cell(f"{preview.parent} would run {count(len(preview.steps), 'step')}; nothing has been started.")
     yield heading("Graph")
-    graph = [(format_branch(one.name, level), one.type, ", ".join(one.after)) for one, level in tree_of(preview.steps)]
+    graph = [
+        (format_branch(one.name, level), one.type, ", ".join(one.after)) for one, level in step_tree(preview.steps)
+    ]
     yield fill_table(make_table("step", "kind", "takes from"), graph)
     commands = [one for one in preview.steps if not one.sweep]
     if commands:
@@ -109,7 +111,7 @@ def _refusal(preview: PreviewView) -> Iterator[RenderableType]:
     yield from _notes(preview)
 
 
-def _head(preview: PreviewView) -> Iterator[RenderableType]:
+def _facts_of_job(preview: PreviewView) -> Iterator[RenderableType]:
     plan = preview.plan
     yield cell(f"{plan.job} would run {_launch(plan)}; nothing has been started.")
     yield pairs(_facts(plan))
@@ -121,7 +123,7 @@ def _facts(plan: Plan) -> list[tuple[str, object]]:
         ("experiment", plan.experiment),
         ("compute", plan.compute),
         ("environment", plan.environment),
-        ("made of", _made_of(plan)),
+        ("made of", _describe_environment(plan)),
         ("container", plan.container.image if plan.container else "none"),
         ("registries", _registries(plan)),
         ("devices", f"{plan.gpus_per_node} GPUs per node" if plan.gpus_per_node else "no GPUs"),
@@ -137,7 +139,7 @@ def _service(one: ServicePlan) -> str:
     return f"{one.name} ({one.type}{f' at port {one.port}' if one.port else ''}){where}"
 
 
-def _made_of(plan: RankRuntime) -> str:
+def _describe_environment(plan: RankRuntime) -> str:
     """What the nodes make before the ranks start."""
     if plan.container and plan.container.build:
         return _built(plan.container.build)
@@ -307,7 +309,7 @@ def _assigned(variables: Variables) -> list[str]:
     return [f"{name}={value}" for name, value in sorted(variables.items())]
 
 
-def _whole_processes(preview: PreviewView, *, verbose: bool) -> Iterator[RenderableType]:
+def _full_processes(preview: PreviewView, *, verbose: bool) -> Iterator[RenderableType]:
     node_of = {rank.rank: rank.node for rank in preview.plan.ranks}
     for process in preview.processes:
         place = f"node {node_of.get(process.rank)} · local rank {process.local_rank} · {process.role}"
@@ -330,7 +332,7 @@ def render_pipeline(pipeline: PipelineView, width: int) -> Iterator[RenderableTy
             step.reused or (step.job if step.state else ""),
             _why(step),
         )
-        for step, level in tree_of(pipeline.steps)
+        for step, level in step_tree(pipeline.steps)
     ]
     yield fitted(("step", "state", "takes from", "job", "why"), rows, width, ("why",))
     if pipeline.outputs:
@@ -345,7 +347,7 @@ def format_branch(name: str, level: int) -> str:
     return f"{'  ' * level}{'└ ' if level else ''}{name}"
 
 
-def tree_of(steps: Sequence[Step]) -> Iterator[tuple[Step, int]]:
+def step_tree(steps: Sequence[Step]) -> Iterator[tuple[Step, int]]:
     """Each step below one that it takes from, with how deep that is: the one with the longest way to it."""
     levels: dict[str, int] = {}
     below: dict[str, list[Step]] = {"": []}

@@ -30,7 +30,7 @@ from drumbeat.core.prediction import (
     parse_time,
     predict,
 )
-from drumbeat.model.api.jobs import JobWithStory
+from drumbeat.model.api.jobs import JobWithEvents
 from drumbeat.model.errors import NotFoundError, RefusedError, SpecError
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def _given(options: PredictionOptions) -> Measured:
     measured = Measured()
     step, data = _parsed(parse_time, options.step, "--step"), _parsed(parse_time, options.data_wait, "--data-wait")
     if options.results is not None:
-        measured.profile, measured.sources["step"] = _of_bench(options.results), f"measured, {options.results}"
+        measured.profile, measured.sources["step"] = _from_bench(options.results), f"measured, {options.results}"
         measured.sources["gradients"] = "four bytes for each parameter"
     if step is not None:
         before = measured.profile or StepProfile(step, 0.0)
@@ -98,7 +98,7 @@ def _given(options: PredictionOptions) -> Measured:
     return measured
 
 
-def _of_bench(file: Path) -> StepProfile:
+def _from_bench(file: Path) -> StepProfile:
     """Returns a step of one rank in results of `drumbeat bench`."""
     from drumbeat.bench.results import load
     from drumbeat.bench.summary import summarize
@@ -138,18 +138,18 @@ def _measured(
     profile, network = measured.profile, measured.network
     if profile is None:
         run = run_measured(client, chosen, 1)
-        profile, measured.sources["step"] = StepProfile(step_of(run), 0.0), f"measured, job {run.job.name}"
+        profile, measured.sources["step"] = StepProfile(step_seconds(run), 0.0), f"measured, job {run.job.name}"
     if gradients is not None:
         profile, measured.sources["gradients"] = replace(profile, gradient_bytes=gradients), _BY_HAND
     if profile.gradient_bytes and network:
         return profile, network
     two = run_measured(client, chosen, 2)
     if not profile.gradient_bytes:
-        profile = replace(profile, gradient_bytes=gradients_of(two, ranks))
+        profile = replace(profile, gradient_bytes=gradient_bytes(two, ranks))
         measured.sources["gradients"] = f"by what a node sends in a step, job {two.job.name}"
     if network is None:
-        network, measured.sources["network"] = network_of(two.job), f"measured, job {two.job.name}"
-        measured.step_of_two_s = step_of(two)
+        network, measured.sources["network"] = measured_network(two.job), f"measured, job {two.job.name}"
+        measured.step_of_two_s = step_seconds(two)
     return profile, network
 
 
@@ -157,7 +157,7 @@ def _measured(
 class MeasuredRun:
     """A job that ran to be measured, and its steps."""
 
-    job: JobWithStory
+    job: JobWithEvents
     steps: list[StepPoint]
     sent: list[SentSample]
 
@@ -208,7 +208,7 @@ def _sent(client: Client, name: str) -> list[SentSample]:
     return [SentSample(one.at.timestamp(), float(one.value) * (1 << 20)) for one in points]
 
 
-def step_of(run: MeasuredRun) -> float:
+def step_seconds(run: MeasuredRun) -> float:
     """Returns the seconds of a step. Raises RefusedError."""
     length = step_s(run.steps)
     if not length:
@@ -216,7 +216,7 @@ def step_of(run: MeasuredRun) -> float:
     return length
 
 
-def gradients_of(two: MeasuredRun, ranks_per_node: int) -> float:
+def gradient_bytes(two: MeasuredRun, ranks_per_node: int) -> float:
     """Returns the gradients' bytes: a ring over R ranks sends 2(R-1)/R of them out of each node, with their headers."""
     sent = sent_per_step(two.steps, two.sent)
     if not sent:
@@ -226,7 +226,7 @@ def gradients_of(two: MeasuredRun, ranks_per_node: int) -> float:
     return sent * TCP_SHARE / (2 * (ranks - 1) / ranks)
 
 
-def network_of(job: JobWithStory) -> NetworkSpeed:
+def measured_network(job: JobWithEvents) -> NetworkSpeed:
     """Returns what the pre-flight of two nodes has measured. Raises RefusedError."""
     links = [one for one in (job.preflight.links if job.preflight else ()) if one.out_bits_per_s > 0]
     if not links:

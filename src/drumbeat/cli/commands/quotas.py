@@ -25,8 +25,10 @@ class QuotaSubject(StrEnum):
     EXPERIMENT = "experiment"
 
 
-KindOf = Annotated[QuotaSubject, typer.Argument(metavar="KIND", help="person or experiment.")]
-NameOf = Annotated[str, typer.Argument(metavar="NAME", help="Its name; '*' means each one without a quota of its own.")]
+KindArgument = Annotated[QuotaSubject, typer.Argument(metavar="KIND", help="person or experiment.")]
+NameArgument = Annotated[
+    str, typer.Argument(metavar="NAME", help="Its name; '*' means each one without a quota of its own.")
+]
 
 
 @app.command("list", epilog="Example: drumbeat quota list")
@@ -63,8 +65,8 @@ def show_use() -> None:
 
 @app.command("set", epilog="Example: drumbeat quota set person ada --gpus 8 --waiting 20")
 def set_quota(
-    kind: KindOf,
-    name: NameOf,
+    kind: KindArgument,
+    name: NameArgument,
     slots: Annotated[int | None, typer.Option("--slots", metavar="N", min=0, help="Maximum of CPU slots.")] = None,
     gpus: Annotated[int | None, typer.Option("--gpus", metavar="N", min=0, help="Maximum of GPUs.")] = None,
     waiting: Annotated[
@@ -80,7 +82,7 @@ def set_quota(
 
 
 @app.command("remove", epilog="Example: drumbeat quota remove person ada")
-def remove_quota(kind: KindOf, name: NameOf, _yes: Yes = False) -> None:
+def remove_quota(kind: KindArgument, name: NameArgument, _yes: Yes = False) -> None:
     """Remove a quota."""
     connect().remove_quota(kind, name)
     print(f"{kind} {name} has no quota any more")

@@ -86,7 +86,7 @@ def _rehearse(
     client: Client, file: Path | None, sets: tuple[str, ...], options: RehearsalOptions, *, is_quiet: bool
 ) -> RehearsalReport:
     """Runs the rehearsal; a person who leaves cancels the job that runs. Raises what `prepare` and `run` do."""
-    from drumbeat.client.discovery import where_of
+    from drumbeat.client.discovery import locate
     from drumbeat.rehearsal.preparation import prepare
     from drumbeat.rehearsal.rehearsal import Rehearsal
 
@@ -95,7 +95,7 @@ def _rehearse(
         raise SpecError(
             "a rehearsal needs a job file", fix="Write one: drumbeat run --write job.yml -- python train.py"
         )
-    order = prepare(client, where_of(None, None, None, os.environ), chosen, sets, options)
+    order = prepare(client, locate(None, None, None, os.environ), chosen, sets, options)
     print(*order.notes, sep="\n", end="\n" if order.notes else "", file=sys.stderr)
     try:
         with signals_to(leave):

@@ -23,7 +23,7 @@ Rank = Annotated[
 Node = Annotated[
     int | None, typer.Option("--node", metavar="N", min=0, help="The node to run on, beside its first rank.")
 ]
-StackOf = Annotated[int | None, typer.Option("--rank", min=0, help="Only this rank.")]
+RankOption = Annotated[int | None, typer.Option("--rank", min=0, help="Only this rank.")]
 Native = Annotated[
     bool, typer.Option("--native", help="Frames of compiled code too; each rank stands still for a moment.")
 ]
@@ -113,7 +113,7 @@ def _only_service(client: Client, job: str) -> str:
     return names[0]
 
 
-def stacks(job: Job, rank: StackOf = None, native: Native = False, as_json: AsJson = False) -> None:
+def stacks(job: Job, rank: RankOption = None, native: Native = False, as_json: AsJson = False) -> None:
     """Print the stack of every rank of a running job, and what each rank does.
 
     Ranks run on meanwhile. Each node reads the stacks by py-spy, which it gets from the server where it has none.

@@ -15,7 +15,7 @@ from drumbeat.cli.terminal.connect import connect
 from drumbeat.cli.terminal.failures import Exit
 from drumbeat.cli.terminal.formatting import count, format_duration, format_size
 from drumbeat.cli.terminal.help import new_family
-from drumbeat.model.api.server import DoorView, ServerView, SpareView
+from drumbeat.model.api.server import AgentListenerView, ServerView, WarmWorkersView
 from drumbeat.model.errors import UnreachableError
 from drumbeat.model.plurals import name_some
 
@@ -114,7 +114,7 @@ def _format_server(status_view: ServerView) -> str:
     return "\n".join(rows)
 
 
-def _spare(spare: SpareView) -> str:
+def _spare(spare: WarmWorkersView) -> str:
     """Says what a spare supervisor holds."""
     what = f"{count(spare.interpreters, 'interpreter')} ({format_size(spare.bytes)})"
     return f"{what} since {spare.since.astimezone():%H:%M} for `{spare.command}`"
@@ -124,7 +124,7 @@ def _retained(status: ServerView) -> str:
     return format_duration(timedelta(seconds=status.retain_s))
 
 
-def _host(door: DoorView) -> str:
+def _host(door: AgentListenerView) -> str:
     return f"[{door.address}]:{door.port}" if ":" in door.address else f"{door.address}:{door.port}"
 
 

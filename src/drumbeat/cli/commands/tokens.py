@@ -16,7 +16,7 @@ app = new_family("Give persons tokens of their own for this server.")
 UserArgument = Annotated[
     str, typer.Argument(metavar="PERSON", help="The person's name, such as ada or ada@example.org.")
 ]
-RoleOf = Annotated[
+RoleOption = Annotated[
     Role, typer.Option("--role", metavar="ROLE", help="owner, contributor or reader. A reader changes nothing.")
 ]
 
@@ -36,7 +36,7 @@ def list_tokens() -> None:
 
 
 @app.command("create", epilog="Example: drumbeat token create ada --role reader")
-def create(person: UserArgument, role: RoleOf = Role.CONTRIBUTOR) -> None:
+def create(person: UserArgument, role: RoleOption = Role.CONTRIBUTOR) -> None:
     """Create a person's token and print it. It is shown only once."""
     token = connect().create_token(person, role)
     print(token.token)

@@ -29,7 +29,7 @@ class _Ended:
     error: BaseException | None
 
 
-class _Room:
+class _ReadAhead:
     """What the reading side may still read ahead."""
 
     def __init__(self) -> None:
@@ -68,7 +68,7 @@ class Batches(Generic[T]):
         self._weigh = weigh
         # A signal handler may run while this same thread is inside get(): only SimpleQueue's put is safe then.
         self._queue: SimpleQueue[T | Signalled | _Ended] = SimpleQueue()
-        self._room = _Room()
+        self._room = _ReadAhead()
 
     def signal(self, number: int) -> None:
         """Puts a signal in line. May be called from a signal handler."""

@@ -5,13 +5,13 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from math import ceil
 
-from drumbeat.cli.follow.live_line import LiveLine, Now, kill_at, status_of
+from drumbeat.cli.follow.live_line import LiveLine, Now, format_status, kill_at
 from drumbeat.cli.follow.log_lines import LogView
 from drumbeat.cli.terminal.formatting import format_countdown, format_duration
 from drumbeat.cli.terminal.styles import Ink
 from drumbeat.cli.terminal.untrusted_text import make_safe
 from drumbeat.model.agent import WAITS
-from drumbeat.model.api.jobs import TRANSFERRING, End, Event, JobView, LogPiece, StoryLine
+from drumbeat.model.api.jobs import TRANSFERRING, End, Event, EventView, JobView, LogPiece
 from drumbeat.model.states import TERMINAL, State
 
 COUNTDOWN_AFTER_S = 1
@@ -84,7 +84,7 @@ class Watch:
         if not self._line.is_live:
             lines += self._count_down(now.wall) + self._progress(now)
         self._line.write(
-            [] if self._is_quiet else lines, "" if self.has_ended or self._is_quiet else status_of(self.job, now)
+            [] if self._is_quiet else lines, "" if self.has_ended or self._is_quiet else format_status(self.job, now)
         )
 
     def close(self) -> None:
@@ -92,7 +92,7 @@ class Watch:
         self._line.write([] if self._is_quiet else self._logs.end(), "")
 
     def _format(self, event: Event, now: Now) -> list[str]:
-        if isinstance(event, StoryLine):
+        if isinstance(event, EventView):
             return self._stage(event)
         if isinstance(event, LogPiece):
             return [] if self.job.is_infrastructure(event.rank) else self._logs.take(event, now.monotonic)
@@ -120,7 +120,7 @@ class Watch:
             waiting += f"; to give up what isn't kept: drumbeat cancel {self.job.name} --discard"
         return [self._ink.paint(f"── {make_safe(waiting)} ──", "warn")]
 
-    def _stage(self, entry: StoryLine) -> list[str]:
+    def _stage(self, entry: EventView) -> list[str]:
         """One event of the job, once, with the time since the job was submitted."""
         if entry.n <= self._told:
             return []

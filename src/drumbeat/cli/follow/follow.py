@@ -13,8 +13,8 @@ from drumbeat.cli.follow.background_reader import Batches, Signalled
 from drumbeat.cli.follow.event_printer import Watch
 from drumbeat.cli.follow.interrupts import SIGNAL_EXIT, InterruptAction, choose, signals_to
 from drumbeat.cli.follow.live_line import LiveLine, Now
-from drumbeat.cli.follow.log_lines import LogLook, LogView, prefix_width, weight_of
-from drumbeat.cli.follow.summary import exit_code_of, format_closing
+from drumbeat.cli.follow.log_lines import LogLook, LogView, event_weight, prefix_width
+from drumbeat.cli.follow.summary import exit_code_for, format_closing
 from drumbeat.cli.terminal.connect import connect
 from drumbeat.cli.terminal.styles import has_terminal, ink_for
 from drumbeat.cli.terminal.untrusted_text import make_safe
@@ -35,7 +35,7 @@ def follow(
     away = threading.Event()
     logs = LogView(LogLook(ink, width=prefix_width(job.node_count, job.world_size)), away)
     watch = Watch(job, line, logs, ink, is_quiet=is_quiet)
-    batches = Batches[Event](client.stream(job.name, away=away), weigh=weight_of)
+    batches = Batches[Event](client.stream(job.name, away=away), weigh=event_weight)
     try:
         with signals_to(batches.signal):
             signal_number = _watch(watch, batches)
@@ -51,7 +51,7 @@ def follow(
     ended = client.get(job.name)
     at_end(ended)
     print(*format_closing(ended, ink), sep="\n")
-    return SIGNAL_EXIT + signal_number if signal_number else exit_code_of(ended)
+    return SIGNAL_EXIT + signal_number if signal_number else exit_code_for(ended)
 
 
 def _watch(watch: Watch, batches: Batches[Event]) -> int:

@@ -31,7 +31,7 @@ class Fold:
         return sum(self.times.values())
 
 
-class Folding:
+class LineFolder:
     """The folds that are still open, oldest first."""
 
     def __init__(self) -> None:
@@ -82,7 +82,7 @@ def _key(line: LogLine) -> tuple[int, int, str]:
 
 def collapse(lines: Iterable[LogLine]) -> Iterator[Fold]:
     """The folds of lines that are all there already."""
-    folding = Folding()
+    folding = LineFolder()
     for line in lines:
         yield from folding.feed(line, 0.0)
     yield from folding.end()

@@ -56,7 +56,7 @@ class LineAssembler:
             lines.append(LogLine(log, self._visible(rest[: self._longest])))
             rest, is_begun = rest[self._longest :], True
         if rest or is_begun:
-            self._open[log] = _Unfinished(self._kept(rest), now, is_begun)
+            self._open[log] = _Unfinished(self._last_state(rest), now, is_begun)
         return lines
 
     def silent(self, now: float) -> list[LogLine]:
@@ -83,6 +83,6 @@ class LineAssembler:
     def _visible(self, line: str) -> str:
         return line if self._raw else last_segment(line)
 
-    def _kept(self, rest: str) -> str:
+    def _last_state(self, rest: str) -> str:
         """Of an unfinished progress bar only the last state: it may be rewritten for hours before its line ends."""
         return rest if self._raw else rest[rest.rstrip("\r").rfind("\r") + 1 :]

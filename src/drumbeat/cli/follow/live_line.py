@@ -81,7 +81,7 @@ def kill_at(job: JobView) -> datetime | None:
     return job.stop_at if job.state == State.STOPPING and are_left else None
 
 
-def status_of(job: JobView, now: Now) -> str:
+def format_status(job: JobView, now: Now) -> str:
     """Returns the line: state, time, primary metric, progress; while ranks are being stopped, the grace time left."""
     since = format_duration(now.wall - job.submitted_at)
     metric = format_metric(job.primary) if job.primary else ""

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import groupby
 
-from drumbeat.cli.follow.identical_lines import Fold, Folding
+from drumbeat.cli.follow.identical_lines import Fold, LineFolder
 from drumbeat.cli.follow.line_assembly import LineAssembler, LogLine
 from drumbeat.cli.terminal.styles import Ink
 from drumbeat.cli.terminal.untrusted_text import make_safe
@@ -76,7 +76,7 @@ class LogView:
         self._look, self._width = look, look.width
         self._away = away or threading.Event()
         self._lines = LineAssembler(raw=look.is_raw)
-        self._folding = Folding()
+        self._folding = LineFolder()
         self._round: tuple[int, int] | None = None
 
     def take(self, piece: LogPiece, now: float) -> list[str]:
@@ -119,13 +119,13 @@ class LogView:
     def _plain(self, line: LogLine) -> str:
         if self._look.is_raw:
             return line.text
-        return self._prefixed(place_of(line.log.node, line.log.rank), line.log.rank, line.text)
+        return self._prefixed(format_place(line.log.node, line.log.rank), line.log.rank, line.text)
 
     def _folded(self, fold: Fold) -> str:
         first = next(iter(fold.times))
         if self._look.is_raw:
             return fold.text
-        return self._prefixed(prefix_of(fold), first.rank, fold.text)
+        return self._prefixed(format_prefix(fold), first.rank, fold.text)
 
     def _prefixed(self, prefix: str, rank: int, text: str) -> str:
         ink, prefix = self._look.ink, f"{self._look.title} {prefix}".lstrip()
@@ -134,7 +134,7 @@ class LogView:
         return f"{ink.of_rank(prefix.rjust(self._width) + ' │', rank)} {make_safe(text, colour=ink.is_on)}"
 
 
-def weight_of(event: Event) -> int:
+def event_weight(event: Event) -> int:
     """What an event weighs where it waits to be printed: the length of a log's text."""
     return len(event.text) if isinstance(event, LogPiece) else 0
 
@@ -157,15 +157,15 @@ def name_ranks(logs: Iterable[LogName]) -> str:
 
 def _name_row(places: list[tuple[int, int]]) -> str:
     if len(places) < RANGE_FROM or places[0][1] == NODE_LOG:
-        return ",".join(place_of(node, rank) for node, rank in places)
+        return ",".join(format_place(node, rank) for node, rank in places)
     return f"{places[0][0]}:{places[0][1]}-{places[-1][1]}"
 
 
-def place_of(node: int, rank: int) -> str:
+def format_place(node: int, rank: int) -> str:
     """`0:1`, or `0:node` for the node's own log."""
     return f"{node}:{log_stem(rank)}"
 
 
-def prefix_of(fold: Fold) -> str:
+def format_prefix(fold: Fold) -> str:
     """`0:0,0:1,1:2 ×3`: who wrote it, and how many lines it stands for where that is more than one."""
     return name_ranks(fold.times) + (f" ×{fold.count}" if fold.count > 1 else "")

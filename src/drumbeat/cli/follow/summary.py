@@ -83,7 +83,7 @@ def _next_commands(job: JobView) -> list[tuple[str, str]]:
     return [("logs", logs), *curves, files, more]
 
 
-def exit_code_of(job: JobView) -> int:
+def exit_code_for(job: JobView) -> int:
     """What `run` and `wait` end with: the job's own code; 1 where a job that didn't complete has none, and where an
     output isn't where it was to go: what comes next in a script would miss it.
     """

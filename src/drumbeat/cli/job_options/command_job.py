@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any, cast
 
 from drumbeat.cli.job_options.command_line import PARAMETER, SEPARATOR, shell_line
-from drumbeat.cli.job_options.environment_option import environment_of
-from drumbeat.cli.job_options.input_options import inputs_of, literals_in, outputs_of
+from drumbeat.cli.job_options.environment_option import parse_environment
+from drumbeat.cli.job_options.input_options import literals_in, parse_inputs, parse_outputs
 from drumbeat.cli.job_options.options import KEY_OF, JobOptions
 from drumbeat.jobfile.job.job import CommandJob
 from drumbeat.jobfile.reading.error_messages import short
@@ -28,26 +28,26 @@ def draft_job(words: Sequence[str], options: JobOptions, sets: Sequence[str], na
     from drumbeat.jobfile.job_file import JOB
     from drumbeat.jobfile.reading.loader import model_from
 
-    document = document_of(words, options, Path.cwd(), sets) | ({"name": name} if name else {})
+    document = job_document(words, options, Path.cwd(), sets) | ({"name": name} if name else {})
     try:
         job = model_from(document, JOB, SOURCE, overrides=sets)
     except SpecError as error:
         problems = error.fields or (Problem(error.what, error.where, error.fix),)
-        raise SpecError.of([_as_typed(one, words) for one in problems]) from None
+        raise SpecError.from_problems([_as_typed(one, words) for one in problems]) from None
     require_project_folder(job.code if isinstance(job, CommandJob) else None)
     return cast("CommandJob", job)
 
 
-def document_of(words: Sequence[str], options: JobOptions, folder: Path, sets: Sequence[str]) -> Document:
+def job_document(words: Sequence[str], options: JobOptions, folder: Path, sets: Sequence[str]) -> Document:
     """The job file's keys, before `sets` change them. folder: paths count from it. Raises SpecError."""
-    inputs = inputs_of(options.inputs, folder)
+    inputs = parse_inputs(options.inputs, folder)
     document: Document = {
         "experiment_name": options.experiment,
         "command": shell_line(words, literals_in(_changed(inputs, sets))),
         "code": ".",
-        "environment": environment_of(options.env, folder) if options.env is not None else None,
+        "environment": parse_environment(options.env, folder) if options.env is not None else None,
         "inputs": inputs,
-        "outputs": outputs_of(options.outputs),
+        "outputs": parse_outputs(options.outputs),
         "distribution": _distribution(options),
         "resources": _resources(options),
         "compute": options.compute,

@@ -18,7 +18,7 @@ FORMS = (
 )
 
 
-def environment_of(text: str, folder: Path) -> str | dict[str, Any]:
+def parse_environment(text: str, folder: Path) -> str | dict[str, Any]:
     """The environment of a job. folder: paths count from it. Raises SpecError."""
     if text.startswith(IMAGE):
         image = text.removeprefix(IMAGE).strip()

@@ -14,12 +14,12 @@ LOCAL_STARTS = ("./", "../", "/", "~/")
 LOCAL_WORDS = (".", "..", "~")
 
 
-def inputs_of(options: Sequence[str], folder: Path) -> dict[str, Any]:
+def parse_inputs(options: Sequence[str], folder: Path) -> dict[str, Any]:
     """The inputs, by name. folder: paths count from it. Raises SpecError."""
     return {name: _input(name, value, folder) for name, value in _pairs(options, "--input")}
 
 
-def outputs_of(options: Sequence[str]) -> dict[str, Any]:
+def parse_outputs(options: Sequence[str]) -> dict[str, Any]:
     """The outputs, by name: folders. Raises SpecError."""
     named = _pairs([one if "=" in one else f"{one}=" for one in options], "--output", is_empty_allowed=True)
     return {name: {"type": "uri_folder", **({"path": path} if path else {})} for name, path in named}
@@ -63,12 +63,12 @@ def _input(name: str, value: str, folder: Path) -> object:
 
 def _remote(value: str, where: str, folder: Path) -> dict[str, Any]:
     """Data elsewhere. Data by name has the type that it was registered with."""
-    from drumbeat.jobfile.data.paths import Address, Local, OfAsset, reference_to
+    from drumbeat.jobfile.data.paths import Address, AssetReference, Local, reference_to
 
     match reference_to(value, where):
         case Local(path):
             return _local(where.removeprefix("--input "), path, folder) | {"path": value}
-        case OfAsset():
+        case AssetReference():
             return {"path": value}
         case Address(uri) if uri.startswith(("http://", "https://")):
             return {"type": "uri_folder" if uri.endswith("/") else "uri_file", "path": value}

@@ -140,7 +140,7 @@ def _names(tree: ast.AST) -> Iterator[str]:
             yield node.id
 
 
-def framework_of(script: Script) -> tuple[Framework, str] | None:
+def find_framework(script: Script) -> tuple[Framework, str] | None:
     """How the script's processes find each other, and what says so; None for a script of one process."""
     for framework in FRAMEWORKS:
         marks = [

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from drumbeat.cli.job_options.job_file_text import COMMENTS
-from drumbeat.cli.job_options.script_analysis import framework_of, read_script
+from drumbeat.cli.job_options.script_analysis import find_framework, read_script
 
 ENVIRONMENT_FILES = (
     "requirements.txt", "conda.yml", "conda.yaml", "environment.yml", "environment.yaml", "conda_dependencies.yml",
@@ -53,7 +53,7 @@ def _distribution(script: Path) -> tuple[dict[str, Any] | None, str]:
     read = read_script(script)
     if not read.is_readable:
         return None, "It is one process: the script could not be parsed as Python."
-    match framework_of(read):
+    match find_framework(read):
         case None:
             return None, ONE_PROCESS
         case framework, mark:

@@ -35,10 +35,12 @@ def add_command(
     arguments are parsed; None = as Typer does.
     """
     settings = {"allow_extra_args": takes_more}
-    app.command(name, cls=cls, help=help_of(command), epilog=f"Example: {example}", context_settings=settings)(command)
+    app.command(name, cls=cls, help=help_text(command), epilog=f"Example: {example}", context_settings=settings)(
+        command
+    )
 
 
-def help_of(command: Callable[..., None]) -> str:
+def help_text(command: Callable[..., None]) -> str:
     """The docstring with each paragraph on one line: the terminal folds it where it has to."""
     paragraphs = inspect.getdoc(command) or ""
     return "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs.split("\n\n"))

@@ -10,7 +10,7 @@ from drumbeat.model.plurals import list_first
 
 if TYPE_CHECKING:
     from drumbeat.client import Client
-    from drumbeat.model.api.jobs import JobWithStory
+    from drumbeat.model.api.jobs import JobWithEvents
 
 LAST = "@last"
 MAX_JOBS_SEARCHED = 1000
@@ -18,7 +18,7 @@ MAX_JOBS_SEARCHED = 1000
 MAX_NAMED = 6
 
 
-def find_job(client: Client, typed: str) -> JobWithStory:
+def find_job(client: Client, typed: str) -> JobWithEvents:
     """The job. Raises NotFoundError when none or several are meant."""
     if typed == LAST:
         return client.get(_newest(client))

@@ -34,7 +34,7 @@ def _unseen(_: object) -> None:
 
 
 @dataclass(frozen=True)
-class Heard:
+class UploadListener:
     """Who is told: seen, of bytes that went; told, what a person should know before, in a sentence."""
 
     seen: Seen = _unseen
@@ -57,14 +57,16 @@ class DataCalls:
         with other content.
         """
         asked, base, source = _asked(data, sets)
-        asked = _of_file(asked, base)
+        asked = _with_file_type(asked, base)
         document = asked.model_dump(mode="json", exclude_unset=True)
         from drumbeat.jobfile.data.paths import Local, reference_to
 
         place = reference_to(asked.path, f"{source}: path")
         if isinstance(place, Local):
             here = base / Path(place.path).expanduser()
-            return self._register_uploaded(document, source, here, self._brought(here, asked, Heard(seen, told)))
+            return self._register_uploaded(
+                document, source, here, self._brought(here, asked, UploadListener(seen, told))
+            )
         return self._register(document, source)
 
     def _register(self, document: dict[str, Any], source: str, **more: Any) -> DataView:
@@ -72,7 +74,7 @@ class DataCalls:
         body = {"document": document, "source": source, **more}
         return view(DataView, self.connection.call("POST", "/data", json=body, timeout=LISTING_TIMEOUT))
 
-    def _register_uploaded(self, document: dict[str, Any], source: str, here: Path, there: Brought) -> DataView:
+    def _register_uploaded(self, document: dict[str, Any], source: str, here: Path, there: UploadedData) -> DataView:
         """What is wrong with it is wrong with the person's own files, wherever they went."""
         try:
             return self._register({**document, "path": there.uri}, source, is_uploaded=there.is_new)
@@ -83,7 +85,7 @@ class DataCalls:
                 raise
             raise type(error)(error.what, where=f"{here}{rest}", fix=error.fix) from None
 
-    def _brought(self, place: Path, asked: DataAsset, heard: Heard) -> Brought:
+    def _brought(self, place: Path, asked: DataAsset, heard: UploadListener) -> UploadedData:
         is_file = asked.type == "uri_file"
         if place.is_dir() == is_file and place.exists():
             what = f"this is a {'folder' if place.is_dir() else 'file'}, and the type is {asked.type}"
@@ -91,7 +93,7 @@ class DataCalls:
             fix = f"{'Name the folder that it is in, or write' if is_model else 'Write'} "
             fix += f"`type: {'uri_folder' if is_file else 'uri_file'}`."
             raise SpecError(what, where=str(place), fix=fix)
-        return brought(self.connection, place, asked.datastore or DEFAULT, heard)
+        return upload_by_content(self.connection, place, asked.datastore or DEFAULT, heard)
 
     # --- files in stores --------------------------------------------------------------------------------------
     def entries(self, uri: str) -> list[EntryView]:
@@ -122,19 +124,23 @@ class DataCalls:
 
 
 @dataclass(frozen=True)
-class Brought:
+class UploadedData:
     """Where something lies in a datastore now. is_new: it wasn't there, as a whole, before it was uploaded."""
 
     uri: str
     is_new: bool = False
 
 
-def bring(connection: Connection, place: Path, datastore: str, heard: Heard, *, is_sending: bool = True) -> str:
+def upload_uri(
+    connection: Connection, place: Path, datastore: str, heard: UploadListener, *, is_sending: bool = True
+) -> str:
     """Uploads as `brought`; gives where it is then."""
-    return brought(connection, place, datastore, heard, is_sending=is_sending).uri
+    return upload_by_content(connection, place, datastore, heard, is_sending=is_sending).uri
 
 
-def brought(connection: Connection, place: Path, datastore: str, heard: Heard, *, is_sending: bool = True) -> Brought:
+def upload_by_content(
+    connection: Connection, place: Path, datastore: str, heard: UploadListener, *, is_sending: bool = True
+) -> UploadedData:
     """Uploads a file or folder into a folder of a datastore that is named by the content.
 
     is_sending: False = it is only told where it would be.
@@ -147,18 +153,18 @@ def brought(connection: Connection, place: Path, datastore: str, heard: Heard, *
     is_folder = place.is_dir()
     target = f"{uri}/{_plain(place)}" if is_folder else f"{uri}/{sources[0].path}"
     if not is_sending or (not is_folder and _is_there(connection, target, sources[0])):
-        return Brought(target)
+        return UploadedData(target)
     upload = Upload(connection, target if is_folder else uri, sources, _who(), heard.seen, is_folder=is_folder)
     upload.run()
-    return Brought(target, is_new=not upload.was_whole)
+    return UploadedData(target, is_new=not upload.was_whole)
 
 
 def _sources(place: Path, told: Told) -> list[SourceFile]:
     """The files with their SHA-256. told: is told of links that lead elsewhere, before anything is read."""
     from drumbeat.client.store_transfers import hashed
-    from drumbeat.client.upload_files import describe_links, sources_of
+    from drumbeat.client.upload_files import describe_links, list_sources
 
-    found = sources_of(place)
+    found = list_sources(place)
     if sentence := describe_links(found):
         told(sentence)
     return hashed(found)
@@ -197,7 +203,7 @@ def _asked(data: GivenData, sets: Sequence[str]) -> tuple[DataAsset, Path, str]:
     return (data_from(data) if isinstance(data, Mapping) else data), Path.cwd(), "data"
 
 
-def _of_file(asked: DataAsset, base: Path) -> DataAsset:
+def _with_file_type(asked: DataAsset, base: Path) -> DataAsset:
     """The same; a file on this machine that was given no type is a `uri_file`."""
     from drumbeat.jobfile.data.paths import local_path
 

@@ -158,7 +158,7 @@ class ResourceCalls:
         """
         from drumbeat.client.environment_files import given
 
-        body = given(environment, sets, partial(job_upload.kept, self.connection))
+        body = given(environment, sets, partial(job_upload.snapshot_digest, self.connection))
         return view(EnvironmentView, self.connection.call("POST", "/environments", json=body))
 
     def delete_environment(self, name: str, version: str) -> None:
@@ -181,10 +181,10 @@ class ResourceCalls:
         `key=value`, changed in the file before it is read. Raises SpecError; ConflictError when the version has other
         content.
         """
-        from drumbeat.client.component_files import inline_component, origin_of
+        from drumbeat.client.component_files import inline_component, load_component_origin
         from drumbeat.client.step_files import send_inlined
 
-        document, origin = origin_of(component, sets)
+        document, origin = load_component_origin(component, sets)
         sent = send_inlined(inline_component(document, origin), self.connection, is_sending=True, is_kept=True)
         body = {"document": sent.document, "parts": wire.to_wire(sent.parts), "source": origin.source}
         return view(ComponentView, self.connection.call("POST", "/components", json=body))

@@ -66,7 +66,7 @@ class Pair:
         return min(self.node, self.link.peer), max(self.node, self.link.peer)
 
 
-def pairs_of(checks: Mapping[int, NodeCheck]) -> list[Pair]:
+def tried_pairs(checks: Mapping[int, NodeCheck]) -> list[Pair]:
     """Returns every pair that a node has tried, by its nodes. checks: by node."""
     pairs = [Pair(node, link) for node, check in checks.items() for link in check.links]
     return sorted((pair for pair in pairs if pair.link.peer in checks), key=lambda pair: pair.nodes)
@@ -75,7 +75,7 @@ def pairs_of(checks: Mapping[int, NodeCheck]) -> list[Pair]:
 def judge(nodes: Sequence[CheckedNode]) -> PreflightVerdict:
     """Judges a gang of at least two nodes."""
     places = {one.node: one.place for one in nodes}
-    pairs = pairs_of({one.node: one.check for one in nodes})
+    pairs = tried_pairs({one.node: one.check for one in nodes})
     failed = [pair for pair in pairs if pair.link.error]
     tried = [pair for pair in pairs if pair.link.error or pair.link.round_trip_us > 0]
     if failed and len(failed) == len(tried):

@@ -18,7 +18,7 @@ _GROUP, _EXITED = "group", "exited"
 """Words of a mark: torch's process group was open; every exit handler had run."""
 
 
-def remark(exits: Sequence[tuple[int, RankExit]]) -> str:
+def describe_deaths(exits: Sequence[tuple[int, RankExit]]) -> str:
     """Returns `rank 1 was ended by SIGABRT while its interpreter shut down: …`; "" = there is no such rank.
 
     exits: the (node, exit) of the ranks of a round.

@@ -10,7 +10,7 @@ import signal
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from drumbeat.model.shared_logs import by_process, first_to_raise, split, unnamed
+from drumbeat.model.shared_logs import by_process, first_to_raise, lines_without_prefix, split
 
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
 _GROUP_PREFIX = re.compile(r"^ *[|+] ?")
@@ -131,9 +131,9 @@ def read(tail: str) -> LogSummary:
     last = next((line.strip() for line in reversed(lines) if any(c.isalnum() for c in line)), "")
     is_shut_down = any(line.startswith(SHUT_DOWN) for line in lines)
     launcher, child, code = _torchrun(lines, plain) or _horovodrun(plain) or ("", "", 0)
-    if launcher and all(_is_of_launcher(error) for error in _chain(unnamed(plain))):
+    if launcher and all(_is_of_launcher(error) for error in _chain(lines_without_prefix(plain))):
         process = f"{launcher}'s rank {child}"
-        if code > 0 and (own := _of_child(plain, child)):
+        if code > 0 and (own := _errors_of_child(plain, child)):
             return LogSummary(own, own[-1].format(), last, process=process)
         return LogSummary(line=f"{process} {_how_ended(code)}", last=last)
     killed, where = _deepspeed(plain)
@@ -356,7 +356,7 @@ def _horovodrun(lines: Sequence[str]) -> tuple[str, str, int] | None:
     return "horovodrun", rank, -by if by > 0 else code
 
 
-def _of_child(lines: Sequence[str], rank: str) -> tuple[RaisedError, ...]:
+def _errors_of_child(lines: Sequence[str], rank: str) -> tuple[RaisedError, ...]:
     """Returns what a rank of a launcher raised: in lines with its number; where none has a number, the only failure."""
     pairs = [split(line) for line in lines]
     if any(speaker.rank for speaker, _ in pairs):

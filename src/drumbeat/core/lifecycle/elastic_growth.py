@@ -63,7 +63,7 @@ def _growth_possible(job: Job, elastic: Elastic, event: GrowthPossible, now: dat
     if elastic.grow is Growth.AT_ONCE:
         return ending.stop(replace(job, growth=event.nodes), verdict_rules.growing(job, event.nodes), now)
     noted = replace(job, growth=event.nodes)
-    if _GROWTH in job.remarks:
+    if _GROWTH in job.reported_subjects:
         return Decision(noted)
     free = event.nodes - job.plan.nodes
     sentence = (
@@ -71,7 +71,7 @@ def _growth_possible(job: Job, elastic: Elastic, event: GrowthPossible, now: dat
         f"{counted(event.nodes, 'node')} after its next checkpoint"
     )
     line = JobEvent(now, job.state, job.reason, sentence, job.attempt, job.round)
-    return Decision(replace(noted, remarks=(*job.remarks, _GROWTH)), (), (line,))
+    return Decision(replace(noted, reported_subjects=(*job.reported_subjects, _GROWTH)), (), (line,))
 
 
 def _checkpoint_saved(job: Job, event: CheckpointSaved, now: datetime) -> Decision:

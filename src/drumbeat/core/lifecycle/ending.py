@@ -173,7 +173,7 @@ def _without_results(job: Job, node: int, why: str) -> Job:
     if job.verdict is None or job.verdict.reason is not Reason.FINISHED:
         return lost
     sentence = f"the ranks ended well, but the outputs of node {node} could not be kept: {why}"
-    return replace(lost, verdict=verdict_rules.of(Reason.RESULTS_LOST, sentence, node=node))
+    return replace(lost, verdict=verdict_rules.for_reason(Reason.RESULTS_LOST, sentence, node=node))
 
 
 def _finalized(job: Job, now: datetime) -> Decision:

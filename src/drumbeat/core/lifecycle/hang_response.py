@@ -38,22 +38,22 @@ def seen(job: Job, event: StallObserved, now: datetime) -> Decision:
     if event.is_certain and job.plan.on_hang == RESTART:
         return _restart(job, Reason.RANKS_HUNG, event, now)
     subject = certain_hang_subject(job) if event.is_certain else hang_subject(job)
-    return _dated(move(_remarked(job, subject), now, State.RUNNING, Reason.HANGING, event.sentence), event, now)
+    return _dated(move(_with_reported(job, subject), now, State.RUNNING, Reason.HANGING, event.sentence), event, now)
 
 
 def _slow(job: Job, event: StallObserved, now: datetime) -> Decision:
     subject = slow_subject(job)
-    if subject in job.remarks:
+    if subject in job.reported_subjects:
         return Decision(job)
-    return move(_remarked(job, subject), now, State.RUNNING, job.reason, event.sentence)
+    return move(_with_reported(job, subject), now, State.RUNNING, job.reason, event.sentence)
 
 
 def _hang_over(job: Job, event: StallObserved, now: datetime) -> Decision:
-    return move(_remarked(job, _passed_subject(job)), now, State.RUNNING, _reason_before(job), event.sentence)
+    return move(_with_reported(job, _passed_subject(job)), now, State.RUNNING, _reason_before(job), event.sentence)
 
 
-def _remarked(job: Job, subject: str) -> Job:
-    return replace(job, remarks=(*job.remarks, subject))
+def _with_reported(job: Job, subject: str) -> Job:
+    return replace(job, reported_subjects=(*job.reported_subjects, subject))
 
 
 def _at_rendezvous(job: Job, event: StallObserved, now: datetime) -> Decision:
@@ -61,19 +61,19 @@ def _at_rendezvous(job: Job, event: StallObserved, now: datetime) -> Decision:
 
     Absent ranks that may yet come are recorded once. A round that has logged a value is past its rendezvous.
     """
-    if first_value_subject(job) in job.remarks:
+    if first_value_subject(job) in job.reported_subjects:
         return Decision(job)
     if event.is_certain:
         return _restart(job, Reason.RENDEZVOUS_TIMED_OUT, event, now)
     subject = late_subject(job)
-    if subject in job.remarks:
+    if subject in job.reported_subjects:
         return Decision(job)
-    return move(_remarked(job, subject), now, State.RUNNING, job.reason, event.sentence)
+    return move(_with_reported(job, subject), now, State.RUNNING, job.reason, event.sentence)
 
 
 def _restart(job: Job, reason: Reason, event: StallObserved, now: datetime) -> Decision:
     """Ends the round; what follows is decided as after any other failure."""
-    verdict = replace(verdict_rules.of(reason, event.sentence, node=event.node), rank=event.rank)
+    verdict = replace(verdict_rules.for_reason(reason, event.sentence, node=event.node), rank=event.rank)
     return _dated(ending.stop(job, verdict, now), event, now)
 
 
@@ -87,7 +87,7 @@ def _dated(decision: Decision, event: StallObserved, now: datetime) -> Decision:
 
 
 def _reason_before(job: Job) -> Reason:
-    return Reason.TRAINING if first_value_subject(job) in job.remarks else Reason.RANKS_RUNNING
+    return Reason.TRAINING if first_value_subject(job) in job.reported_subjects else Reason.RANKS_RUNNING
 
 
 def first_value_subject(job: Job) -> str:
@@ -121,7 +121,7 @@ def _passed_subject(job: Job) -> str:
 
 def is_hung(job: Job) -> bool:
     """Whether a hang of this round was recorded, and hasn't passed."""
-    return _last_remark(job) in (hang_subject(job), certain_hang_subject(job))
+    return _last_subject(job) in (hang_subject(job), certain_hang_subject(job))
 
 
 def with_hang(verdict: Verdict, job: Job) -> Verdict:
@@ -137,15 +137,15 @@ def with_hang(verdict: Verdict, job: Job) -> Verdict:
 
 def is_recorded(job: Job, *, is_certain: bool) -> bool:
     """Whether this hang has an event already: one that hasn't passed, and was no less certain."""
-    return is_hung(job) and (not is_certain or _last_remark(job) == certain_hang_subject(job))
+    return is_hung(job) and (not is_certain or _last_subject(job) == certain_hang_subject(job))
 
 
 def hangs_recorded(job: Job) -> int:
     """Returns how many hangs of this round were recorded; one that became certain counts twice."""
-    return sum(one in (hang_subject(job), certain_hang_subject(job)) for one in job.remarks)
+    return sum(one in (hang_subject(job), certain_hang_subject(job)) for one in job.reported_subjects)
 
 
-def _last_remark(job: Job) -> str:
+def _last_subject(job: Job) -> str:
     """The last remark about a hang of this round, or its end; "" = there was none."""
     subjects = (hang_subject(job), certain_hang_subject(job), _passed_subject(job))
-    return next((one for one in reversed(job.remarks) if one in subjects), "")
+    return next((one for one in reversed(job.reported_subjects) if one in subjects), "")

@@ -96,7 +96,7 @@ class Job:
     description: str = ""
     tags: dict[str, str] = field(default_factory=dict[str, str])
     published: tuple[Published, ...] = ()
-    remarks: tuple[str, ...] = ()
+    reported_subjects: tuple[str, ...] = field(default=(), metadata={wire.KEY: "remarks"})
     held_up: tuple[HeldUp, ...] = ()
     parent: str = ""
     """The sweep or pipeline that the job is a part of; "" = none. Set when the job is submitted, and fixed."""

@@ -16,38 +16,38 @@ from drumbeat.model.api.jobs import OutputPlace
 from drumbeat.model.plan import OutputPlan
 from drumbeat.model.plurals import counted
 
-PATIENCE = timedelta(seconds=30)
+FOLLOWER_TIMEOUT = timedelta(seconds=30)
 """How long after a job's end its followers wait for an output that is held up."""
-PATIENT_TRIES = 5
+MAX_FOLLOWED_TRIES = 5
 """After this many tries, followers wait no longer: tries are at least 1, 2, 4, 8 and 16 s apart."""
 
 
 @dataclass(frozen=True)
-class Whereabouts:
+class OutputProgress:
     """An output, and what has become of it. problem: why it isn't in its place, or isn't yet."""
 
     place: OutputPlace
-    told: Published
+    published: Published
     problem: str = ""
 
 
-def whereabouts(job: Job) -> list[Whereabouts]:
+def output_progress(job: Job) -> list[OutputProgress]:
     """Of each output that is to leave the job's folder, or to have a name."""
     done = {one.output: one for one in job.published}
     held = {one.output: one.why for one in job.held_up}
     left = outputs_left(job)
 
-    def of(output: OutputPlan) -> Whereabouts:
+    def of(output: OutputPlan) -> OutputProgress:
         if published := done.get(output.name):
-            return Whereabouts(
+            return OutputProgress(
                 OutputPlace.FAILED if published.problem else OutputPlace.IN_PLACE, published, published.problem
             )
         wanted = Published(output.name, output.uri)
         if not job.state.is_terminal:
-            return Whereabouts(OutputPlace.TO_COME, wanted)
+            return OutputProgress(OutputPlace.TO_COME, wanted)
         if output in left:
-            return Whereabouts(OutputPlace.UNDER_WAY, wanted, held.get(output.name, ""))
-        return Whereabouts(OutputPlace.KEPT, replace(wanted, uri=""))
+            return OutputProgress(OutputPlace.UNDER_WAY, wanted, held.get(output.name, ""))
+        return OutputProgress(OutputPlace.KEPT, replace(wanted, uri=""))
 
     return [of(one) for one in job.plan.outputs if one.uri or one.asset]
 
@@ -86,8 +86,8 @@ def held_up(job: Job, event: OutputHeldUp, now: datetime) -> Decision:
         return Decision(job)
     sentence = f"output {output} isn't in its place yet: {why}; it is tried again"
     is_known = any((one.output, one.why) == (output, why) for one in job.held_up)
-    is_late = job.ended_at is not None and now - job.ended_at >= PATIENCE
-    entry = HeldUp(output, why, is_long=is_late or event.tries >= PATIENT_TRIES)
+    is_late = job.ended_at is not None and now - job.ended_at >= FOLLOWER_TIMEOUT
+    entry = HeldUp(output, why, is_long=is_late or event.tries >= MAX_FOLLOWED_TRIES)
     kept = replace(job, held_up=(*_without(job.held_up, output), entry))
     return Decision(kept, (), () if is_known else (_line(job, sentence, now),))
 

@@ -164,7 +164,7 @@ def _news(old: StepProgress, new: StepProgress) -> str:
 def _failure(progress: PipelineProgress, failed: StepProgress) -> Verdict:
     """Judges a pipeline that a step ends."""
     never = [one.path for one in progress.steps if not one.is_submitted and not one.has_ended]
-    return verdict_rules.of(Reason.STEP_FAILED, f"{_describe_failed(failed)}{describe_never_run(never)}")
+    return verdict_rules.for_reason(Reason.STEP_FAILED, f"{_describe_failed(failed)}{describe_never_run(never)}")
 
 
 def _describe_failed(step: StepProgress) -> str:
@@ -186,11 +186,13 @@ def _verdict(progress: PipelineProgress) -> Verdict:
     if failed:
         never = [one.path for one in progress.steps if one.skipped]
         more = f" (and {counted(len(failed) - 1, 'other step')})" if failed[1:] else ""
-        return verdict_rules.of(Reason.STEP_FAILED, f"{_describe_failed(failed[0])}{more}{describe_never_run(never)}")
+        return verdict_rules.for_reason(
+            Reason.STEP_FAILED, f"{_describe_failed(failed[0])}{more}{describe_never_run(never)}"
+        )
     reused = sum(bool(one.reused) for one in progress.steps)
     parts = [f"{counted(len(progress.steps), 'step')} completed"]
     parts += [f"{reused} of them reused"] if reused else []
-    return verdict_rules.of(Reason.STEPS_ENDED, ", ".join(parts))
+    return verdict_rules.for_reason(Reason.STEPS_ENDED, ", ".join(parts))
 
 
 def _stop(job: Job, progress: PipelineProgress, verdict: Verdict, now: datetime) -> Decision:

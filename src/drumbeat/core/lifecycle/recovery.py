@@ -40,7 +40,7 @@ GANG_LOSS_WINDOW = timedelta(minutes=10)
 """After this many gangs lost within the window, the job itself is blamed and given up."""
 _LEFT_BEHIND = re.compile(r"FileExistsError|[Ff]ile exists|[Dd]irectory not empty|already exists")
 """Errors of a program that finds in its folder what another round has made."""
-MAX_GANGS_UNHEARD = 3
+MAX_UNCONNECTED_GANGS = 3
 """After this many gangs in a row with a node that never called, the job is given up: it can't reach the server."""
 
 
@@ -56,9 +56,9 @@ def after(
 
     has_checkpoint: the job has saved one. sizes: of an elastic job, between which numbers of nodes it runs, in words.
 
-    Failures of the machines don't count as retries, up to `MAX_GANGS_LOST` and `MAX_GANGS_UNHEARD`. A failure of the
-    program itself is retried from a checkpoint, or where the job asks for it. The same error at the same place twice
-    ends the job: a third try would end the same way.
+    Failures of the machines don't count as retries, up to `MAX_GANGS_LOST` and `MAX_UNCONNECTED_GANGS`. A failure of
+    the program itself is retried from a checkpoint, or where the job asks for it. The same error at the same place
+    twice ends the job: a third try would end the same way.
     """
     last = failures[-1].verdict
     retry = REASONS[last.reason].retry
@@ -75,8 +75,8 @@ def after(
         return Recovery(
             Next.GIVE_UP, f"{MAX_GANGS_LOST} sets of nodes were lost within {minutes}, so another won't last"
         )
-    if _is_unheard(failures):
-        return Recovery(Next.GIVE_UP, f"it was so with {MAX_GANGS_UNHEARD} sets of nodes in a row")
+    if _has_never_connected(failures):
+        return Recovery(Next.GIVE_UP, f"it was so with {MAX_UNCONNECTED_GANGS} sets of nodes in a row")
     is_own = retry is Retry.OWN
     counted = f"retry {_own(failures)} of {policy.max_retries}" if is_own else "this doesn't count as a retry"
     if REASONS[last.reason].takes_nodes or not has_nodes:
@@ -92,9 +92,11 @@ def _is_losing(failures: Sequence[Failure]) -> bool:
     return are_lost and latest[-1].at - latest[0].at <= GANG_LOSS_WINDOW
 
 
-def _is_unheard(failures: Sequence[Failure]) -> bool:
-    latest = [reason for one in failures if (reason := one.verdict.reason) is not Reason.PREEMPTED][-MAX_GANGS_UNHEARD:]
-    return latest == [Reason.NODE_UNHEARD] * MAX_GANGS_UNHEARD
+def _has_never_connected(failures: Sequence[Failure]) -> bool:
+    latest = [reason for one in failures if (reason := one.verdict.reason) is not Reason.PREEMPTED][
+        -MAX_UNCONNECTED_GANGS:
+    ]
+    return latest == [Reason.NODE_UNHEARD] * MAX_UNCONNECTED_GANGS
 
 
 def _beginning(failures: Sequence[Failure]) -> str:

@@ -81,9 +81,9 @@ def decide(job: Job, event: Event, now: datetime) -> Decision:  # noqa: C901 (th
     if (
         isinstance(event, StatusReported)
         and not job.state.is_terminal
-        and (remarked := _remarked(job, event, now)).events
+        and (reported := _with_messages(job, event, now)).events
     ):
-        return then(remarked, decide(remarked.job, event, now))
+        return then(reported, decide(reported.job, event, now))
     if isinstance(event, GrowthPossible | CheckpointSaved):
         return elastic_growth.decide(job, event, now)
     if isinstance(event, NodeDeparture):
@@ -94,7 +94,7 @@ def decide(job: Job, event: Event, now: datetime) -> Decision:  # noqa: C901 (th
         case State.QUEUED, Placed():
             return _granted(job, event, now)
         case State.QUEUED, NeverFits():
-            return ending.end(replace(job, verdict=verdict_rules.of(event.reason, event.sentence)), now)
+            return ending.end(replace(job, verdict=verdict_rules.for_reason(event.reason, event.sentence)), now)
         case ((State.QUEUED | State.STAGING), RetryDue()) if job.retry_at:
             return _retry_due(job, now)
         case ((State.QUEUED | State.PROVISIONING | State.STAGING), TimeUp()) if job.deadline:
@@ -102,7 +102,7 @@ def decide(job: Job, event: Event, now: datetime) -> Decision:  # noqa: C901 (th
         case State.QUEUED, CancelRequested():
             return ending.end(replace(job, verdict=verdict_rules.canceled(event)), now)
         case State.PROVISIONING, GangRefused():
-            return ending.stop(job, verdict_rules.of(Reason.NODES_REFUSED, event.sentence), now)
+            return ending.stop(job, verdict_rules.for_reason(Reason.NODES_REFUSED, event.sentence), now)
         case State.PROVISIONING, NodesNotConnected() if event.sentence != job.sentence:
             return move(job, now, State.PROVISIONING, Reason.STARTING_NODES, event.sentence)
         case ((State.PROVISIONING | State.STAGING), StatusReported()):
@@ -166,7 +166,7 @@ def _granted(job: Job, event: Placed, now: datetime) -> Decision:
         observed=None,
         roster=None,
         verdict=None,
-        remarks=(),
+        reported_subjects=(),
         growth=0,
         kept=0,
         retry_at=None,
@@ -209,10 +209,10 @@ def _in_queue(job: Job, sentence: str, now: datetime) -> Decision:
 
 def _noticed(job: Job, event: GangObserved, now: datetime) -> Decision:
     """Adds an event, once an attempt, that its nodes will be taken away: the ranks have the time until then."""
-    if not event.notice or _PREEMPTION in job.remarks:
+    if not event.notice or _PREEMPTION in job.reported_subjects:
         return Decision(job)
     line = JobEvent(now, job.state, job.reason, event.notice, job.attempt, job.round)
-    return Decision(replace(job, remarks=(*job.remarks, _PREEMPTION)), (), (line,))
+    return Decision(replace(job, reported_subjects=(*job.reported_subjects, _PREEMPTION)), (), (line,))
 
 
 def _agent_preparing(job: Job, event: StatusReported, now: datetime) -> Decision:
@@ -224,7 +224,7 @@ def _agent_preparing(job: Job, event: StatusReported, now: datetime) -> Decision
         if event.status.is_unusable:
             return give_up(updated, event.node, event.status.error, Reason.NODE_UNUSABLE, now)
         reason = Reason.OUT_OF_REACH if event.status.is_transient else Reason.STAGING_FAILED
-        return ending.stop(updated, verdict_rules.of(reason, sentence, node=event.node), now)
+        return ending.stop(updated, verdict_rules.for_reason(reason, sentence, node=event.node), now)
     enrolled = Decision(updated)
     if updated.state is State.PROVISIONING and all(updated.nodes):
         sentence = f"{counted(len(updated.nodes), 'agent')} enrolled"
@@ -252,8 +252,8 @@ def _if_ready(job: Job, now: datetime) -> Decision:
     if job.retry_at or not job.are_all(Phase.READY):
         return Decision(job)
     if differs := node_differences.difference([status.member for status in job.nodes if status]):
-        return ending.stop(job, verdict_rules.of(Reason.ENVIRONMENTS_DIFFER, differs), now)
-    if _PREFLIGHT in job.remarks or not (checked := checked_nodes(job)):
+        return ending.stop(job, verdict_rules.for_reason(Reason.ENVIRONMENTS_DIFFER, differs), now)
+    if _PREFLIGHT in job.reported_subjects or not (checked := checked_nodes(job)):
         return _run(job, now)
     return _checked(job, preflight.judge(checked), now)
 
@@ -266,10 +266,10 @@ def _checked(job: Job, verdict: PreflightVerdict, now: datetime) -> Decision:
         has_tried = any(one.verdict.reason is Reason.NODE_UNUSABLE for one in job.failures)
         if job.plan.nodes == 2 and not has_tried:  # Either machine may be the cause: the job tries another pair.
             return give_up(job, 1, verdict.sentence, Reason.NODE_UNUSABLE, now)
-        return ending.stop(job, verdict_rules.of(Reason.STAGING_FAILED, verdict.sentence), now)
+        return ending.stop(job, verdict_rules.for_reason(Reason.STAGING_FAILED, verdict.sentence), now)
     line = JobEvent(now, job.state, job.reason, verdict.sentence, job.attempt, job.round)
-    remarked = replace(job, remarks=(*job.remarks, _PREFLIGHT))
-    return then(Decision(remarked, (), (line,)), _run(remarked, now))
+    reported = replace(job, reported_subjects=(*job.reported_subjects, _PREFLIGHT))
+    return then(Decision(reported, (), (line,)), _run(reported, now))
 
 
 def _run(job: Job, now: datetime) -> Decision:
@@ -318,10 +318,10 @@ def _wait_for_the_first(job: Job, now: datetime) -> Decision:
 def _training(job: Job, event: ValueLogged, now: datetime) -> Decision:
     """Records the first value of the round: from now on the ranks are known to work."""
     subject = hang_response.first_value_subject(job)
-    if job.reason is Reason.TRAINING or subject in job.remarks:
+    if job.reason is Reason.TRAINING or subject in job.reported_subjects:
         return Decision(job)
-    remarked = replace(job, remarks=(*job.remarks, subject))
-    return move(remarked, now, State.RUNNING, Reason.TRAINING, event.sentence)
+    reported = replace(job, reported_subjects=(*job.reported_subjects, subject))
+    return move(reported, now, State.RUNNING, Reason.TRAINING, event.sentence)
 
 
 def _is_guess(job: Job, updated: Job) -> bool:
@@ -361,10 +361,10 @@ def _is_old_news(job: Job, event: StatusReported) -> bool:
     return latest is not None and event.status.serial < latest.serial
 
 
-def _remarked(job: Job, event: StatusReported, now: datetime) -> Decision:
+def _with_messages(job: Job, event: StatusReported, now: datetime) -> Decision:
     """Adds the node's new messages to the events; each subject once, by the first node that reports it."""
-    new = [one for one in event.status.remarks if one.about not in job.remarks]
-    kept = replace(job, remarks=(*job.remarks, *(one.about for one in new)))
+    new = [one for one in event.status.messages if one.subject not in job.reported_subjects]
+    kept = replace(job, reported_subjects=(*job.reported_subjects, *(one.subject for one in new)))
     sentences = (f"node {event.node}: {one.sentence}" for one in new)
     lines = (JobEvent(now, job.state, job.reason, sentence, job.attempt, job.round) for sentence in sentences)
     return Decision(kept, (), tuple(lines))

@@ -73,7 +73,7 @@ def decide(job: Job, progress: SweepProgress, event: Event, now: datetime) -> De
             return _advance(job, progress, _refused(progress, job.name, event), (), now)
         case State.RUNNING, SamplerRefused():
             sentence = f"no further trials can be proposed: {event.sentence}"
-            return _stop(job, progress, verdict_rules.of(Reason.TRIALS_FAILED, sentence), now)
+            return _stop(job, progress, verdict_rules.for_reason(Reason.TRIALS_FAILED, sentence), now)
         case State.RUNNING, TimeUp():
             return _stop(job, progress, verdict_rules.timed_out(job), now)
         case State.RUNNING, CancelRequested():
@@ -203,7 +203,7 @@ def _advance(
     if not any(one.is_good or one.reports for one in progress.trials) and len(ended) >= MAX_FAILED_AT_FIRST:
         first = ended[0]
         sentence = f"the first {len(ended)} trials all failed; {trial_name(job.name, first.number)}: {first.sentence}"
-        return _stop(job, progress, verdict_rules.of(Reason.TRIALS_FAILED, sentence), now)
+        return _stop(job, progress, verdict_rules.for_reason(Reason.TRIALS_FAILED, sentence), now)
     is_full = progress.is_exhausted or len(progress.trials) >= progress.max_trials
     if is_full and len(ended) == len(progress.trials):
         return parent_jobs.complete(replace(job, sweep=progress), _verdict(job, progress), now)
@@ -301,14 +301,14 @@ def _verdict(job: Job, progress: SweepProgress) -> Verdict:
     if not good:
         last = next((one for one in reversed(progress.trials)), None)
         why = f"; {trial_name(job.name, last.number)}: {last.sentence}" if last else ""
-        return verdict_rules.of(
+        return verdict_rules.for_reason(
             Reason.TRIALS_FAILED, f"none of {counted(len(progress.trials), 'trial')} completed{why}"
         )
     parts = [f"{counted(len(progress.trials), 'trial')} ended"]
     parts += [f"{stopped} of them early"] if stopped else []
     parts += [f"{failed} failed or canceled"] if failed else []
     parts.append(_describe_best(job.name, progress))
-    return verdict_rules.of(Reason.TRIALS_ENDED, "; ".join(parts))
+    return verdict_rules.for_reason(Reason.TRIALS_ENDED, "; ".join(parts))
 
 
 def _stop(job: Job, progress: SweepProgress, verdict: Verdict, now: datetime) -> Decision:

@@ -25,10 +25,10 @@ def give_up(job: Job, node: int, why: str, reason: Reason, now: datetime) -> Dec
         if reason is Reason.NODE_UNUSABLE:
             others = f"so were the other machines of {job.plan.compute} that the job was given"
         sentence = f"{sentence.removesuffix('.')}; {others}"
-        return ending.stop(job, verdict_rules.of(Reason.STAGING_FAILED, sentence, node=node), now)
+        return ending.stop(job, verdict_rules.for_reason(Reason.STAGING_FAILED, sentence, node=node), now)
     lacking = (*job.lacking, machine) if machine else job.lacking
     return ending.stop(
-        replace(job.without_node(node), lacking=lacking), verdict_rules.of(reason, sentence, node=node), now
+        replace(job.without_node(node), lacking=lacking), verdict_rules.for_reason(reason, sentence, node=node), now
     )
 
 

@@ -17,7 +17,7 @@ from drumbeat.model.plurals import counted
 from drumbeat.model.states import Reason
 
 
-def of(reason: Reason, sentence: str, *, node: int | None = None) -> Verdict:
+def for_reason(reason: Reason, sentence: str, *, node: int | None = None) -> Verdict:
     """Gives the verdict with the exit code and the advice of its reason."""
     row = REASONS[reason]
     is_own = reason is Reason.OUT_OF_MEMORY
@@ -26,9 +26,9 @@ def of(reason: Reason, sentence: str, *, node: int | None = None) -> Verdict:
 
 def finished(job: Job) -> Verdict:
     """Judges a round whose workers have all exited 0, or died after their programs had ended well."""
-    ended, late = counted(len(job.plan.workers), "rank"), shutdown_deaths.remark(job.exits)
+    ended, late = counted(len(job.plan.workers), "rank"), shutdown_deaths.describe_deaths(job.exits)
     ended += f" ended well, but {late}" if late else " ended with exit code 0"
-    return of(Reason.FINISHED, ended + _apart(job, "but"))
+    return for_reason(Reason.FINISHED, ended + _describe_wrong_world(job, "but"))
 
 
 def has_finished(job: Job) -> bool:
@@ -38,19 +38,19 @@ def has_finished(job: Job) -> bool:
 
 def growing(job: Job, nodes: int, why: str = "") -> Verdict:
     """Judges a round that ends so that the next attempt has more nodes: it is no failure."""
-    return of(Reason.RESIZING, f"the job grows from {job.plan.nodes} to {counted(nodes, 'node')}{why}")
+    return for_reason(Reason.RESIZING, f"the job grows from {job.plan.nodes} to {counted(nodes, 'node')}{why}")
 
 
 def failed(job: Job) -> Verdict:
     """Judges a round in which at least one rank failed."""
     cause = blame.verdict(job.exits, job.plan.world_size, job.plan.names)
-    return replace(cause, sentence=cause.sentence + _apart(job, "and"))
+    return replace(cause, sentence=cause.sentence + _describe_wrong_world(job, "and"))
 
 
-def _apart(job: Job, joined_by: str) -> str:
+def _describe_wrong_world(job: Job, joined_by: str) -> str:
     """Whether ranks weren't as many as was meant, told once more at the end; "" = they were."""
-    remarks = ((node, one) for node, status in enumerate(job.nodes) if status for one in status.remarks)
-    apart = (f"; {joined_by} on node {node} {one.sentence}" for node, one in remarks if one.about == world_size.ABOUT)
+    remarks = ((node, one) for node, status in enumerate(job.nodes) if status for one in status.messages)
+    apart = (f"; {joined_by} on node {node} {one.sentence}" for node, one in remarks if one.subject == world_size.ABOUT)
     return next(apart, "")
 
 
@@ -69,7 +69,7 @@ REASON_OF_LOSS: dict[Loss, Reason] = {
 def by_loss(event: NodeLost) -> Verdict:
     """Judges a lost node by what its engine says of it."""
     sentence = f"node {event.node} is gone: {event.sentence}" if event.cause is Loss.LOST else event.sentence
-    return of(REASON_OF_LOSS[event.cause], sentence, node=event.node)
+    return for_reason(REASON_OF_LOSS[event.cause], sentence, node=event.node)
 
 
 def lost(job: Job) -> Verdict | None:
@@ -86,28 +86,28 @@ def lost(job: Job) -> Verdict | None:
     node = status.member.node
     if status.is_restarted:
         sentence = f"the machine of node {node} was restarted, and its ranks are gone"
-        return of(Reason.MACHINE_RESTARTED, sentence, node=node)
+        return for_reason(Reason.MACHINE_RESTARTED, sentence, node=node)
     abandoned = f"node {node} was without its agent for longer than lost_after_s, so its supervisor ended the ranks"
     sentence = abandoned if status.is_abandoned else f"the supervisor of node {node} is gone, and its ranks with it"
-    return of(Reason.KEEPER_LOST, sentence, node=node)
+    return for_reason(Reason.KEEPER_LOST, sentence, node=node)
 
 
 def taken(node: int) -> Verdict:
     """Judges a node that was told to stop from outside drumbeat."""
     sentence = f"node {node} was told to stop (SIGTERM), and not by drumbeat"
-    return of(Reason.NODE_TAKEN, sentence, node=node)
+    return for_reason(Reason.NODE_TAKEN, sentence, node=node)
 
 
 def leaving(event: NodeDeparture) -> Verdict:
     """Judges a node whose machine says that it will be gone in a moment."""
-    return of(Reason.PREEMPTED, f"node {event.node} is taken away: {event.sentence}", node=event.node)
+    return for_reason(Reason.PREEMPTED, f"node {event.node} is taken away: {event.sentence}", node=event.node)
 
 
 def timed_out(job: Job) -> Verdict:
     """Judges a job that has reached its time limit."""
-    return of(Reason.TIMED_OUT, f"the time limit of {job.policy.timeout_s or 0.0:.12g} s was reached")
+    return for_reason(Reason.TIMED_OUT, f"the time limit of {job.policy.timeout_s or 0.0:.12g} s was reached")
 
 
 def canceled(event: CancelRequested) -> Verdict:
     """Judges a job that a user canceled."""
-    return of(Reason.CANCEL_REQUESTED, f"canceled by {event.by}")
+    return for_reason(Reason.CANCEL_REQUESTED, f"canceled by {event.by}")

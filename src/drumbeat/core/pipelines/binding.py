@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from drumbeat.core.pipelines.graph import Bound, Data, OfStep, Value
+from drumbeat.core.pipelines.graph import Bound, Data, StepOutput, Value
 from drumbeat.jobfile.data.inputs_outputs import Input
 from drumbeat.jobfile.data.parameter_values import Scalar
 from drumbeat.jobfile.pipelines.step_inputs import data, parameter
@@ -41,7 +41,7 @@ def bind(port: Input | None, given: object, resolve: Resolve, step: str, name: s
     if isinstance(value, Data):
         kept = data(port, value.value, where)
         return Bound(replace(value, value=kept), mode=bound.mode)
-    if isinstance(value, OfStep):
+    if isinstance(value, StepOutput):
         if port.is_parameter:
             what = f"expected a value of type `{port.type}`, got output `{value.output}` of step `{value.step}`"
             raise SpecError(what, where=where, fix="Outputs of steps are data: declare it as `type: uri_folder`.")
@@ -79,7 +79,7 @@ def _evaluated(given: object, resolve: Resolve, step: str, name: str, where: str
         keys = {key: getattr(given, key) for key in ("type", "mode") if key in given.model_fields_set}
         kept = data(Input.made(keys), value.value, where)
         return Bound(replace(value, value=kept.model_copy(update={"mode": given.mode or kept.mode})), mode=mode)
-    if isinstance(value, OfStep):
+    if isinstance(value, StepOutput):
         return Bound(value, given.type if "type" in given.model_fields_set else "", mode)
     if isinstance(value, str):
         return Bound(Data(given.model_copy(update={"path": value}), step, name), mode=mode)
@@ -104,9 +104,9 @@ def text_value(text: str, resolve: Resolve, where: str) -> Value:
     if len(values) == 1:
         return values[0]
     first = values[0]
-    if isinstance(first, OfStep) and len(values) == 2 and isinstance(pieces[1], str) and pieces[1].startswith("/"):
+    if isinstance(first, StepOutput) and len(values) == 2 and isinstance(pieces[1], str) and pieces[1].startswith("/"):
         return replace(first, path="/".join(part for part in (first.path, pieces[1].strip("/")) if part))
-    if any(isinstance(value, Data | OfStep) for value in values):
+    if any(isinstance(value, Data | StepOutput) for value in values):
         fix = "Give the data itself, and let the script name the part of it."
         raise SpecError(f"`{text}` mixes data and text", where=where, fix=fix)
     return "".join("" if value is None else str(value) for value in values)

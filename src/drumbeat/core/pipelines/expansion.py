@@ -11,9 +11,9 @@ from graphlib import CycleError, TopologicalSorter
 from typing import cast
 
 from drumbeat.core.pipelines.binding import Resolve, bind_inputs, bind_ports, text_value
-from drumbeat.core.pipelines.graph import Bound, Data, Graph, OfStep, PipelineStep, Settings, Value
+from drumbeat.core.pipelines.graph import Bound, Data, Graph, PipelineStep, Settings, StepOutput, Value
 from drumbeat.core.pipelines.outputs import placed, step_outputs
-from drumbeat.core.pipelines.scope import Scope, producer, settings_of
+from drumbeat.core.pipelines.scope import Scope, merged_settings, producer
 from drumbeat.jobfile.data.inputs_outputs import Input, Output
 from drumbeat.jobfile.pipelines.component import CommandComponent
 from drumbeat.jobfile.pipelines.graph import StepCount, depends_on, has_artifacts
@@ -32,7 +32,7 @@ IN_A_COMPONENT = ("command", "code", "environment", "environment_variables", "re
 
 def expand(job: PipelineJob, name: str) -> Graph:
     """Returns the graph of a pipeline. Raises SpecError, NotYetError, with the step's path as the place."""
-    scope = _whole(job, name)
+    scope = _root_scope(job, name)
     steps: dict[str, PipelineStep] = {}
     count = StepCount()
     for step in _steps(scope):
@@ -42,10 +42,10 @@ def expand(job: PipelineJob, name: str) -> Graph:
     return Graph(job, _in_order(steps), outputs, tuple(scope.notes))
 
 
-def _whole(job: PipelineJob, name: str) -> Scope:
+def _root_scope(job: PipelineJob, name: str) -> Scope:
     inside = job.component
     given = dict(job.inputs)
-    settings = settings_of(Settings(compute=job.compute or ""), job.settings)
+    settings = merged_settings(Settings(compute=job.compute or ""), job.settings)
     if isinstance(inside, str):
         raise _unread(inside, "component")
     if inside is None:
@@ -94,7 +94,7 @@ def _steps(scope: Scope) -> Iterator[PipelineStep]:
         one.value.step
         for inputs in scope.bound.values()
         for one in inputs.values()
-        if isinstance(one.value, OfStep) and one.value.output == ARTIFACTS
+        if isinstance(one.value, StepOutput) and one.value.output == ARTIFACTS
     }
     for name, node in scope.jobs.items():
         path = f"{scope.prefix}{name}"
@@ -119,7 +119,7 @@ def _nested(outer: Scope, name: str, node: PipelineNode) -> Scope:
     inside = _inside(node, path)
     inputs = _bound_inputs(outer, name, node)
     _check_names(node.outputs, inside.outputs, "outputs", path)
-    settings = settings_of(outer.settings, node.settings)
+    settings = merged_settings(outer.settings, node.settings)
     settings = replace(settings, is_forced=settings.is_forced or not inside.is_deterministic)
     if node.compute:
         settings = replace(settings, compute=_compute(outer, path, node.compute))
@@ -192,7 +192,8 @@ def _compute(scope: Scope, path: str, compute: str) -> str:
     """The compute of a step: an expression in it names an input of the pipeline."""
     value = text_value(compute, resolver(scope), f"{path}.compute")
     if not isinstance(value, str):
-        what = f"`{compute}` isn't the name of a compute: it is {'data' if isinstance(value, Data | OfStep) else value}"
+        kind = "data" if isinstance(value, Data | StepOutput) else value
+        what = f"`{compute}` isn't the name of a compute: it is {kind}"
         raise SpecError(what, where=f"{path}.compute", fix="Give that input of the pipeline the name of a compute.")
     return value
 
@@ -256,7 +257,7 @@ def _pipeline_input(scope: Scope, reference: Reference) -> Value:
     return scope.inputs[reference.name].value
 
 
-def _step_output(scope: Scope, reference: Reference) -> OfStep:
+def _step_output(scope: Scope, reference: Reference) -> StepOutput:
     node = _node(scope, reference)
     path = f"{scope.prefix}{reference.job}"
     if isinstance(node, PipelineNode):
@@ -272,7 +273,7 @@ def _step_output(scope: Scope, reference: Reference) -> OfStep:
         if reference.name not in known and not has_artifacts(node, reference.name):
             what = f"{reference.text}: step `{reference.job}` has no output `{reference.name}`"
             raise SpecError(what, fix=either(reference.name, known, "It has"))
-    return OfStep(path, reference.name, reference.path)
+    return StepOutput(path, reference.name, reference.path)
 
 
 def _step_input(scope: Scope, reference: Reference) -> Value:

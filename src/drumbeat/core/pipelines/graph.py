@@ -12,7 +12,7 @@ from drumbeat.jobfile.pipelines.step_types import CommandNode, SweepNode
 
 
 @dataclass(frozen=True)
-class OfStep:
+class StepOutput:
     """An output of another step, or a place in it."""
 
     step: str
@@ -33,7 +33,7 @@ class Data:
     """Whether it is the `path` of the component's own input: the step gives nothing."""
 
 
-Value = Scalar | Data | OfStep | None
+Value = Scalar | Data | StepOutput | None
 """What an input is: a literal, data, another step's output; None = an optional input without a value."""
 
 
@@ -75,7 +75,7 @@ class PipelineStep:
     @property
     def after(self) -> tuple[str, ...]:
         """The steps whose outputs it takes, in the order of its inputs."""
-        return tuple(dict.fromkeys(one.value.step for one in self.inputs.values() if isinstance(one.value, OfStep)))
+        return tuple(dict.fromkeys(one.value.step for one in self.inputs.values() if isinstance(one.value, StepOutput)))
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ class Graph:
 
     job: PipelineJob
     steps: dict[str, PipelineStep]
-    outputs: dict[str, OfStep]
+    outputs: dict[str, StepOutput]
     notes: tuple[str, ...] = ()
 
     def step(self, path: str) -> PipelineStep:

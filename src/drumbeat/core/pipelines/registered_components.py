@@ -177,12 +177,12 @@ def _with_defaults(of_component: StepParts) -> StepParts:
     return replace(of_component, inputs={default_key(name): place for name, place in of_component.inputs.items()})
 
 
-def parts_of(texts: Mapping[str, Any]) -> dict[str, StepParts]:
+def parts_from(texts: Mapping[str, Any]) -> dict[str, StepParts]:
     """Returns the parts in a stored component."""
     return wire.from_wire(dict[str, StepParts], texts)
 
 
-def digests_of(parts: Mapping[str, StepParts]) -> set[str]:
+def snapshot_digests(parts: Mapping[str, StepParts]) -> set[str]:
     """Returns the snapshots that parts need: of code, of the folders of images, and of data."""
     found: set[str] = set()
     for one in parts.values():

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from drumbeat.core.pipelines.graph import Bound, OfStep, Settings
+from drumbeat.core.pipelines.graph import Bound, Settings, StepOutput
 from drumbeat.core.pipelines.outputs import parent_output
 from drumbeat.jobfile.data.inputs_outputs import Output
 from drumbeat.jobfile.data.paths import DEFAULT_DATASTORE
 from drumbeat.jobfile.pipelines.pipeline_job import PipelineComponent, PipelineNode, PipelineSettings
-from drumbeat.jobfile.pipelines.step_types import NodeHead
+from drumbeat.jobfile.pipelines.step_types import StepKeys
 from drumbeat.jobfile.reading.frozen_model import Model
 
 
@@ -47,7 +47,7 @@ class Scope:
         }
 
 
-def settings_of(outer: Settings, own: PipelineSettings) -> Settings:
+def merged_settings(outer: Settings, own: PipelineSettings) -> Settings:
     """Returns the settings of a pipeline: its own, else those around it."""
     given = own.model_fields_set
     return Settings(
@@ -58,7 +58,7 @@ def settings_of(outer: Settings, own: PipelineSettings) -> Settings:
     )
 
 
-def producer(jobs: Mapping[str, Model], prefix: str, output: str, nested: str = "") -> OfStep | None:
+def producer(jobs: Mapping[str, Model], prefix: str, output: str, nested: str = "") -> StepOutput | None:
     """Returns the step that gives an output of a pipeline; None where no step does.
 
     nested: the step of `jobs` that is that pipeline, "" = the pipeline that has `jobs`.
@@ -70,9 +70,9 @@ def producer(jobs: Mapping[str, Model], prefix: str, output: str, nested: str = 
             return None
         return producer(component.jobs, f"{prefix}{nested}/", output)
     for name, node in jobs.items():
-        for own, value in getattr(node, "outputs", {}).items() if isinstance(node, NodeHead) else ():
+        for own, value in getattr(node, "outputs", {}).items() if isinstance(node, StepKeys) else ():
             if parent_output(value) == output:
                 if isinstance(node, PipelineNode):
                     return producer(jobs, prefix, own, name)
-                return OfStep(f"{prefix}{name}", own)
+                return StepOutput(f"{prefix}{name}", own)
     return None

@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 from drumbeat.core.child_jobs import step_name
-from drumbeat.core.pipelines.graph import Bound, Data, Graph, OfStep, PipelineStep
+from drumbeat.core.pipelines.graph import Bound, Data, Graph, PipelineStep, StepOutput
 from drumbeat.core.pipelines.registered_components import default_key
-from drumbeat.jobfile.data.paths import OfJob
+from drumbeat.jobfile.data.paths import JobOutputReference
 from drumbeat.jobfile.pipelines.component_trials import trial_keys
 from drumbeat.jobfile.pipelines.step_types import CommandNode, SweepNode
 from drumbeat.jobfile.reading.writer import to_dict
@@ -112,8 +112,8 @@ def _extensions(graph: Graph, node: CommandNode | SweepNode) -> dict[str, Any]:
 # --- inputs -----------------------------------------------------------------------------------------------------
 def _input(graph: Graph, step: PipelineStep, name: str, bound: Bound, jobs: Mapping[str, str]) -> Any:
     match bound.value:
-        case OfStep() as source:
-            place = OfJob(jobs[source.step], source.output, source.path)
+        case StepOutput() as source:
+            place = JobOutputReference(jobs[source.step], source.output, source.path)
             mode = {"mode": bound.mode} if bound.mode else {}
             return {"type": data_type(graph, bound, source), "path": place.uri, **mode}
         case Data(value):
@@ -125,7 +125,7 @@ def _input(graph: Graph, step: PipelineStep, name: str, bound: Bound, jobs: Mapp
             return value
 
 
-def data_type(graph: Graph, bound: Bound, source: OfStep) -> str:
+def data_type(graph: Graph, bound: Bound, source: StepOutput) -> str:
     """Returns the type of an input that is another step's output.
 
     That is as the input is declared, but whether it is a file or a folder is the output's to say.

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from drumbeat.jobfile.environments.curated import CURATED, Curated, curated, folded, for_name, spellings
-from drumbeat.jobfile.environments.definition import Build, Definition, define, of_curated
+from drumbeat.jobfile.environments.definition import Build, Definition, define, define_curated
 from drumbeat.jobfile.environments.environment_keys import Environment
 from drumbeat.jobfile.environments.references import EnvironmentReference, parse_reference
 from drumbeat.jobfile.reading.error_messages import nearest, no_version
@@ -28,7 +28,7 @@ MAX_ALIASES = 8
 
 @dataclass(frozen=True)
 class Registered:
-    """A version of an environment that a person made. document: as it is kept (`document_of`)."""
+    """A version of an environment that a person made. document: as it is kept (`to_document`)."""
 
     name: str
     version: str
@@ -156,15 +156,15 @@ def _named(text: str, catalog: EnvironmentCatalog) -> ResolvedEnvironment:
     names = spellings(asked.name) if known else [asked.name]
     there = next((versions for one in names if (versions := catalog.registered.get(one, ()))), ())
     if there:
-        found = _of_version(asked, there, catalog, is_curated=known is not None)
+        found = _find_version(asked, there, catalog, is_curated=known is not None)
     elif known is not None:
-        found = _of_curated(asked, known, catalog.python)
+        found = _find_curated(asked, known, catalog.python)
     else:
         raise _unknown(asked, catalog)
     return replace(found, notes=(*notes, *found.notes))
 
 
-def _of_version(
+def _find_version(
     asked: EnvironmentReference, there: Sequence[Registered], catalog: EnvironmentCatalog, *, is_curated: bool
 ) -> ResolvedEnvironment:
     """The version that is meant: the one that is named, or the newest."""
@@ -181,13 +181,13 @@ def _of_version(
         chosen = there[0]
         is_silent = asked.label == "latest"
         notes = () if is_silent else (f"environment {asked.text}: version {chosen.version} is taken, the newest here",)
-    made = definition_of(chosen, catalog.python, has_containers=catalog.has_containers)
+    made = define_version(chosen, catalog.python, has_containers=catalog.has_containers)
     name, asset = f"{chosen.name}:{chosen.version}", (chosen.name, chosen.version)
     notes = (*notes, *made.notes)
     return ResolvedEnvironment(name, made.environment(name), notes, asset, made.image, image_build(made.build))
 
 
-def _of_curated(asked: EnvironmentReference, known: Curated, python: tuple[int, int]) -> ResolvedEnvironment:
+def _find_curated(asked: EnvironmentReference, known: Curated, python: tuple[int, int]) -> ResolvedEnvironment:
     definition, version = for_name(known, asked.name, python)
     made = curated_definition(definition)
     title = f"{asked.name} (curated: {known.title})" if asked.name != known.title else known.title
@@ -199,7 +199,7 @@ def _of_curated(asked: EnvironmentReference, known: Curated, python: tuple[int, 
 
 def curated_definition(known: Curated) -> Definition:
     """What nodes make for a curated name."""
-    return of_curated(known)
+    return define_curated(known)
 
 
 def _unknown(asked: EnvironmentReference, catalog: EnvironmentCatalog) -> UnknownNameError:
@@ -222,7 +222,7 @@ def current_notes(found: ResolvedEnvironment, *commands: str) -> Iterator[str]:
 
 
 # --- how one is kept --------------------------------------------------------------------------------------------
-def document_of(written: Mapping[str, Any], texts: EnvironmentFiles) -> dict[str, object]:
+def to_document(written: Mapping[str, Any], texts: EnvironmentFiles) -> dict[str, object]:
     """What is kept of an environment: as a person wrote it, with the texts of its files."""
     built = {"context": texts.context, "dockerfile": texts.dockerfile} if texts.dockerfile else {}
     return {
@@ -234,7 +234,7 @@ def document_of(written: Mapping[str, Any], texts: EnvironmentFiles) -> dict[str
     }
 
 
-def texts_of(document: Mapping[str, Any]) -> EnvironmentFiles:
+def stored_files(document: Mapping[str, Any]) -> EnvironmentFiles:
     """The files that are kept with an environment."""
     return EnvironmentFiles(
         str(document.get("main", "")),
@@ -251,7 +251,7 @@ def about(document: Mapping[str, Any]) -> str:
     return str(written.get("description") or "")
 
 
-def definition_of(one: Registered, python: tuple[int, int], *, has_containers: bool = True) -> Definition:
+def define_version(one: Registered, python: tuple[int, int], *, has_containers: bool = True) -> Definition:
     """What nodes make for a version that a person made."""
     written = Environment.made(one.document["environment"])
-    return define(written, texts_of(one.document), python, has_containers=has_containers)
+    return define(written, stored_files(one.document), python, has_containers=has_containers)

@@ -11,7 +11,16 @@ from dataclasses import dataclass, field
 from drumbeat.core.planning.path_on_compute import appears_at
 from drumbeat.core.planning.refusals import Refusals
 from drumbeat.jobfile.data.inputs_outputs import Input
-from drumbeat.jobfile.data.paths import Address, InStore, Local, OfAsset, OfJob, Reference, file_name, reference_to
+from drumbeat.jobfile.data.paths import (
+    Address,
+    AssetReference,
+    JobOutputReference,
+    Local,
+    Reference,
+    StoreReference,
+    file_name,
+    reference_to,
+)
 from drumbeat.jobfile.reading.error_messages import nearest, no_version
 from drumbeat.model.errors import RefusedError, UnknownNameError
 from drumbeat.model.folder_layout import ARTIFACTS, DEFAULT_OUTPUT, upload_key
@@ -132,12 +141,12 @@ def _one(name: str, value: Input, brought: str, facts: DataFacts) -> _Found:
         what = "`datastore` says where a local path is uploaded to, and this path isn't local"
         raise RefusedError(what, where=f"inputs.{name}.datastore", fix="Leave it out.")
     match reference_to(path, where):
-        case OfAsset() as asset:
+        case AssetReference() as asset:
             return _of_asset(name, value, asset, facts)
-        case OfJob() as output:
+        case JobOutputReference() as output:
             note = check_output(output, facts, where)
-            return _Found(_remote(name, value, source_of(output, facts).uri, facts), notes=(note,) if note else ())
-        case InStore() as place:
+            return _Found(_remote(name, value, resolve_output(output, facts).uri, facts), notes=(note,) if note else ())
+        case StoreReference() as place:
             return _Found(_remote(name, value, known_place(place, facts, where).uri, facts))
         case Address(uri):
             return _Found(_remote(name, value, uri, facts))
@@ -174,10 +183,12 @@ def _remote(name: str, value: Input, uri: str, facts: DataFacts, type_: str = ""
 
 def _is_in_folder(place: Reference, facts: DataFacts) -> bool:
     """Whether it lies in a folder of the server's, which nodes on its machine see too."""
-    return isinstance(place, OfJob) or (isinstance(place, InStore) and place.datastore in facts.folders)
+    return isinstance(place, JobOutputReference) or (
+        isinstance(place, StoreReference) and place.datastore in facts.folders
+    )
 
 
-def _of_asset(name: str, value: Input, asset: OfAsset, facts: DataFacts) -> _Found:
+def _of_asset(name: str, value: Input, asset: AssetReference, facts: DataFacts) -> _Found:
     where = f"inputs.{name}.path"
     version = find_version(asset, facts, where)
     kind, notes = version.model_type or version.type, list[str]()
@@ -211,7 +222,7 @@ def require_not_replaced(name: str, version: DataVersion, facts: DataFacts, wher
         raise RefusedError(f"{what}registered as version {last.version}", where=where, fix=fix)
 
 
-def find_version(asset: OfAsset, facts: DataFacts, where: str = "") -> DataVersion:
+def find_version(asset: AssetReference, facts: DataFacts, where: str = "") -> DataVersion:
     """The exact version that is meant. Raises UnknownNameError with what there is."""
     there = facts.versions.get(asset.name, ())
     if not there:
@@ -224,17 +235,17 @@ def find_version(asset: OfAsset, facts: DataFacts, where: str = "") -> DataVersi
     return found
 
 
-def known_place(place: InStore, facts: DataFacts, where: str) -> InStore:
+def known_place(place: StoreReference, facts: DataFacts, where: str) -> StoreReference:
     """The same place by the datastore's own name. Raises UnknownNameError with those that there are."""
     name = facts.aliases.get(place.datastore, place.datastore)
     if name not in facts.datastores:
         what = f"datastore {name!r} isn't known here; there is {', '.join(sorted(facts.datastores)) or 'none'}"
         fix = nearest(name, facts.datastores) or "Make it: drumbeat datastore create -f FILE"
         raise UnknownNameError(what, where=where, fix=fix)
-    return InStore(name, place.path)
+    return StoreReference(name, place.path)
 
 
-def check_output(place: OfJob, facts: DataFacts, where: str) -> str:
+def check_output(place: JobOutputReference, facts: DataFacts, where: str) -> str:
     """Whether that job has such an output to read; gives a sentence where it didn't end well, else "".
 
     Raises UnknownNameError, and RefusedError while the job isn't done: its outputs are shown at its end.
@@ -251,14 +262,14 @@ def check_output(place: OfJob, facts: DataFacts, where: str) -> str:
     return "" if job.is_completed else f"job {place.job}, whose output {place.output} is read, did not complete"
 
 
-def source_of(place: OfJob, facts: DataFacts) -> OfJob:
+def resolve_output(place: JobOutputReference, facts: DataFacts) -> JobOutputReference:
     """Returns the output itself: of a sweep that of its best trial, of a pipeline that of the step which gave it."""
     job = facts.jobs.get(place.job)
     if job is None:
         return place
     own = _own_name(place.output, job)
     job_name, output = job.sources.get(own, (place.job, own))
-    return OfJob(job_name, output, place.path)
+    return JobOutputReference(job_name, output, place.path)
 
 
 def _own_name(output: str, job: JobOutputs) -> str:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from drumbeat.core.planning.inputs import DataFacts, known_place
 from drumbeat.core.planning.path_on_compute import appears_at
 from drumbeat.jobfile.data.inputs_outputs import Output
-from drumbeat.jobfile.data.paths import DEFAULT_DATASTORE, Address, InStore, is_asset_name, reference_to
+from drumbeat.jobfile.data.paths import DEFAULT_DATASTORE, Address, StoreReference, is_asset_name, reference_to
 from drumbeat.jobfile.reading import expressions
 from drumbeat.model import folder_layout
 from drumbeat.model.errors import RefusedError, SpecError
@@ -77,7 +77,7 @@ def _one(name: str, value: Output, words: Mapping[str, str | None], facts: DataF
 def _place(name: str, path: str, words: Mapping[str, str | None], facts: DataFacts) -> str:
     where = f"outputs.{name}.path"
     match reference_to(_filled(path, name, words, where), where):
-        case InStore() as place:
+        case StoreReference() as place:
             known = known_place(place, facts, where)
             if why := facts.read_only.get(known.datastore):
                 what = f"outputs.{name} can't be written to datastore {known.datastore}: {why}"
@@ -94,7 +94,7 @@ def _place(name: str, path: str, words: Mapping[str, str | None], facts: DataFac
 def _names_file(uri: str) -> bool:
     """Whether an address has a place in its store that can be a file's."""
     place = reference_to(uri)
-    if isinstance(place, InStore):
+    if isinstance(place, StoreReference):
         return bool(place.path)
     folder, _, file = uri.partition("://")[2].rpartition("/")
     return bool(folder and file)

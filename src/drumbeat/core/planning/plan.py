@@ -29,7 +29,7 @@ from drumbeat.core.planning.ray_cluster import plan_cluster, unused
 from drumbeat.core.planning.refusals import Refusals
 from drumbeat.core.planning.services import plan_services, service_commands, service_notes
 from drumbeat.core.planning.unsupported_keys import identity_notes, not_yet
-from drumbeat.core.scheduling.elastic_sizes import elastic_of, largest_world, stretched
+from drumbeat.core.scheduling.elastic_sizes import elastic_for_job, largest_world, stretched
 from drumbeat.core.scheduling.elastic_sizes import notes as elastic_notes
 from drumbeat.core.scheduling.resource_needs import JobPolicy, Need
 from drumbeat.jobfile.data.inputs_outputs import Input
@@ -148,7 +148,7 @@ def make(job: CommandJob, name: str, experiment: str, sources: Sources, facts: P
         notes = unused(job.distribution)
     if not (cluster and cluster.address):
         notes = [*notes, *_kept_gpus(compute, kind, need, facts)]
-    elastic = elastic_of(job)
+    elastic = elastic_for_job(job)
     need = stretched(need, elastic)
     plan = Plan(
         job=name,
@@ -385,7 +385,7 @@ def _variables(job: CommandJob, launcher: Launcher) -> dict[str, str]:
     taken = [Problem(f"{name} is set by drumbeat for each rank", f"environment_variables.{name}", "Leave it out.")
              for name in job.environment_variables if name in reserved]  # fmt: skip
     if taken:
-        raise SpecError.of(taken)
+        raise SpecError.from_problems(taken)
     kept = {rank_environment.CHECKPOINT_KEEP: str(job.drumbeat.checkpoints.keep)}
     return {**(kept if "keep" in job.drumbeat.checkpoints.model_fields_set else {}), **job.environment_variables}
 

@@ -35,13 +35,13 @@ class Refusals:
             raise self._errors[0]
         if self._errors:
             first = min(self._errors, key=lambda one: self._passing is not None and isinstance(one, self._passing))
-            problems = [problem for one in self._errors for problem in problems_of(one)]
+            problems = [problem for one in self._errors for problem in single_problems(one)]
             # Steps of a pipeline share what is wrong, such as the name of a compute: it is said once.
             alone = {(one.what, one.fix): one for one in reversed(problems)}
             fields = tuple(one for one in problems if alone[one.what, one.fix] is one)
             raise type(first)(first.what, where=first.where, fix=first.fix, fields=fields)
 
 
-def problems_of(error: DrumbeatError) -> tuple[Problem, ...]:
+def single_problems(error: DrumbeatError) -> tuple[Problem, ...]:
     """The single problems of an error."""
     return error.fields or (Problem(error.what, error.where, error.fix),)

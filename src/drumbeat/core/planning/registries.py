@@ -8,7 +8,7 @@ DOCKER_HUB = "docker.io"
 """Where an image comes from whose name begins with no host."""
 
 
-def place_of(image: str) -> str:
+def repository(image: str) -> str:
     """An image's registry and path there, without tag and digest: `ubuntu:24.04` is `docker.io/library/ubuntu`."""
     name = image.partition("@")[0]
     head, slash, rest = name.partition("/")
@@ -25,7 +25,7 @@ def used(images: Iterable[str], known: Mapping[str, str]) -> tuple[str, ...]:
     """Those that the images come from. known: name to address, which may go on with a path: the longest one fits."""
     found: list[str] = []
     for image in images:
-        place = f"{place_of(image)}/"
+        place = f"{repository(image)}/"
         fitting = [name for name, address in known.items() if place.startswith(f"{address.rstrip('/')}/")]
         found += sorted(fitting, key=lambda name: len(known[name]))[-1:]
     return tuple(dict.fromkeys(found))

@@ -22,11 +22,11 @@ def plan_services(job: CommandJob, resolve: Callable[[str], str]) -> tuple[Servi
     """
     problems = [problem for name, one in job.services.items() for problem in _unknown(job, name, one)]
     if problems:
-        raise SpecError.of(problems)
+        raise SpecError.from_problems(problems)
     services = tuple(_planned(name, one, resolve) for name, one in job.services.items())
     problems = [*_lost(job, services), *_shared_ports(services)]
     if problems:
-        raise SpecError.of(problems)
+        raise SpecError.from_problems(problems)
     return services
 
 

@@ -180,7 +180,9 @@ def _over_cap(nodes: int, most: int, held: Mapping[str, int], compute: str) -> s
     return f"{of}, {sum(held.values())} in use{holders}"
 
 
-def remarks(wish: Mapping[str, object], actual: Mapping[str, object], set_by: Mapping[str, str]) -> tuple[str, ...]:
+def cluster_overrides(
+    wish: Mapping[str, object], actual: Mapping[str, object], set_by: Mapping[str, str]
+) -> tuple[str, ...]:
     """What a person wrote that a cluster has otherwise. set_by: by key, the cluster's setting."""
     return tuple(
         f"{key} is {_format(wish[key])} in the compute's file, and {_format(actual[key])} in the cluster, where "

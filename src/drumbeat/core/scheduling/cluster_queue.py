@@ -9,7 +9,7 @@ from dataclasses import replace
 from drumbeat.core.scheduling.quota_balances import NO_BALANCES, Balances
 from drumbeat.core.scheduling.quotas import Amount
 from drumbeat.core.scheduling.resource_needs import Need, Slot
-from drumbeat.core.scheduling.scheduler import Placement, Waiting, format_amount
+from drumbeat.core.scheduling.scheduler import Placement, QueuedJob, format_amount
 from drumbeat.core.scheduling.slot_fitting import MachineCapacity, capacity
 from drumbeat.model.api.computes import NodeState
 from drumbeat.model.plurals import counted
@@ -17,7 +17,7 @@ from drumbeat.model.states import Reason
 
 
 def enqueue(  # noqa: PLR0913 - as `place`
-    queue: Sequence[Waiting],
+    queue: Sequence[QueuedJob],
     rooms: Sequence[MachineCapacity],
     *,
     compute: str,
@@ -75,7 +75,7 @@ def idle_nodes(size: Need, rooms: Sequence[MachineCapacity], taken: Sequence[Slo
     return max(0, min(free, able - count))
 
 
-def _queued_size(asked: Waiting, size: Need, idle: int, *, has_spare: bool) -> Need:
+def _queued_size(asked: QueuedJob, size: Need, idle: int, *, has_spare: bool) -> Need:
     """The size with which an elastic job stands in the engine's queue: as much as is idle, at least its smallest."""
     need = asked.need
     if not need.is_elastic:

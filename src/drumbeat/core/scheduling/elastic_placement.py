@@ -7,13 +7,13 @@ from dataclasses import replace
 
 from drumbeat.core.scheduling.quota_balances import Balances
 from drumbeat.core.scheduling.resource_needs import Need, Slot
-from drumbeat.core.scheduling.scheduler import Waiting, rooms_of, sizes_of, taken_by
-from drumbeat.core.scheduling.slot_fitting import Holding, MachineCapacity, fit
+from drumbeat.core.scheduling.scheduler import QueuedJob, machines_for_job, possible_sizes, taken_by
+from drumbeat.core.scheduling.slot_fitting import MachineCapacity, SlotAllocation, fit
 from drumbeat.model.api.computes import NodeState
 
 
 def growth(
-    job: Waiting, nodes: int, rooms: Sequence[MachineCapacity], held: Sequence[Holding], balances: Balances
+    job: QueuedJob, nodes: int, rooms: Sequence[MachineCapacity], held: Sequence[SlotAllocation], balances: Balances
 ) -> tuple[Slot, ...]:
     """Slots for more nodes than an elastic job runs on now, the most that it could have; () = it can't have more.
 
@@ -21,8 +21,10 @@ def growth(
     """
     others = [one for one in held if one.job != job.job]
     own = {slot.machine for one in held if one.job == job.job for slot in one.slots}
-    able = sorted(rooms_of(job, rooms), key=lambda room: (room.name not in own, room.state is not NodeState.IDLE))
-    for size in sizes_of(job, rooms, has_spare=True):
+    able = sorted(
+        machines_for_job(job, rooms), key=lambda room: (room.name not in own, room.state is not NodeState.IDLE)
+    )
+    for size in possible_sizes(job, rooms, has_spare=True):
         slots = fit(size, able, others) if size.nodes > nodes else None
         if slots and _is_allowed(job, size, slots, rooms, balances):
             return slots
@@ -30,7 +32,7 @@ def growth(
 
 
 def idle_growth(
-    job: Waiting, nodes: range, idle: int, rooms: Sequence[MachineCapacity], balances: Balances
+    job: QueuedJob, nodes: range, idle: int, rooms: Sequence[MachineCapacity], balances: Balances
 ) -> tuple[Slot, ...]:
     """The same where the engine has a queue of its own: as many nodes more as are idle, on machines that it chooses.
 
@@ -42,7 +44,7 @@ def idle_growth(
 
 
 def _is_allowed(
-    job: Waiting, size: Need, slots: Sequence[Slot], rooms: Sequence[MachineCapacity], balances: Balances
+    job: QueuedJob, size: Need, slots: Sequence[Slot], rooms: Sequence[MachineCapacity], balances: Balances
 ) -> bool:
     """Whether the quotas leave room for that size, the job's own slots not counted."""
     allowances = balances.allowances

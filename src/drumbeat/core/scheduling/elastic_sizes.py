@@ -16,7 +16,7 @@ from drumbeat.model.plan import Elastic, Growth, Plan
 from drumbeat.model.plurals import counted
 
 
-def elastic_of(job: CommandJob) -> Elastic | None:
+def elastic_for_job(job: CommandJob) -> Elastic | None:
     """Returns the sizes that a job file allows, None = its number of nodes is fixed."""
     if not job.is_elastic:
         return None

@@ -3,7 +3,7 @@
 The use of a person is counted in slot-hours and halves with each half-life, as Slurm's `PriorityDecayHalfLife` has it
 (https://slurm.schedmd.com/priority_multifactor.html). Slurm divides the use by a person's shares; here all are equal.
 
-The order of the queue with all that it depends on is `Waiting.rank` in `core/scheduling/scheduler.py`.
+The order of the queue with all that it depends on is `QueuedJob.rank` in `core/scheduling/scheduler.py`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ GPU_SLOTS = 8
 """A GPU counts as so many CPU slots: about what machines have of them for each GPU."""
 HALF_LIFE = timedelta(days=7)
 """The default."""
-PATIENCE = timedelta(days=1)
+MAX_AGE = timedelta(days=1)
 """A job that was submitted so long ago is served by its age again, so that no job is passed for ever."""
 
 
@@ -54,7 +54,7 @@ def decayed(amount: float, passed: timedelta, half_life: timedelta) -> float:
     return amount * 0.5 ** (max(0.0, passed.total_seconds()) / half_life.total_seconds())
 
 
-def use_of(held: HeldSlots, now: datetime, half_life: timedelta) -> float:
+def slot_hours(held: HeldSlots, now: datetime, half_life: timedelta) -> float:
     """The slot-hours of an attempt so far, those of long ago counting less: the integral of its decaying rate."""
     if held.since is None or now <= held.since:
         return 0.0
@@ -65,7 +65,7 @@ def use_of(held: HeldSlots, now: datetime, half_life: timedelta) -> float:
 def charged(past: PastUse, held: Iterable[HeldSlots], now: datetime, half_life: timedelta) -> PastUse:
     """The past use of a person with attempts that give their slots back now."""
     before = decayed(past.amount, now - past.at, half_life)
-    return PastUse(past.user, before + sum(use_of(one, now, half_life) for one in held), now)
+    return PastUse(past.user, before + sum(slot_hours(one, now, half_life) for one in held), now)
 
 
 def recent_use(
@@ -76,7 +76,7 @@ def recent_use(
     for one in past:
         use[one.user] += decayed(one.amount, now - one.at, half_life)
     for one in held:
-        use[one.user] += use_of(one, now, half_life)
+        use[one.user] += slot_hours(one, now, half_life)
     return dict(use)
 
 

@@ -90,13 +90,13 @@ class Allowances:
 
     def wait(self, payer: Payer, amount: Amount) -> QuotaWait | None:
         """Why a job that takes this much may not start now; None = it may."""
-        waits = [wait for quota in self._quotas_of(payer) for wait in self._waits(quota, amount)]
+        waits = [wait for quota in self._quotas_for(payer) for wait in self._waits(quota, amount)]
         return next((one for one in waits if one.is_never), waits[0] if waits else None)
 
-    def _quotas_of(self, payer: Payer) -> Iterable[Quota]:
+    def _quotas_for(self, payer: Payer) -> Iterable[Quota]:
         names = {QuotaKind.USER: payer.user, QuotaKind.EXPERIMENT: payer.experiment}
         for kind, name in names.items():
-            if quota := quota_of(self.quotas, kind, name):
+            if quota := quota_for(self.quotas, kind, name):
                 yield replace(quota, name=name)
 
     def _waits(self, quota: Quota, amount: Amount) -> Iterable[QuotaWait]:
@@ -159,7 +159,7 @@ def _held(job: str, payer: Payer, amount: Amount) -> HeldSlots:
     return HeldSlots("", job, payer.user, payer.experiment, amount.slots, amount.gpus)
 
 
-def quota_of(quotas: Sequence[Quota], kind: QuotaKind, name: str) -> Quota | None:
+def quota_for(quotas: Sequence[Quota], kind: QuotaKind, name: str) -> Quota | None:
     """The quota of a person or experiment: its own, else everyone's; None = no limit."""
     of_kind: Mapping[str, Quota] = {one.name: one for one in quotas if one.kind is kind}
     return of_kind.get(name) or of_kind.get(EVERYONE)
@@ -179,7 +179,7 @@ def who(quota: Quota) -> str:
 def refused_waiting(quotas: Sequence[Quota], payer: Payer, waiting: Mapping[QuotaKind, int]) -> str:
     """Why one more job may not wait, "" = it may. waiting: how many jobs of this payer wait, by kind of quota."""
     for kind, name in ((QuotaKind.USER, payer.user), (QuotaKind.EXPERIMENT, payer.experiment)):
-        quota = quota_of(quotas, kind, name)
+        quota = quota_for(quotas, kind, name)
         if quota and quota.waiting is not None and waiting[kind] >= quota.waiting:
             jobs = counted(quota.waiting, "job")
             has = f"{waiting[kind]} {'waits' if waiting[kind] == 1 else 'wait'} already"

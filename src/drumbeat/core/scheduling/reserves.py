@@ -11,13 +11,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from drumbeat.core.scheduling.resource_needs import Need, Slot
-from drumbeat.core.scheduling.slot_fitting import FreeSlots, Holding, MachineCapacity
+from drumbeat.core.scheduling.slot_fitting import FreeSlots, MachineCapacity, SlotAllocation
 
 
 class Reserve:
     """What is kept for waiting jobs. free: what is free now; it is told of slots that are taken by `started`."""
 
-    def __init__(self, rooms: Sequence[MachineCapacity], held: Iterable[Holding], free: FreeSlots) -> None:
+    def __init__(self, rooms: Sequence[MachineCapacity], held: Iterable[SlotAllocation], free: FreeSlots) -> None:
         self._free, self._left = free, FreeSlots(as_usable(rooms))
         self._kept: dict[str, dict[float, Slot]] = {}
         """By machine and number of CPUs a GPU."""
@@ -35,14 +35,14 @@ class Reserve:
         return not self.changes
 
     @property
-    def kept(self) -> Holding:
+    def kept(self) -> SlotAllocation:
         """What is kept in all, once the jobs that run have ended."""
-        return Holding("", tuple(slot for sums in self._kept.values() for slot in sums.values()))
+        return SlotAllocation("", tuple(slot for sums in self._kept.values() for slot in sums.values()))
 
     @property
-    def now(self) -> Holding:
+    def now(self) -> SlotAllocation:
         """What is kept of what is free now."""
-        return Holding("", tuple(self._now.values()))
+        return SlotAllocation("", tuple(self._now.values()))
 
     def keep(self, need: Need, able: Sequence[MachineCapacity], on_one: int) -> None:
         """Keeps the most that a job could take of each machine when those that run have ended.
@@ -51,7 +51,7 @@ class Reserve:
         """
         self.changes += 1
         slots = [slot for room in able if (slot := self._possible(need, room, on_one))]
-        self._left.take(Holding("", tuple(slots)))
+        self._left.take(SlotAllocation("", tuple(slots)))
         for slot in slots:
             sums = self._kept.setdefault(slot.machine, {})
             before = sums.get(_cpus_per_gpu(slot), Slot(0, slot.machine, 0))
@@ -66,13 +66,13 @@ class Reserve:
             return None
         return Slot(0, room.name, count * need.cpus, self._left.gpus_of(room.name)[: count * need.gpus])
 
-    def started(self, holding: Holding) -> None:
+    def started(self, holding: SlotAllocation) -> None:
         """Slots were taken of what is free."""
         self._note(holding)
         for machine in {slot.machine for slot in holding.slots} & self._kept.keys():
             self._now[machine] = self._kept_now(machine)
 
-    def _note(self, holding: Holding) -> None:
+    def _note(self, holding: SlotAllocation) -> None:
         for slot in holding.slots:
             if slot.gpus:
                 before = self._given_back.get(slot.machine, math.inf)
@@ -92,7 +92,7 @@ class Reserve:
         cpus = beside_gpus + sum(slot.cpus for slot in wanted if not slot.gpus)
         return Slot(0, machine, cpus, gpus[: len(each)])
 
-    def spares(self, wanted: Holding) -> bool:
+    def spares(self, wanted: SlotAllocation) -> bool:
         """Whether these slots leave all that is kept: the jobs start no later, whichever job ends first."""
         taken: dict[str, int] = {}
         for slot in wanted.slots:

@@ -26,8 +26,8 @@ from drumbeat.core.scheduling.reserves import Reserve
 from drumbeat.core.scheduling.resource_needs import Need, Slot
 from drumbeat.core.scheduling.slot_fitting import (
     FreeSlots,
-    Holding,
     MachineCapacity,
+    SlotAllocation,
     crowd,
     fit,
     fits_when_empty,
@@ -45,7 +45,7 @@ _MAX_TRIED = 50
 
 
 @dataclass(frozen=True)
-class Waiting:
+class QueuedJob:
     """A job in the queue. lasts: its time limit with its grace, if it has one.
 
     avoided: machines that it has lost nodes on just now: the engine may not know yet that they are gone.
@@ -71,7 +71,7 @@ class Waiting:
     """How many nodes of its last attempt an elastic job has not lost."""
 
     @property
-    def least(self) -> Waiting:
+    def least(self) -> QueuedJob:
         """The job with the fewest nodes with which it can start."""
         return replace(self, need=self.need.least) if self.need.is_elastic else self
 
@@ -88,7 +88,7 @@ class Waiting:
     def rank(self, use: float = 0.0) -> tuple[bool, int, float, datetime, str]:
         """Its place in the queue: by priority, then by recent use, then by age.
 
-        use: slot-hours that count against its person; 0 once its age is `PATIENCE` in fair_share.py.
+        use: slot-hours that count against its person; 0 once its age is `MAX_AGE` in fair_share.py.
         """
         return not self.is_resized, -self.priority, use, self.submitted_at, self.job
 
@@ -112,9 +112,9 @@ class Placement(NamedTuple):  # Ten thousand are made in a pass, and a dataclass
 
 
 def place(  # noqa: PLR0913 - the queue, what there is, and how the persons stand
-    queue: Sequence[Waiting],
+    queue: Sequence[QueuedJob],
     rooms: Sequence[MachineCapacity],
-    held: Sequence[Holding],
+    held: Sequence[SlotAllocation],
     now: datetime,
     *,
     compute: str,
@@ -132,9 +132,9 @@ def place(  # noqa: PLR0913 - the queue, what there is, and how the persons stan
 class _Kind:
     """Waiting jobs with the same need on the same machines: what is found out for one holds for all in a pass."""
 
-    def __init__(self, asked: Waiting, rooms: Sequence[MachineCapacity], compute: str) -> None:
+    def __init__(self, asked: QueuedJob, rooms: Sequence[MachineCapacity], compute: str) -> None:
         self.job = asked.least
-        self.never, self.own = _never(self.job, rooms, compute), rooms_of(self.job, rooms)
+        self.never, self.own = _never(self.job, rooms, compute), machines_for_job(self.job, rooms)
         self.machine_wait = _lack(self.job, self.own, compute) or _missing(self.job, self.own, compute)
         self.is_unsure = is_unseen(rooms) and not fits_when_empty(self.job.need, rooms)
         self.is_usual = not (asked.need.is_elastic or asked.avoided or asked.lacking)
@@ -167,7 +167,7 @@ class _Pass:
     def __init__(  # noqa: PLR0913 - as `place`
         self,
         rooms: Sequence[MachineCapacity],
-        held: Sequence[Holding],
+        held: Sequence[SlotAllocation],
         now: datetime,
         compute: str,
         balances: Balances,
@@ -179,7 +179,7 @@ class _Pass:
         self._holding, self._free = list(held), FreeSlots(rooms, held)
         self._ending = {one.job for one in held if one.slots}
         self._allowances, self._has_quotas = balances.allowances, bool(balances.allowances.quotas)
-        self._blocked: Waiting | None = None
+        self._blocked: QueuedJob | None = None
         self._reserve = Reserve(rooms, held, self._free)
         self._unkept: list[_Kind] = []
         """Of jobs that wait, for which nothing is kept yet: that is seen to when a job could pass them."""
@@ -193,7 +193,7 @@ class _Pass:
         self._is_start_known = False
         self._start_known: tuple[datetime, FreeSlots] | None = None
 
-    def placed(self, asked: Waiting) -> Placement:
+    def placed(self, asked: QueuedJob) -> Placement:
         """A word for the next job of the queue."""
         kind = self._kind(asked)
         if kind.never:
@@ -219,7 +219,7 @@ class _Pass:
             self._unkept.append(kind)
         return Placement(asked.job, (), reason, sentence, is_unsure=kind.is_unsure)
 
-    def _kind(self, asked: Waiting) -> _Kind:
+    def _kind(self, asked: QueuedJob) -> _Kind:
         key = (asked.kind, asked.job) if asked.job in self._ending else asked.kind
         kind = self._kinds.get(key)
         if kind is None:
@@ -227,7 +227,7 @@ class _Pass:
         return kind
 
     # --- whether it may start ---
-    def _chance(self, asked: Waiting, kind: _Kind) -> _Chance:
+    def _chance(self, asked: QueuedJob, kind: _Kind) -> _Chance:
         """The slots with the most nodes with which it may start, else the last ones that it could have."""
         fits, is_behind = self._fits(asked, kind), self._blocked is not None
         if fits and is_behind:
@@ -246,7 +246,7 @@ class _Pass:
             chance = kind.chances[key] = _Chance(slots, bool(slots) and may_start(slots), takes)
         return chance
 
-    def _fits(self, asked: Waiting, kind: _Kind) -> list[tuple[Slot, ...]]:
+    def _fits(self, asked: QueuedJob, kind: _Kind) -> list[tuple[Slot, ...]]:
         if kind.fits is None or (kind.fits and kind.fits_at != len(self._holding)):
             if kind.is_usual:
                 slots = self._free.fit(asked.need)
@@ -256,7 +256,7 @@ class _Pass:
             kind.fits_at = len(self._holding)
         return kind.fits
 
-    def _fits_beside(self, asked: Waiting, kind: _Kind) -> list[tuple[Slot, ...]]:
+    def _fits_beside(self, asked: QueuedJob, kind: _Kind) -> list[tuple[Slot, ...]]:
         """The same beside what is kept for blocked jobs."""
         reserve = self._reserve.now
         if not kind.is_usual:
@@ -266,13 +266,13 @@ class _Pass:
         self._free.give(reserve)
         return [slots] if slots else []
 
-    def _may_start(self, job: Waiting, slots: tuple[Slot, ...]) -> bool:
+    def _may_start(self, job: QueuedJob, slots: tuple[Slot, ...]) -> bool:
         """Whether the job may start with these slots now."""
         if self._quota_wait(job.payer, taken_by(job.need, slots, self._rooms)):
             return False
         if self._blocked is None:
             return True
-        wanted = _holding(job, slots, self._now)
+        wanted = _allocation(job, slots, self._now)
         return self._reserve.spares(wanted) or self._delays_nobody(wanted, self._blocked)
 
     def _quota_wait(self, payer: Payer, takes: Amount) -> QuotaWait | None:
@@ -289,7 +289,7 @@ class _Pass:
             self._quota_waits.clear()
             self._changes += 1
 
-    def _delays_nobody(self, wanted: Holding, first: Waiting) -> bool:
+    def _delays_nobody(self, wanted: SlotAllocation, first: QueuedJob) -> bool:
         """Whether the first blocked job starts no later if these slots are taken now."""
         if self._first_start is None:
             return False
@@ -324,8 +324,8 @@ class _Pass:
         self._unkept.clear()
 
     # --- what becomes of it ---
-    def _start(self, asked: Waiting, slots: tuple[Slot, ...], takes: Amount) -> None:
-        holding = _holding(asked, slots, self._now)
+    def _start(self, asked: QueuedJob, slots: tuple[Slot, ...], takes: Amount) -> None:
+        holding = _allocation(asked, slots, self._now)
         self._holding.append(holding)
         self._free.take(holding)
         self._reserve.started(holding)
@@ -334,7 +334,7 @@ class _Pass:
         self._set_allowances(self._allowances.taken(asked.job, asked.payer, takes))
         self._waits_behind.clear()
 
-    def _note_start(self, holding: Holding) -> None:
+    def _note_start(self, holding: SlotAllocation) -> None:
         """The first blocked job starts when it would have if it still fits then: more slots are held, and no fewer."""
         if self._start_known and self._blocked:
             start, free = self._start_known
@@ -342,7 +342,7 @@ class _Pass:
                 free.take(holding)
                 self._is_start_known = free.fits(self._blocked.need)
 
-    def _block(self, asked: Waiting, kind: _Kind, takes: Amount) -> str:
+    def _block(self, asked: QueuedJob, kind: _Kind, takes: Amount) -> str:
         """Makes it the first job that is blocked; why it waits."""
         self._blocked = asked.least
         self._changes += 1
@@ -350,7 +350,7 @@ class _Pass:
         needed = replace(asked, need=asked.aim) if asked.job in self._ending else asked.least
         return _needs(needed, kind.own, self._holding, self._compute)
 
-    def _wait_behind(self, asked: Waiting, blocked: Waiting, *, has_slots: bool) -> str:
+    def _wait_behind(self, asked: QueuedJob, blocked: QueuedJob, *, has_slots: bool) -> str:
         """Behind whom it waits, and why."""
         key = (asked.payer.user, asked.priority, has_slots)
         sentence = self._waits_behind.get(key)
@@ -364,9 +364,9 @@ class _Pass:
             self._waits_behind[key] = sentence
         return sentence
 
-    def _describe_wait_behind(self, first: Waiting) -> str:
+    def _describe_wait_behind(self, first: QueuedJob) -> str:
         """Why a job that would fit waits behind the next one, and when that one starts as far as it is known."""
-        start = _describe_start(first, rooms_of(first, self._rooms), self._holding)
+        start = _describe_start(first, machines_for_job(first, self._rooms), self._holding)
         when = [f"starts {start}"] if start else []
         if latest := self._first_start:
             when.append(f"at the latest at {latest[0].astimezone(UTC):%H:%M UTC on %d %B}, by their time limits")
@@ -374,12 +374,12 @@ class _Pass:
         return f"; what is free is kept for {first.job}, which needs {_format_need(first)}{that_is}"
 
 
-def _holding(job: Waiting, slots: Sequence[Slot] | None, now: datetime) -> Holding:
-    return Holding(job.job, tuple(slots or ()), now + job.lasts if job.lasts else None)
+def _allocation(job: QueuedJob, slots: Sequence[Slot] | None, now: datetime) -> SlotAllocation:
+    return SlotAllocation(job.job, tuple(slots or ()), now + job.lasts if job.lasts else None)
 
 
 def _fits(
-    job: Waiting, rooms: Sequence[MachineCapacity], held: Sequence[Holding], *, has_spare: bool
+    job: QueuedJob, rooms: Sequence[MachineCapacity], held: Sequence[SlotAllocation], *, has_spare: bool
 ) -> list[tuple[Slot, ...]]:
     """Slots with which the job could start now, those with the most nodes first; several for elastic jobs only.
 
@@ -389,17 +389,17 @@ def _fits(
     sizes: Sequence[Need] = [job.need]
     if job.need.is_elastic:
         least = job.aim.nodes if _is_ending(job, held) else 0
-        sizes = [one for one in sizes_of(job, rooms, has_spare=has_spare) if one.nodes >= least]
+        sizes = [one for one in possible_sizes(job, rooms, has_spare=has_spare) if one.nodes >= least]
     elsewhere = [slots for size in sizes if (slots := _fit_elsewhere(replace(job, need=size), rooms, held))]
     return elsewhere or [slots for size in sizes if (slots := fit(size, rooms, held))]
 
 
-def _is_ending(job: Waiting, held: Sequence[Holding]) -> bool:
+def _is_ending(job: QueuedJob, held: Sequence[SlotAllocation]) -> bool:
     """Whether an earlier attempt of the job still holds slots."""
     return any(one.job == job.job and one.slots for one in held)
 
 
-def sizes_of(job: Waiting, rooms: Sequence[MachineCapacity], *, has_spare: bool) -> tuple[Need, ...]:
+def possible_sizes(job: QueuedJob, rooms: Sequence[MachineCapacity], *, has_spare: bool) -> tuple[Need, ...]:
     """The sizes that an elastic job may have, the largest first.
 
     It has more nodes than it asks for only where that puts no two of them on the same machine.
@@ -409,14 +409,14 @@ def sizes_of(job: Waiting, rooms: Sequence[MachineCapacity], *, has_spare: bool)
     return need.sizes(largest if need.nodes > len(rooms) else min(largest, len(rooms)))
 
 
-def rooms_of(job: Waiting, rooms: Sequence[MachineCapacity]) -> Sequence[MachineCapacity]:
+def machines_for_job(job: QueuedJob, rooms: Sequence[MachineCapacity]) -> Sequence[MachineCapacity]:
     """The machines as this job may use them."""
     if not job.lacking:
         return rooms
     return [replace(room, unusable=_LACKS) if room.name in job.lacking else room for room in rooms]
 
 
-def _lack(job: Waiting, own: Sequence[MachineCapacity], compute: str) -> Placement | None:
+def _lack(job: QueuedJob, own: Sequence[MachineCapacity], compute: str) -> Placement | None:
     """A word for a job that the machines with its share can't hold, however little they have to do; None = they can.
 
     It never becomes the first one that is blocked: no other job may wait for it.
@@ -432,7 +432,7 @@ def _lack(job: Waiting, own: Sequence[MachineCapacity], compute: str) -> Placeme
     return Placement(job.job, never=True, lacks_share=True, sentence=sentence)
 
 
-def _missing(job: Waiting, own: Sequence[MachineCapacity], compute: str) -> Placement | None:
+def _missing(job: QueuedJob, own: Sequence[MachineCapacity], compute: str) -> Placement | None:
     """A word for a job that can't start before a missing machine is back, however little the others have to do.
 
     It never becomes the first one that is blocked, either. None = it needs none of them.
@@ -463,12 +463,14 @@ def taken_by(need: Need, slots: Sequence[Slot] | None, rooms: Sequence[MachineCa
     return Amount(cpus, need.nodes * need.gpus)
 
 
-def _describe_use(balances: Balances, job: Waiting, first: Waiting) -> str:
+def _describe_use(balances: Balances, job: QueuedJob, first: QueuedJob) -> str:
     """By which numbers another person's job of the same priority comes first."""
     return balances.describe(job.payer.user, first.payer.user) if job.priority == first.priority else ""
 
 
-def _fit_elsewhere(job: Waiting, rooms: Sequence[MachineCapacity], held: Sequence[Holding]) -> tuple[Slot, ...] | None:
+def _fit_elsewhere(
+    job: QueuedJob, rooms: Sequence[MachineCapacity], held: Sequence[SlotAllocation]
+) -> tuple[Slot, ...] | None:
     """Slots on none of the machines that the job avoids."""
     if not job.avoided:
         return None
@@ -477,12 +479,12 @@ def _fit_elsewhere(job: Waiting, rooms: Sequence[MachineCapacity], held: Sequenc
 
 
 def _start_of(
-    first: Waiting, rooms: Sequence[MachineCapacity], held: Sequence[Holding]
+    first: QueuedJob, rooms: Sequence[MachineCapacity], held: Sequence[SlotAllocation]
 ) -> tuple[datetime, FreeSlots] | None:
     """When a job fits at the latest, by the time limits of those that hold slots, and what is free of its machines
     then; None = that can't be told.
     """
-    need, own = first.need, rooms_of(first, rooms)
+    need, own = first.need, machines_for_job(first, rooms)
     free = FreeSlots(own, held)
     count = free.count(need)
     limited = sorted((one for one in held if one.until is not None), key=_until)
@@ -498,11 +500,11 @@ def _start_of(
     return None
 
 
-def _until(one: Holding) -> datetime:
+def _until(one: SlotAllocation) -> datetime:
     return one.until or datetime.max.replace(tzinfo=UTC)
 
 
-def _never(job: Waiting, rooms: Sequence[MachineCapacity], compute: str) -> str:
+def _never(job: QueuedJob, rooms: Sequence[MachineCapacity], compute: str) -> str:
     if is_unseen(rooms):
         return ""
     if job.need.alone and (excess := crowd(job.need, rooms)):
@@ -518,7 +520,7 @@ def _never(job: Waiting, rooms: Sequence[MachineCapacity], compute: str) -> str:
     return f"the job needs {format_amount(job.need)}; {compute} has {_size(cpus, gpus)} in all"
 
 
-def _needs(job: Waiting, rooms: Sequence[MachineCapacity], held: Sequence[Holding], compute: str) -> str:
+def _needs(job: QueuedJob, rooms: Sequence[MachineCapacity], held: Sequence[SlotAllocation], compute: str) -> str:
     usable, free = [room for room in rooms if not room.unusable], FreeSlots(rooms, held)
     left, whole = free.cpus, sum(room.cpus for room in usable)
     free_gpus, gpus = free.gpus, sum(len(room.gpus) for room in usable)
@@ -541,12 +543,12 @@ def _needs(job: Waiting, rooms: Sequence[MachineCapacity], held: Sequence[Holdin
     )
 
 
-def _format_need(job: Waiting) -> str:
+def _format_need(job: QueuedJob) -> str:
     what = "all CPU slots" if job.need.alone else format_amount(job.need)
     return f"at least {what}" if job.need.is_elastic and job.need.nodes == job.need.min_nodes else what
 
 
-def _describe_start(job: Waiting, rooms: Sequence[MachineCapacity], held: Sequence[Holding]) -> str:
+def _describe_start(job: QueuedJob, rooms: Sequence[MachineCapacity], held: Sequence[SlotAllocation]) -> str:
     """Whose end is enough for the next job to start; "" = that isn't known, or would be a long list."""
     names = sorted({one.job for one in held if one.slots} - {job.job})
     if len(names) > _MAX_TRIED:
@@ -569,11 +571,11 @@ def _describe_start(job: Waiting, rooms: Sequence[MachineCapacity], held: Sequen
 class _Holders:
     """The jobs that hold slots, in words: those that can't go on first, with what they wait for."""
 
-    def __init__(self, held: Iterable[Holding]) -> None:
+    def __init__(self, held: Iterable[SlotAllocation]) -> None:
         self._waits = {one.job: one.waits_for for one in held if one.slots}
         self._order = sorted((not waits_for, job) for job, waits_for in self._waits.items())
 
-    def add(self, holding: Holding) -> None:
+    def add(self, holding: SlotAllocation) -> None:
         """Adds a job that has been given slots, and waits for nothing."""
         if holding.job in self._waits:
             self._order.remove((not self._waits[holding.job], holding.job))

@@ -37,7 +37,7 @@ class MachineCapacity:
 
 
 @dataclass(frozen=True)
-class Holding:
+class SlotAllocation:
     """An attempt that holds slots."""
 
     job: str
@@ -48,7 +48,7 @@ class Holding:
     """What keeps it from going on, such as `input train`; "" = nothing does."""
 
 
-def fit(need: Need, rooms: Sequence[MachineCapacity], held: Sequence[Holding]) -> tuple[Slot, ...] | None:
+def fit(need: Need, rooms: Sequence[MachineCapacity], held: Sequence[SlotAllocation]) -> tuple[Slot, ...] | None:
     """Slots for every node of the job, or None.
 
     Nodes of one job lie on the same machine only where the job has more nodes than the compute has machines.
@@ -59,7 +59,7 @@ def fit(need: Need, rooms: Sequence[MachineCapacity], held: Sequence[Holding]) -
 class FreeSlots:
     """What is left of machines, as slots are taken and given back. Nodes go to those that may be used."""
 
-    def __init__(self, rooms: Sequence[MachineCapacity], held: Iterable[Holding] = ()) -> None:
+    def __init__(self, rooms: Sequence[MachineCapacity], held: Iterable[SlotAllocation] = ()) -> None:
         self._rooms = {room.name: room for room in rooms}
         self._usable = [room for room in rooms if not room.unusable]
         self._cpus = {room.name: room.cpus for room in rooms}
@@ -69,15 +69,15 @@ class FreeSlots:
         for one in held:
             self.take(one)
 
-    def take(self, holding: Holding) -> None:
+    def take(self, holding: SlotAllocation) -> None:
         """Takes slots away."""
         self._change(holding, 1)
 
-    def give(self, holding: Holding) -> None:
+    def give(self, holding: SlotAllocation) -> None:
         """Gives slots back that were taken."""
         self._change(holding, -1)
 
-    def _change(self, holding: Holding, sign: int) -> None:
+    def _change(self, holding: SlotAllocation, sign: int) -> None:
         self._holders += sign if holding.slots else 0
         cpus = self._cpus
         for slot in holding.slots:
@@ -141,7 +141,7 @@ class FreeSlots:
         by_cpus = self._cpus[room.name] // max(1, need.cpus)
         return min(by_cpus, len(self.gpus_of(room.name)) // need.gpus) if need.gpus else by_cpus
 
-    def fits_after(self, need: Need, ending: Sequence[Holding]) -> bool:
+    def fits_after(self, need: Need, ending: Sequence[SlotAllocation]) -> bool:
         """Whether there is room for every node once these have given their slots back."""
         for one in ending:
             self.give(one)
@@ -198,7 +198,7 @@ def _share(node: int, nodes: int, rooms: Sequence[MachineCapacity]) -> int:
     return room.cpus // sharing + (1 if index < room.cpus % sharing else 0)
 
 
-def free_of(rooms: Sequence[MachineCapacity], held: Sequence[Holding]) -> dict[str, MachineCapacity]:
+def free_capacity(rooms: Sequence[MachineCapacity], held: Sequence[SlotAllocation]) -> dict[str, MachineCapacity]:
     """Returns what is left of each machine, by its name."""
     slots: dict[str, list[Slot]] = {}
     for slot in (slot for holding in held for slot in holding.slots):

@@ -53,7 +53,7 @@ class Limit:
     origin: str
 
 
-def rule_of(sweep: SweepJob) -> Rule | None:
+def rule_for(sweep: SweepJob) -> Rule | None:
     """The rule by which the sweep's trials are stopped; None where they all run to their end."""
     return sweep.drumbeat.asha or sweep.early_termination
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 
-from drumbeat.core.sweeps.trial_jobs import algorithm_of, max_trials
+from drumbeat.core.sweeps.trial_jobs import max_trials, sampling_algorithm
 from drumbeat.jobfile.pipelines.step_types import SweepNode
-from drumbeat.jobfile.sweeping.search_space import Bell, Between, Choice, RandInt, SearchFunction
+from drumbeat.jobfile.sweeping.search_space import Choice, Gaussian, Interval, RandInt, SearchFunction
 from drumbeat.jobfile.sweeping.sweep import RandomSampling, SweepJob
 from drumbeat.model.plurals import counted
 
@@ -23,7 +23,7 @@ def format_sweep(sweep: SweepJob | SweepNode) -> str:
     pace = "" if total == 1 else ", all at once" if at_once == total else f", {at_once} at a time"
     ends = f"; {early}" if (early := "; ".join(_early_ends(sweep))) else ""
     goal = f"{sweep.objective.goal} {sweep.objective.primary_metric}"
-    return f"{counted(total, 'trial')}{pace}, {algorithm_of(sweep)} over {over}; {goal}{ends}"
+    return f"{counted(total, 'trial')}{pace}, {sampling_algorithm(sweep)} over {over}; {goal}{ends}"
 
 
 def format_dimension(name: str, function: SearchFunction, base: float = math.e) -> str:
@@ -43,10 +43,10 @@ def _range(function: SearchFunction, base: float) -> Iterator[str]:
     is_log = "log" in kind
     if isinstance(function, RandInt):
         yield f"0 to {function.upper - 1}"
-    if isinstance(function, Between):
+    if isinstance(function, Interval):
         low, high = (_power(base, end) if is_log else end for end in (function.min_value, function.max_value))
         yield f"{low:.4g} to {high:.4g}"
-    if isinstance(function, Bell):
+    if isinstance(function, Gaussian):
         yield f"{'logarithm: ' if is_log else ''}mean {function.mu:.4g}, deviation {function.sigma:.4g}"
     step: float | None = getattr(function, "q", None)
     if step is not None:

@@ -69,7 +69,7 @@ def own_trial(sweep: SweepJob) -> Trial:
 def notes(sweep: SweepJob) -> Iterator[str]:
     """What a person who submits the sweep may not expect, a sentence each."""
     most = sweep.limits.max_total_trials
-    if algorithm_of(sweep) == "grid":
+    if sampling_algorithm(sweep) == "grid":
         size = grid_sampling.count(sweep.search_space)
         if size > most:
             yield f"the grid has {size:,} combinations, and limits.max_total_trials is {most:,}: the rest isn't tried"
@@ -81,10 +81,10 @@ def notes(sweep: SweepJob) -> Iterator[str]:
 def max_trials(sweep: SweepJob | SweepNode) -> int:
     """The number of trials after which the sweep ends: a grid may have fewer than its limit."""
     most = sweep.limits.max_total_trials
-    return min(most, grid_sampling.count(sweep.search_space)) if algorithm_of(sweep) == "grid" else most
+    return min(most, grid_sampling.count(sweep.search_space)) if sampling_algorithm(sweep) == "grid" else most
 
 
-def algorithm_of(sweep: SweepJob | SweepNode) -> str:
+def sampling_algorithm(sweep: SweepJob | SweepNode) -> str:
     """`grid`, `random` or `bayesian`, whether it is written as a word or with options."""
     algorithm = sweep.sampling_algorithm
     return algorithm if isinstance(algorithm, str) else str(algorithm.kind() if isinstance(algorithm, Model) else "")

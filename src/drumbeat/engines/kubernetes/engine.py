@@ -31,7 +31,7 @@ from drumbeat.model.api.computes import Machine, NodeState
 from drumbeat.model.errors import DrumbeatError, EngineError, UnreachableError
 from drumbeat.model.failpoints import failpoint
 from drumbeat.model.plurals import counted
-from drumbeat.ports.engines import Gang, Sighting
+from drumbeat.ports.engines import Gang, GangStatus
 
 POLL_S, NODES_INTERVAL_S, JUDGE_INTERVAL_S = 2.0, 5.0, 10.0
 END_S = 50.0
@@ -48,7 +48,7 @@ class _Tracked:
     history: GangHistory
     since: float
     servers: tuple[str, ...]
-    sighting: Sighting = field(default_factory=lambda: Sighting("created", waits=True))
+    sighting: GangStatus = field(default_factory=lambda: GangStatus("created", waits=True))
     seen_at: float = -1.0
 
 
@@ -163,18 +163,18 @@ class KubernetesEngine:
         """The pod of node 0."""
         return render.rendered(self._spec, gang, self._pods.scope, agent_archive(), is_gated=bool(self._has_gates))
 
-    def observe(self, gang: Gang) -> Sighting:
+    def observe(self, gang: Gang) -> GangStatus:
         """The gang's state as of the last list of its pods."""
         self._begin()
         tracked = self._track(gang, time.monotonic())
         trouble = self.poller.trouble
         if tracked.seen_at < tracked.since:
             word = "created" if tracked.since < math.inf else ""
-            return Sighting(f"{word}: {trouble}" if word and trouble else word, waits=True)
+            return GangStatus(f"{word}: {trouble}" if word and trouble else word, waits=True)
         seen = tracked.sighting
         if not trouble or seen.gone:
             return seen
-        return Sighting(f"{seen.word}; {trouble}", waits=seen.waits)
+        return GangStatus(f"{seen.word}; {trouble}", waits=seen.waits)
 
     def _track(self, gang: Gang, since: float) -> _Tracked:
         with self._lock:

@@ -19,7 +19,7 @@ from drumbeat.core.lifecycle.events import Loss
 from drumbeat.engines.gang_status import gang_word
 from drumbeat.engines.kubernetes.names import pod_name
 from drumbeat.engines.kubernetes.pod_status import STARTING, PodVerdict, explained, hindrance, judged, own_events
-from drumbeat.ports.engines import Sighting
+from drumbeat.ports.engines import GangStatus
 
 Json = Mapping[str, Any]
 HINDERED_S = 30.0
@@ -191,14 +191,14 @@ class GangHistory:
         """Whether a deletion is still unexplained: the state of the pod's machine may explain it."""
         return any(self._living[node].word not in STARTING for node in self.questions)
 
-    def sighting(self) -> Sighting:
+    def sighting(self) -> GangStatus:
         """The gang's state as the engine reports it."""
         verdicts = {**self._living, **self.ended}
         gone = {node: f"its pod {self._place(node)} {one.why}" for node, one in sorted(self.ended.items())}
         waits = not gone and any(one.waits for one in verdicts.values())
         hindered = next((f"; {why}" for why in self._hindrances.values() if why), "")
         stuck = next((f"; its pod {one.why}" for one in self._living.values() if one.is_stuck), "")
-        return Sighting(
+        return GangStatus(
             gang_word(one.word for one in verdicts.values()) + hindered + stuck, gone, self._cause(), waits=waits,
             starting=frozenset(
                 node for node, one in self._living.items()

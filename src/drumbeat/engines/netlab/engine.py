@@ -19,7 +19,7 @@ from drumbeat.model.api.computes import Machine, NodeState
 from drumbeat.model.errors import EngineError, UnreachableError
 from drumbeat.model.programs import HOST
 from drumbeat.node.host.own_programs import program
-from drumbeat.ports.engines import Gang, Sighting
+from drumbeat.ports.engines import Gang, GangStatus
 
 ASK_S = 30.0
 START_TIMEOUT_S = 60.0
@@ -87,7 +87,7 @@ class NetlabEngine(RemoteEngine):
             address=node["address"],
         )
 
-    def observe(self, gang: Gang) -> Sighting:
+    def observe(self, gang: Gang) -> GangStatus:
         """Observes the gang; a node that is off is gone without asking."""
         seen = super().observe(gang)
         off = {
@@ -95,7 +95,7 @@ class NetlabEngine(RemoteEngine):
             for slot in gang.slots
             if not self.lab.pid_of(slot.machine)
         }
-        return Sighting(seen.word, {**seen.gone, **off})
+        return GangStatus(seen.word, {**seen.gone, **off})
 
     def machines(self) -> list[Machine]:
         """The machines; a node that is off is shown as off, whenever it was last observed."""

@@ -25,7 +25,7 @@ from drumbeat.jobfile.compute.ray import RayCompute
 from drumbeat.model.api.computes import Machine, Scale
 from drumbeat.model.errors import DrumbeatError, EngineError, Problem, UnreachableError
 from drumbeat.model.failpoints import failpoint
-from drumbeat.ports.engines import Gang, Sighting
+from drumbeat.ports.engines import Gang, GangStatus
 
 POLL_S, JUDGE_INTERVAL_S = 2.0, 10.0
 END_S, END_PAUSE_S, MAX_END_PAUSE_S = 100.0, 0.5, 5.0
@@ -42,7 +42,7 @@ class _Tracked:
     since: float
     session: str = ""
     """The cluster's session in which the gang was observed."""
-    sighting: Sighting = field(default_factory=lambda: Sighting("submitted", waits=True))
+    sighting: GangStatus = field(default_factory=lambda: GangStatus("submitted", waits=True))
     seen_at: float = -1.0
     waits_since: float | None = None
     """Since when its group waits for machines, by the monotonic clock."""
@@ -139,14 +139,14 @@ class RayEngine:
         """The Ray job that starts the gang, and its description of the gang."""
         return render.rendered(self._spec, gang, self._gangs.object_name(gang.name))
 
-    def observe(self, gang: Gang) -> Sighting:
+    def observe(self, gang: Gang) -> GangStatus:
         """The gang's state as of the last answer of Ray."""
         self.poller.begin()
         tracked = self._track(gang, time.monotonic())
         trouble = self.poller.trouble
         if tracked.seen_at < tracked.since:
             word = "submitted" if tracked.since < math.inf else ""
-            return Sighting(f"{word}: {trouble}" if word and trouble else word, waits=True)
+            return GangStatus(f"{word}: {trouble}" if word and trouble else word, waits=True)
         seen = tracked.sighting
         return replace(seen, word=f"{seen.word}; {trouble}") if trouble and not seen.gone else seen
 
@@ -223,7 +223,7 @@ class RayEngine:
         view = self._gangs.view(tracked.gang, cluster)
         if not view.actors and view.group is None and view.job is None and self._has_restarted(tracked):
             # Its agents may continue: they report that themselves, or are silent for too long.
-            tracked.sighting = Sighting("the Ray cluster was restarted, and remembers nothing of what ran before")
+            tracked.sighting = GangStatus("the Ray cluster was restarted, and remembers nothing of what ran before")
         else:
             tracked.session = tracked.session or self._session
             tracked.sighting = judged(view, len(tracked.gang.slots), self._starting())

@@ -13,7 +13,7 @@ from typing import Any
 
 from drumbeat.core.lifecycle.events import Loss
 from drumbeat.engines.gang_status import gang_word
-from drumbeat.ports.engines import Sighting
+from drumbeat.ports.engines import GangStatus
 
 Json = Mapping[str, Any]
 
@@ -88,7 +88,7 @@ class ActorVerdict:
     loss: Loss = Loss.LOST
 
 
-def judged(view: GangView, size: int, starting: str = "") -> Sighting:
+def judged(view: GangView, size: int, starting: str = "") -> GangStatus:
     """The sighting of a gang of `size` nodes. starting: the message that machines are being started for it."""
     verdicts = {node: verdict(actor, view.nodes) for node, actor in sorted(view.actors.items())}
     ended = {node: one for node, one in verdicts.items() if one.why}
@@ -100,7 +100,7 @@ def judged(view: GangView, size: int, starting: str = "") -> Sighting:
     cause = next((one.loss for one in ended.values()), Loss.LOST)
     if cause is Loss.LOST and view.leaving & ended.keys():  # Ray calls a machine lost that goes before its deadline.
         cause = Loss.PREEMPTED
-    return Sighting(gang_word(one.word for one in verdicts.values()), gone, cause, leaving=_leaving(view, gone))
+    return GangStatus(gang_word(one.word for one in verdicts.values()), gone, cause, leaving=_leaving(view, gone))
 
 
 def verdict(actor: Json, nodes: Mapping[str, Json]) -> ActorVerdict:
@@ -125,33 +125,33 @@ def verdict(actor: Json, nodes: Mapping[str, Json]) -> ActorVerdict:
     return ActorVerdict(f"its actor is gone ({reason}), its agent may continue")
 
 
-def _waiting(view: GangView, verdicts: Mapping[int, ActorVerdict], size: int, starting: str) -> Sighting:
+def _waiting(view: GangView, verdicts: Mapping[int, ActorVerdict], size: int, starting: str) -> GangStatus:
     status, group = _status(view.job), view.group
     if group is not None and group["state"] == "RESCHEDULING":
         what = "its machine was lost while the job's nodes were being started"
-        return Sighting("RESCHEDULING", dict.fromkeys(range(size), what))
+        return GangStatus("RESCHEDULING", dict.fromkeys(range(size), what))
     if group is not None and view.is_waiting:
         stats: Json = group.get("stats") or {}
         scheduling = str(stats.get("scheduling_state") or "PENDING")
         why = GROUP_WAITS.get(scheduling, "Ray has no machines for it")
-        return Sighting(f"{scheduling}: {why}" + (f"; {starting}" if starting else ""), waits=True)
+        return GangStatus(f"{scheduling}: {why}" + (f"; {starting}" if starting else ""), waits=True)
     if group is not None or status in STARTING_JOB:
         started = f", {len(verdicts)} of {size} nodes" if verdicts else ""
-        return Sighting(f"{status or 'PENDING'}: Ray is starting its nodes{started}", waits=group is None)
+        return GangStatus(f"{status or 'PENDING'}: Ray is starting its nodes{started}", waits=group is None)
     missing = [node for node in range(size) if node not in verdicts]
-    return Sighting("gone", dict.fromkeys(missing, "Ray doesn't know it"))
+    return GangStatus("gone", dict.fromkeys(missing, "Ray doesn't know it"))
 
 
-def _not_started(job: Json, size: int) -> Sighting:
+def _not_started(job: Json, size: int) -> GangStatus:
     """The sighting of a gang whose start job failed, or was stopped by something else than drumbeat."""
     if job["status"] == "STOPPED":
         what = "the Ray job that starts its nodes was stopped, and not by drumbeat"
-        return Sighting("STOPPED", dict.fromkeys(range(size), what), Loss.CANCELED)
+        return GangStatus("STOPPED", dict.fromkeys(range(size), what), Loss.CANCELED)
     if why := _refusal(job):
-        return Sighting("FAILED", dict.fromkeys(range(size), why), Loss.FAILED)
+        return GangStatus("FAILED", dict.fromkeys(range(size), why), Loss.FAILED)
     message = str(job.get("message") or "")
     last = (message.strip().splitlines() or ["Ray gives no reason"])[-1].strip()[:300]
-    return Sighting("FAILED", dict.fromkeys(range(size), f"the Ray job that starts its nodes failed: {last}"))
+    return GangStatus("FAILED", dict.fromkeys(range(size), f"the Ray job that starts its nodes failed: {last}"))
 
 
 def _refusal(job: Json | None) -> str:

@@ -33,7 +33,7 @@ from drumbeat.model.api.computes import Machine, Scale
 from drumbeat.model.errors import DrumbeatError, EngineError, Problem, UnreachableError
 from drumbeat.model.failpoints import failpoint
 from drumbeat.node.host.gangs import write_private
-from drumbeat.ports.engines import Gang, Sighting
+from drumbeat.ports.engines import Gang, GangStatus
 
 POLL_S = 1.5
 END_S = 50.0
@@ -159,25 +159,25 @@ class SlurmEngine:
         """The batch script of the gang."""
         return batch_script(self._spec, gang, self._job_name(gang.name), agent_archive().name)
 
-    def observe(self, gang: Gang) -> Sighting:
+    def observe(self, gang: Gang) -> GangStatus:
         """The gang's state as of Slurm's last answer."""
         self.poller.begin()
         since, number = self._since(gang.name)
         seen, trouble = self._seen, self.poller.trouble
         if seen.at < since:
             status = f"submitted as Slurm job {number}" if number else "not submitted yet" if since == math.inf else ""
-            return Sighting(f"{status}: {trouble}" if status and trouble else status, waits=True)
+            return GangStatus(f"{status}: {trouble}" if status and trouble else status, waits=True)
         job = _chosen(seen.jobs.get(self._job_name(gang.name), []), number)
         return self._sighting(gang, job) if job and job.is_living else self._gone(gang, job, number)
 
-    def _sighting(self, gang: Gang, job: SlurmJob) -> Sighting:
+    def _sighting(self, gang: Gang, job: SlurmJob) -> GangStatus:
         waits, trouble = job.stage is Stage.WAITS, self.poller.trouble
         if waits:
             self._readdress(gang)
         word, notice = self._cluster.word(job), self._cluster.notice(job)
         status = f"{word}, Slurm job {job.id}" + (f"; {trouble}" if trouble else "")
         gone = self._ended_nodes(gang, job.id) if job.word == "RUNNING" else {}
-        return Sighting(status, gone, Loss.FAILED if gone else Loss.LOST, waits=waits, notice=notice)
+        return GangStatus(status, gone, Loss.FAILED if gone else Loss.LOST, waits=waits, notice=notice)
 
     def _ended_nodes(self, gang: Gang, number: str) -> dict[int, str]:
         """The nodes whose tasks have ended while the job runs. The output is read only after it has grown."""
@@ -210,19 +210,19 @@ class SlurmEngine:
             write_private(folder / str(slot.node) / "enrolment.json", text)
         self._addressed[gang.name] = gang.servers
 
-    def _gone(self, gang: Gang, job: SlurmJob | None, number: str) -> Sighting:
+    def _gone(self, gang: Gang, job: SlurmJob | None, number: str) -> GangStatus:
         try:
             number = job.id if job else number or self._lookup.job_id(gang.name)
             ended = self._lookup.how_ended(gang.name, number, is_fresh=job is not None)
         except UnreachableError as error:
-            return Sighting(f"{job.state_and_reason if job else 'gone'}; {error.what}")
+            return GangStatus(f"{job.state_and_reason if job else 'gone'}; {error.what}")
         if ended and not ended.is_over and not job:
             return self._sighting(gang, SlurmJob(number, ended.word))
         if ended is None or not ended.is_over:
             ended = Ended(job.word) if job else None
         loss, why = judged(ended, gang.plan.grace_s, self._output(gang.name, number))
         message = f"Slurm job {number or 'of that name'} {why}"
-        return Sighting(ended.word if ended else "gone", {slot.node: message for slot in gang.slots}, loss)
+        return GangStatus(ended.word if ended else "gone", {slot.node: message for slot in gang.slots}, loss)
 
     def _jobs(self, gang: str, *, is_fresh: bool = False) -> list[SlurmJob]:
         """The gang's jobs: those that squeue shows, and the one that it doesn't show."""

@@ -20,7 +20,7 @@ from drumbeat.jobfile.pipelines.component import CommandComponent
 from drumbeat.jobfile.pipelines.component_file import Component, component_from, load_component_text
 from drumbeat.jobfile.pipelines.component_trials import with_component
 from drumbeat.jobfile.pipelines.pipeline_job import PipelineComponent, PipelineJob, PipelineNode
-from drumbeat.jobfile.pipelines.step_types import CommandNode, NodeHead
+from drumbeat.jobfile.pipelines.step_types import CommandNode, StepKeys
 from drumbeat.jobfile.reading.error_messages import nearest
 from drumbeat.jobfile.reading.frozen_model import Model
 from drumbeat.jobfile.reading.loader import read_text
@@ -151,10 +151,10 @@ class Pipeline:
     def __post_init__(self) -> None:
         self.outputs = Outputs(self, {name: given.described or Output() for name, given in self.results.items()})
 
-    def nodes(self) -> dict[str, NodeHead]:
+    def nodes(self) -> dict[str, StepKeys]:
         """The steps as the file has them, with the pipeline's own outputs tied to theirs."""
         names = {id(step): name for name, step in self.steps.items()}
-        nodes = {name: cast("NodeHead", step.to_node(names)) for name, step in self.steps.items()}
+        nodes = {name: cast("StepKeys", step.to_node(names)) for name, step in self.steps.items()}
         for output, given in self.results.items():
             step = names[id(given.owner)]
             tied = {**nodes[step].outputs, given.name: f"${{{{parent.outputs.{output}}}}}"}

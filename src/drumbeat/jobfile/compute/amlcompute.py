@@ -40,7 +40,7 @@ class AmlCompute(Model):
     enable_node_public_ip: bool = Field(default=True, description="Whether machines have public addresses.")
 
 
-def refusal_of(kind: object, name: object) -> tuple[str, str] | None:
+def cloud_refusal(kind: object, name: object) -> tuple[str, str] | None:
     """Why no compute of this type can be made, and what to do; None for a type that isn't Azure's."""
     if not isinstance(kind, str) or fold(kind) not in CLOUD_TYPES:
         return None

@@ -15,7 +15,7 @@ from drumbeat.jobfile.reading.frozen_model import Contradiction, Model
 from drumbeat.model.shares import SharePlan
 
 
-class ComputeHead(Model):
+class ComputeKeys(Model):
     """The keys that every compute has."""
 
     noun: ClassVar[str] = "the compute"
@@ -41,7 +41,7 @@ class ComputeHead(Model):
                 if value in values[:place]:
                     yield Contradiction(("shares", place, key), f"two shares have the {key} {value}", "Take one out.")
 
-    def share_of(self, path: str) -> SharePlan | None:
+    def share_at(self, path: str) -> SharePlan | None:
         """The share on which a path of the nodes lies, None = it lies on none."""
         return next((one for one in self.share_plans if one.has(path)), None)
 
@@ -63,7 +63,7 @@ class ComputeHead(Model):
         return True
 
 
-class ScaledCompute(ComputeHead):
+class ScaledCompute(ComputeKeys):
     """The keys of computes whose machines come and go."""
 
     min_instances: Tally | None = Field(

@@ -56,15 +56,15 @@ def _choose_model(document: Mapping[str, Any], places: Places) -> type[Model]:
     if model is not None:
         return model
     if kind is None:
-        raise SpecError.of(
+        raise SpecError.from_problems(
             [Problem("the compute needs the key `type`", places((), "missing", ""), f"It is {words(CLASSES, 'or')}.")]
         )
-    from drumbeat.jobfile.compute.amlcompute import refusal_of
+    from drumbeat.jobfile.compute.amlcompute import cloud_refusal
 
-    if refusal := refusal_of(kind, document.get("name")):
-        raise SpecError.of([Problem(refusal[0], places(("type",), "value", ""), refusal[1])])
+    if refusal := cloud_refusal(kind, document.get("name")):
+        raise SpecError.from_problems([Problem(refusal[0], places(("type",), "value", ""), refusal[1])])
     what = f"`type`: a compute is {words(CLASSES, 'or')}, not {shown(kind)}"
-    raise SpecError.of([Problem(what, places(("type",), "value", ""), nearest(kind, CLASSES))])
+    raise SpecError.from_problems([Problem(what, places(("type",), "value", ""), nearest(kind, CLASSES))])
 
 
 COMPUTE = DocumentKind("a compute", _choose_model, "`name:` and `type:`")

@@ -6,12 +6,12 @@ from pathlib import Path
 
 from pydantic import Field
 
-from drumbeat.jobfile.compute.compute_keys import ComputeHead
+from drumbeat.jobfile.compute.compute_keys import ComputeKeys
 from drumbeat.jobfile.compute.compute_values import Absolute, Address
 from drumbeat.jobfile.reading.field_types import OneLine
 
 
-class RemoteCompute(ComputeHead):
+class RemoteCompute(ComputeKeys):
     """The keys that computes on other machines have."""
 
     python: OneLine = Field(default="python3", description="Python interpreter on the nodes, 3.11 or newer.")

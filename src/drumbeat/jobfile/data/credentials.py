@@ -84,7 +84,7 @@ class Credentials(Model):
 
     @property
     @abstractmethod
-    def called(self) -> str:
+    def title(self) -> str:
         """The kind of these credentials, as messages call it."""
 
     def opened(self) -> dict[str, str]:
@@ -96,7 +96,7 @@ class Credentials(Model):
             if value is not None
         }
 
-    def _whole(self, *ways: tuple[str, ...]) -> Iterator[Contradiction]:
+    def _exactly_one(self, *ways: tuple[str, ...]) -> Iterator[Contradiction]:
         """Exactly one of the ways is given, and whole."""
         given = [name for name in type(self).model_fields if getattr(self, name) is not None]
         begun = [way for way in ways if set(way) & set(given)]
@@ -115,11 +115,11 @@ class FileShareCredentials(Credentials):
     sas_token: Secret | None = Field(default=None, repr=False, description="Shared access signature.")
 
     @property
-    def called(self) -> str:
+    def title(self) -> str:
         return "account key" if self.account_key else "SAS token"
 
     def contradictions(self) -> Iterator[Contradiction]:
-        yield from self._whole(("account_key",), ("sas_token",))
+        yield from self._exactly_one(("account_key",), ("sas_token",))
 
 
 class AzureCredentials(FileShareCredentials):
@@ -132,11 +132,11 @@ class AzureCredentials(FileShareCredentials):
     resource_url: Called | None = Field(default=None, repr=False, description="Taken as Azure has it; not used.")
 
     @property
-    def called(self) -> str:
-        return "service principal" if self.client_secret else super().called
+    def title(self) -> str:
+        return "service principal" if self.client_secret else super().title
 
     def contradictions(self) -> Iterator[Contradiction]:
-        yield from self._whole(("account_key",), ("sas_token",), ("tenant_id", "client_id", "client_secret"))
+        yield from self._exactly_one(("account_key",), ("sas_token",), ("tenant_id", "client_id", "client_secret"))
 
 
 class HttpCredentials(Credentials):
@@ -148,11 +148,11 @@ class HttpCredentials(Credentials):
     query: Secret | None = Field(default=None, repr=False, description="What stands behind the `?` of every address.")
 
     @property
-    def called(self) -> str:
+    def title(self) -> str:
         return "bearer token" if self.token else "signed query" if self.query else "password"
 
     def contradictions(self) -> Iterator[Contradiction]:
-        yield from self._whole(("user", "password"), ("token",), ("query",))
+        yield from self._exactly_one(("user", "password"), ("token",), ("query",))
 
 
 class S3Credentials(Credentials):
@@ -163,7 +163,7 @@ class S3Credentials(Credentials):
     session_token: Secret | None = Field(default=None, repr=False, description="For keys that expire.")
 
     @property
-    def called(self) -> str:
+    def title(self) -> str:
         return "access key"
 
 
@@ -175,11 +175,11 @@ class SftpCredentials(Credentials):
     passphrase: Secret | None = Field(default=None, repr=False, description="What the private key is locked with.")
 
     @property
-    def called(self) -> str:
+    def title(self) -> str:
         return "private key" if self.private_key else "password"
 
     def contradictions(self) -> Iterator[Contradiction]:
-        yield from self._whole(("password",), ("private_key",))
+        yield from self._exactly_one(("password",), ("private_key",))
         if self.passphrase is not None and self.private_key is None:
             yield Contradiction(("passphrase",), "a passphrase without a `private_key`")
 
@@ -192,7 +192,7 @@ class GcsCredentials(Credentials):
     )
 
     @property
-    def called(self) -> str:
+    def title(self) -> str:
         return "service account"
 
 

@@ -75,7 +75,7 @@ Prefix = Annotated[str, pattern(r"[^\r\n\0]{0,4096}", "one line")]
 
 
 # --- datastores -------------------------------------------------------------------------------------------------
-class DatastoreHead(Model):
+class DatastoreKeys(Model):
     """The keys that every datastore has."""
 
     noun: ClassVar[str] = "the datastore"
@@ -86,7 +86,7 @@ class DatastoreHead(Model):
     tags: dict[str, AsText] = Field(default_factory=dict, description="Free-form labels.")
 
 
-class AzureAccount(DatastoreHead):
+class AzureAccount(DatastoreKeys):
     """What blobs and a Data Lake have in common: they are the same account's."""
 
     account_name: Account = Field(description="The storage account.")
@@ -106,7 +106,7 @@ class AzureBlobDatastore(AzureAccount):
     protocol: Literal["https", "http", "wasbs", "wasb"] = Field(default="https", description="How to speak to it.")
 
 
-class AzureFileDatastore(DatastoreHead):
+class AzureFileDatastore(DatastoreKeys):
     """A file share of an Azure storage account."""
 
     type: Annotated[Literal["azure_file"], AnyCase()] = Field(default="azure_file", description="Always `azure_file`.")
@@ -127,19 +127,19 @@ class DataLakeDatastore(AzureAccount):
     protocol: Literal["https", "http", "abfss", "abfs"] = Field(default="https", description="How to speak to it.")
 
 
-class FolderDatastore(DatastoreHead):
+class FolderDatastore(DatastoreKeys):
     """A folder that the server sees: its own disk, or a share that is mounted there."""
 
     type: Annotated[Literal["folder"], AnyCase()] = Field(default="folder", description="Always `folder`.")
     path: Annotated[OneLine, AfterValidator(_folder)] = Field(description="The folder.")
 
     @property
-    def is_whole(self) -> bool:
+    def is_absolute(self) -> bool:
         """Whether the path is the same wherever it is read; `~` is the home of the server's user."""
         return self.path.startswith(("/", "~"))
 
 
-class HttpDatastore(DatastoreHead):
+class HttpDatastore(DatastoreKeys):
     """A folder of a web server. It can be read, not written."""
 
     type: Annotated[Literal["http"], AnyCase()] = Field(default="http", description="Always `http`.")
@@ -149,7 +149,7 @@ class HttpDatastore(DatastoreHead):
     )
 
 
-class S3Datastore(DatastoreHead):
+class S3Datastore(DatastoreKeys):
     """A bucket of Amazon S3, or of a server that speaks like it."""
 
     type: Annotated[Literal["s3"], AnyCase()] = Field(default="s3", description="Always `s3`.")
@@ -162,7 +162,7 @@ class S3Datastore(DatastoreHead):
     )
 
 
-class SftpDatastore(DatastoreHead):
+class SftpDatastore(DatastoreKeys):
     """A folder of a machine that ssh reaches."""
 
     type: Annotated[Literal["sftp"], AnyCase()] = Field(default="sftp", description="Always `sftp`.")
@@ -182,7 +182,7 @@ class SftpDatastore(DatastoreHead):
     )
 
 
-class GcsDatastore(DatastoreHead):
+class GcsDatastore(DatastoreKeys):
     """A bucket of Google Cloud Storage."""
 
     type: Annotated[Literal["gcs"], AnyCase()] = Field(default="gcs", description="Always `gcs`.")
@@ -225,12 +225,12 @@ def _choose_model(document: Mapping[str, Any], places: Places) -> type[Model]:
     if model is not None:
         return model
     if kind is None:
-        raise SpecError.of(
+        raise SpecError.from_problems(
             [Problem("the datastore needs the key `type`", places((), "missing", ""), f"It is {words(CLASSES, 'or')}.")]
         )
     reason = NOT_HERE.get(fold(kind)) if isinstance(kind, str) else None
     what = f"`type`: {reason or 'a datastore is ' + words(CLASSES, 'or') + ', not ' + shown(kind)}"
-    raise SpecError.of([Problem(what, places(("type",), "value", ""), nearest(kind, CLASSES))])
+    raise SpecError.from_problems([Problem(what, places(("type",), "value", ""), nearest(kind, CLASSES))])
 
 
 DATASTORE = DocumentKind("a datastore", _choose_model, "`name:` and `type:`")
@@ -250,7 +250,7 @@ def account_url(spec: AzureBlobDatastore | DataLakeDatastore) -> str:
 def kind_of_credentials(datastore: Datastore) -> str:
     """The kind of credentials, as messages call it: `account key`, `SAS token`, …, `environment`, `none`."""
     held = getattr(datastore, "credentials", "none")
-    return held.called if isinstance(held, Credentials) else str(held)
+    return held.title if isinstance(held, Credentials) else str(held)
 
 
 def why_read_only(datastore: Datastore) -> str:
@@ -265,7 +265,7 @@ def why_read_only(datastore: Datastore) -> str:
     return "its SAS token doesn't allow to write" if allowed and "w" not in allowed else ""
 
 
-def secrets_of(datastore: Datastore) -> tuple[str, ...]:
+def secret_texts(datastore: Datastore) -> tuple[str, ...]:
     """Every secret text in the datastore's credentials."""
     held = getattr(datastore, "credentials", None)
     if not isinstance(held, Credentials):

@@ -56,7 +56,7 @@ class Address:
 
 
 @dataclass(frozen=True)
-class OfAsset:
+class AssetReference:
     """A version of a data asset. version: "" = the newest."""
 
     name: str
@@ -64,7 +64,7 @@ class OfAsset:
 
 
 @dataclass(frozen=True)
-class InStore:
+class StoreReference:
     """A place in a datastore, by its name here. path: without `/` at its ends; "" = all of it."""
 
     datastore: str
@@ -77,7 +77,7 @@ class InStore:
 
 
 @dataclass(frozen=True)
-class OfJob:
+class JobOutputReference:
     """What a job wrote as one of its outputs, or a place in it."""
 
     job: str
@@ -90,7 +90,7 @@ class OfJob:
         return f"azureml://jobs/{self.job}/outputs/{self.output}/paths/{self.path}"
 
 
-Reference = Local | Address | OfAsset | InStore | OfJob
+Reference = Local | Address | AssetReference | StoreReference | JobOutputReference
 
 
 def reference_to(path: str, where: str = "") -> Reference:
@@ -122,7 +122,7 @@ def local_path(text: str) -> str | None:
     return _file_path(text) if scheme[1].lower() == "file" else None
 
 
-def place_in_store(uri: str) -> InStore | None:
+def place_in_store(uri: str) -> StoreReference | None:
     """Returns the place in a datastore that an address names, in its short form or below a workspace; else None.
 
     An address is taken as it is, with spaces at its end. Raises SpecError for `.` and `..` in its path.
@@ -187,7 +187,7 @@ def _azureml(rest: str, written: str, where: str) -> Reference:
         return store
     path = _without_workspace(rest)
     if output := _OUTPUT.fullmatch(path):
-        return OfJob(output["job"], output["output"], _inner(output["path"] or "", written, where))
+        return JobOutputReference(output["job"], output["output"], _inner(output["path"] or "", written, where))
     if version := _VERSION.fullmatch(path):
         return _asset(version, where)
     if path.startswith("registries/"):
@@ -196,9 +196,9 @@ def _azureml(rest: str, written: str, where: str) -> Reference:
     raise SpecError(f"{shown(written)} isn't a reference to data", where=where, fix=EXAMPLES)
 
 
-def _in_store(rest: str, written: str, where: str) -> InStore | None:
+def _in_store(rest: str, written: str, where: str) -> StoreReference | None:
     match = _STORE.fullmatch(_without_workspace(rest))
-    return InStore(match["name"], _inner(match["path"] or "", written, where)) if match else None
+    return StoreReference(match["name"], _inner(match["path"] or "", written, where)) if match else None
 
 
 def _without_workspace(rest: str) -> str:
@@ -208,12 +208,12 @@ def _without_workspace(rest: str) -> str:
     return path[workspace.end() :] if workspace else path
 
 
-def _asset(match: re.Match[str], where: str) -> OfAsset:
+def _asset(match: re.Match[str], where: str) -> AssetReference:
     label = match["label"]
     if label and label != LATEST:
         what = f"there is no label {shown(label)}; there is {shown(LATEST)}"
         raise SpecError(what, where=where, fix=f"Write `azureml:{match['name']}@{LATEST}`, or a version.")
-    return OfAsset(match["name"], match["version"] or "")
+    return AssetReference(match["name"], match["version"] or "")
 
 
 def _inner(path: str, written: str, where: str) -> str:

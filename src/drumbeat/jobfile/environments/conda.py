@@ -151,10 +151,10 @@ def _python(name: str, node: YamlNode, version: str, own: tuple[int, int]) -> tu
             return "", ()
         asked = ".".join(parts[:2])
         return asked, (f"python {exact[1]}: any Python {asked} is taken",) if len(parts) > 2 else ()
-    return _of_range(name, node, version, own)
+    return _python_for_range(name, node, version, own)
 
 
-def _of_range(name: str, node: YamlNode, version: str, own: tuple[int, int]) -> tuple[str, tuple[str, ...]]:
+def _python_for_range(name: str, node: YamlNode, version: str, own: tuple[int, int]) -> tuple[str, tuple[str, ...]]:
     from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
     try:

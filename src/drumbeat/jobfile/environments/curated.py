@@ -187,7 +187,7 @@ def for_name(definition: Curated, name: str, python: tuple[int, int]) -> tuple[C
     """
     match = re.search(rf"(?:^|-){re.escape(definition.title)}-(\d+\.\d+)", folded(name))
     main = definition.main or definition.title
-    own = next((line for line in definition.requirements.splitlines() if package_of(line) == main), "")
+    own = next((line for line in definition.requirements.splitlines() if package_name(line) == main), "")
     if not match or f"=={match[1]}." in own:
         return definition, ""
     release = definition.releases.get(match[1])
@@ -200,10 +200,10 @@ def for_name(definition: Curated, name: str, python: tuple[int, int]) -> tuple[C
 def _pinned(definition: Curated, main: str, version: str, release: Release) -> str:
     has_wheel = f'python_version < "3.{release.last_python + 1}"'
     has_none = f'python_version >= "3.{release.last_python + 1}"'
-    places = {main: f"{main}=={version}.*", **{package_of(each): each for each in release.beside}}
+    places = {main: f"{main}=={version}.*", **{package_name(each): each for each in release.beside}}
     lines: list[str] = []
     for line in definition.requirements.splitlines():
-        package = package_of(line)
+        package = package_name(line)
         if package not in places and package not in release.without:
             lines.append(line)
             continue
@@ -212,7 +212,7 @@ def _pinned(definition: Curated, main: str, version: str, release: Release) -> s
     return "".join(f"{line}\n" for line in lines)
 
 
-def package_of(line: str) -> str:
+def package_name(line: str) -> str:
     """The package that a line of a definition names."""
     return re.split(r"[\[<>=;]", line, maxsplit=1)[0]
 

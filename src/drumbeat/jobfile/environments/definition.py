@@ -64,7 +64,7 @@ class Definition:
         if self.image:
             return None
         return PythonEnvironment(
-            key=key_of(self),
+            key=environment_key(self),
             name=name,
             python=self.python,
             requirements=tuple(line.text for line in self.lines),
@@ -76,7 +76,7 @@ class Definition:
         )
 
 
-def key_of(made: Definition) -> str:
+def environment_key(made: Definition) -> str:
     """SHA-256 of the content: the same for two definitions that a node would make alike.
 
     The order of requirements and packages doesn't matter, nor how they are spelt; that of pip's options and of channels
@@ -120,7 +120,7 @@ def _built(build: BuildContext, texts: EnvironmentFiles) -> Definition:
 
 def _made(written: Environment, texts: EnvironmentFiles, own: tuple[int, int]) -> Definition:
     if isinstance(written.conda_file, Mapping):
-        return _of_conda(conda.read_table(texts, written.conda_file, own), texts.main or "conda_file")
+        return _from_conda(conda.read_table(texts, written.conda_file, own), texts.main or "conda_file")
     if texts.main:
         _check_texts(texts)
         return define_file(texts, texts.main, own)
@@ -137,7 +137,7 @@ def _without_file(written: Environment, own: tuple[int, int]) -> Definition:
             name, curated = named
             definition, version = for_name(curated, name, own)
             note = f"the image {written.image} isn't used: its packages are those of drumbeat's {curated.title!r}"
-            return replace(of_curated(definition), notes=(f"{note}; {version}" if version else note,))
+            return replace(define_curated(definition), notes=(f"{note}; {version}" if version else note,))
         return Definition(image=written.image)
     where = f"{written.build.path}/{written.build.dockerfile_path}" if written.build else "environment"
     what = f"there is no Dockerfile at {short(where)}, or it didn't come with the request"
@@ -168,18 +168,18 @@ def define_file(texts: EnvironmentFiles, name: str, own: tuple[int, int]) -> Def
     """What a requirements file or a conda file says, by its name."""
     if is_requirements(name):
         return Definition(lines=tuple(requirements.read(texts, name)), source=name)
-    return _of_conda(conda.read(texts, name, own), name)
+    return _from_conda(conda.read(texts, name, own), name)
 
 
-def _of_conda(read: conda.Conda, source: str) -> Definition:
+def _from_conda(read: conda.Conda, source: str) -> Definition:
     return Definition(read.python, read.lines, read.packages, read.channels, source, read.notes)
 
 
-def of_curated(curated: Curated) -> Definition:
+def define_curated(curated: Curated) -> Definition:
     """What nodes make for a curated name."""
-    return replace(of_text(curated.requirements, curated.source), builds=curated.builds)
+    return replace(define_requirements(curated.requirements, curated.source), builds=curated.builds)
 
 
-def of_text(text: str, source: str) -> Definition:
+def define_requirements(text: str, source: str) -> Definition:
     """What a text of requirements says."""
     return Definition(lines=tuple(requirements.read(EnvironmentFiles(source, {source: text}), source)), source=source)

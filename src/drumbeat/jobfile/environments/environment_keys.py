@@ -149,7 +149,7 @@ def _choose_model(document: Mapping[str, Any], places: Places) -> type[Environme
     if "dependencies" in document:
         what = "this is a conda file, and not an environment that names one"
         fix = "Name it with `conda_file: FILE` in one, or: drumbeat environment create NAME --conda FILE"
-        raise SpecError.of([Problem(what, places(("dependencies",), "key", ""), fix)])
+        raise SpecError.from_problems([Problem(what, places(("dependencies",), "key", ""), fix)])
     return Environment
 
 

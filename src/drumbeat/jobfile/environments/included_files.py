@@ -23,4 +23,4 @@ def is_requirements(name: str) -> bool:
 
 def at(name: str, line: int, what: str, fix: str = "") -> SpecError:
     """A refusal at a line of a file; 0 = no line is known."""
-    return SpecError.of([Problem(what, f"{name}:{line}" if line else name, fix)])
+    return SpecError.from_problems([Problem(what, f"{name}:{line}" if line else name, fix)])

@@ -18,7 +18,7 @@ def requirements_in(table: Mapping[str, Any]) -> list[str]:
     return requirements
 
 
-def lines_of(text: str, keys: Sequence[str], table: Mapping[str, Any]) -> tuple[int, ...]:
+def requirement_lines(text: str, keys: Sequence[str], table: Mapping[str, Any]) -> tuple[int, ...]:
     """The line of each item of the pip part, counted from 1; 0 where a setting from outside changed it.
 
     text: of the file, which could be read already. keys: lead to the table.

@@ -53,7 +53,7 @@ def parse_reference(text: str) -> EnvironmentReference:
     """Reads `azureml:name:version`, `name@label`, `name`, ARM ids and registries' addresses. Raises SpecError."""
     match = _PATH.fullmatch(text)
     if match and "/" in text:
-        return _of_path(text, match)
+        return _from_path(text, match)
     short = text.removeprefix("azureml:")
     name, at, label = short.partition("@")
     version = ""
@@ -64,7 +64,7 @@ def parse_reference(text: str) -> EnvironmentReference:
     return _checked(EnvironmentReference(text, name, version, label), is_labelled=bool(at))
 
 
-def _of_path(text: str, match: re.Match[str]) -> EnvironmentReference:
+def _from_path(text: str, match: re.Match[str]) -> EnvironmentReference:
     label = match["label"] or ""
     found = EnvironmentReference(text, match["name"], match["version"] or "", label, match["registry"] or "")
     return _checked(found, is_labelled=bool(label))

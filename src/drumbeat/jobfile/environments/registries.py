@@ -38,7 +38,7 @@ class RegistryCredentials(Credentials):
     password: Secret = Field(repr=False, description="The user's password, or a token.")
 
     @property
-    def called(self) -> str:
+    def title(self) -> str:
         return "password"
 
 

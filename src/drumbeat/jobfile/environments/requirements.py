@@ -85,11 +85,11 @@ def included(text: str) -> list[str]:
 
 def included_by(lines: Iterable[str]) -> list[str]:
     """The same for the items of a conda file's pip part."""
-    options = [_option_of(COMMENT.sub("", line).strip()) for line in lines]
+    options = [_parse_option(COMMENT.sub("", line).strip()) for line in lines]
     return [_file(one[1]) for one in options if one and one[0] in ("--requirement", "--constraint")]
 
 
-def _option_of(text: str) -> tuple[str, str] | None:
+def _parse_option(text: str) -> tuple[str, str] | None:
     """(long name, value) of a line that is an option."""
     if text[:2] in LONG and text[2:3].strip(" \t="):
         return LONG[text[:2]], text[2:].strip()  # `-rother.txt`
@@ -120,7 +120,7 @@ class _Parser:
     def checked(self, line: RequirementLine, open_ones: tuple[str, ...]) -> Iterator[RequirementLine]:
         """The line, or the lines that it includes."""
         refuse_secret(line)
-        option = _option_of(line.text)
+        option = _parse_option(line.text)
         if option is None:
             _refuse_local(line)
             normal(line)

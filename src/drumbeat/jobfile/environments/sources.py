@@ -20,15 +20,15 @@ _EXACT = re.compile(r"[^@<>!~;]+(?:===?[^=*,;<>!~ ]+| @ \S+)(?:;.*)?")
 
 def builds(wanted: Mapping[str, FromSource], lines: Sequence[RequirementLine]) -> tuple[SourceBuild, ...]:
     """The builds that an environment asks for. Raises SpecError with all that is wrong with them."""
-    packages = {name_of(line.text): line for line in lines if not requirements.is_option(line.text)}
+    packages = {project_name(line.text): line for line in lines if not requirements.is_option(line.text)}
     problems = [problem for name in wanted for problem in _problems(name, packages)]
     if problems:
-        raise SpecError.of(problems)
+        raise SpecError.from_problems(problems)
     made = [_build(name, one) for name, one in wanted.items()]
     return tuple(sorted(made, key=lambda one: one.package))
 
 
-def name_of(requirement: str) -> str:
+def project_name(requirement: str) -> str:
     """The project that a requirement names, as all spellings of it agree."""
     from packaging.utils import canonicalize_name
 
@@ -36,7 +36,7 @@ def name_of(requirement: str) -> str:
 
 
 def _problems(name: str, packages: Mapping[str, RequirementLine]) -> list[Problem]:
-    line = packages.get(name_of(name))
+    line = packages.get(project_name(name))
     if line is None:
         fix = nearest(name, packages) or f"Add {name}==VERSION to them, or take it out here."
         return [Problem(f"{shown(name)} isn't among the requirements", f"{_AT}.{name}", fix)]
@@ -50,7 +50,7 @@ def _build(name: str, one: FromSource) -> SourceBuild:
     where = f"{_AT}.{name}.requires"
     required = requirements.read_items(EnvironmentFiles(where), where, [(text, 0) for text in one.requires])
     return SourceBuild(
-        package=name_of(name),
+        package=project_name(name),
         variables=dict(one.variables),
         cxx_standard=one.cxx_standard or 0,
         requires=tuple(line.text for line in required),

@@ -23,7 +23,7 @@ PREPARE = ("drumbeat", "prepare")
 """The key of a shell text that names inputs and outputs, as `command` does."""
 
 
-class JobHead(Model):
+class JobKeys(Model):
     """The keys that command, sweep and pipeline jobs share."""
 
     ignored: ClassVar[frozenset[str]] = frozenset({"$schema"})
@@ -60,7 +60,7 @@ class JobHead(Model):
         return [name for name, value in self.inputs.items() if isinstance(value, Input) and value.is_absent]
 
 
-class CommandJob(JobHead):
+class CommandJob(JobKeys):
     """A command that runs on one node, or as ranks on several."""
 
     type: Annotated[Literal["command"], AnyCase()] = Field(default="command", description="`command`; optional.")
@@ -155,7 +155,7 @@ def reference_contradictions(
         yield Contradiction(key, problem.what, problem.fix, near)
 
 
-def output_contradictions(job: JobHead) -> Iterator[Contradiction]:
+def output_contradictions(job: JobKeys) -> Iterator[Contradiction]:
     """Expressions in paths of outputs that have no value."""
     names = {**dict.fromkeys(WORDS, ()), "inputs": [*job.inputs]}
     for name, output in job.outputs.items():

@@ -10,7 +10,7 @@ from drumbeat.jobfile.reading.field_types import AsText, Filled, InnerPath, Port
 from drumbeat.jobfile.reading.frozen_model import AnyCase, Model, by_type
 
 
-class ServiceHead(Model):
+class ServiceKeys(Model):
     """What every service has."""
 
     read_only: ClassVar[frozenset[str]] = frozenset({"endpoint", "status", "error_message"})
@@ -28,13 +28,13 @@ class ServiceHead(Model):
     )
 
 
-class Service(ServiceHead):
+class Service(ServiceKeys):
     """A custom service on a port of the job."""
 
     type: Filled = Field(description="`ssh`, `jupyter_lab`, `tensor_board`, `vs_code`, or a name of your own.")
 
 
-class SshService(ServiceHead):
+class SshService(ServiceKeys):
     """A shell on the node."""
 
     type: Annotated[Literal["ssh"], AnyCase()] = Field(default="ssh", description="Always `ssh`.")
@@ -44,7 +44,7 @@ class SshService(ServiceHead):
     )
 
 
-class JupyterLabService(ServiceHead):
+class JupyterLabService(ServiceKeys):
     """JupyterLab in the job's folder."""
 
     type: Annotated[Literal["jupyter_lab"], AnyCase()] = Field(
@@ -52,7 +52,7 @@ class JupyterLabService(ServiceHead):
     )
 
 
-class TensorBoardService(ServiceHead):
+class TensorBoardService(ServiceKeys):
     """TensorBoard over a folder of the job."""
 
     type: Annotated[Literal["tensor_board"], AnyCase()] = Field(
@@ -64,7 +64,7 @@ class TensorBoardService(ServiceHead):
     )
 
 
-class VsCodeService(ServiceHead):
+class VsCodeService(ServiceKeys):
     """VS Code's server on the node."""
 
     type: Annotated[Literal["vs_code"], AnyCase()] = Field(default="vs_code", description="Always `vs_code`.")

@@ -53,7 +53,7 @@ class WebhookCredentials(Credentials):
     url: Annotated[SecretStr, BeforeValidator(_webhook)] = Field(repr=False, description="The webhook's address.")
 
     @property
-    def called(self) -> str:
+    def title(self) -> str:
         return "url"
 
 
@@ -67,7 +67,7 @@ class MailCredentials(Credentials):
     password: Secret = Field(repr=False, description="The user's password, or a token.")
 
     @property
-    def called(self) -> str:
+    def title(self) -> str:
         return "password"
 
 

@@ -23,7 +23,7 @@ ComponentName = Annotated[
 REGISTERED_NAME = re.compile(r"[a-z][a-z0-9_]{0,254}")
 
 
-class ComponentHead(Model):
+class ComponentKeys(Model):
     """The keys that every component has."""
 
     noun: ClassVar[str] = "the component"
@@ -39,7 +39,7 @@ class ComponentHead(Model):
     outputs: dict[Identifier, OutputValue] = Field(default_factory=dict, description="Outputs.")
 
 
-class CommandComponent(ComponentHead):
+class CommandComponent(ComponentKeys):
     """A step that runs a command."""
 
     type: Annotated[Literal["command"], AnyCase()] = Field(default="command", description="Always `command`.")

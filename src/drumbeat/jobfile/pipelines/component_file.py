@@ -88,7 +88,7 @@ def _choose_model(document: Mapping[str, Any], places: Places) -> type[Model]:
             )
         case _:
             what = f"`type`: a component is {words(KINDS, 'or')}, not {shown(kind)}"
-            raise SpecError.of([Problem(what, places(("type",), "value", ""), nearest(kind, KINDS))])
+            raise SpecError.from_problems([Problem(what, places(("type",), "value", ""), nearest(kind, KINDS))])
 
 
 COMPONENT = DocumentKind("a component", _choose_model, "`command:`")

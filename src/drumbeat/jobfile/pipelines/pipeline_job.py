@@ -8,16 +8,16 @@ from typing import Annotated, Literal, cast
 from pydantic import Field
 
 from drumbeat.jobfile.job.extensions import Extensions
-from drumbeat.jobfile.job.job import JobHead
+from drumbeat.jobfile.job.job import JobKeys
 from drumbeat.jobfile.job.resources_and_limits import ComputeName
-from drumbeat.jobfile.pipelines.component import ComponentHead
+from drumbeat.jobfile.pipelines.component import ComponentKeys
 from drumbeat.jobfile.pipelines.graph import step_contradictions
 from drumbeat.jobfile.pipelines.step_types import (
     CommandNode,
-    NodeHead,
     NodeName,
     OtherNode,
     ParallelNode,
+    StepKeys,
     SweepNode,
     node_validator,
 )
@@ -39,7 +39,7 @@ class PipelineSettings(Model):
     )
 
 
-class PipelineComponent(ComponentHead):
+class PipelineComponent(ComponentKeys):
     """A pipeline that is a step of another one."""
 
     type: Annotated[Literal["pipeline"], AnyCase()] = Field(default="pipeline", description="Always `pipeline`.")
@@ -49,7 +49,7 @@ class PipelineComponent(ComponentHead):
         yield from step_contradictions(self.jobs, [*self.inputs], [*self.outputs])
 
 
-class PipelineNode(NodeHead):
+class PipelineNode(StepKeys):
     """A whole pipeline as one step."""
 
     type: Annotated[Literal["pipeline"], AnyCase()] = Field(default="pipeline", description="Always `pipeline`.")
@@ -65,7 +65,7 @@ Node = Annotated[
 ]
 
 
-class PipelineJob(JobHead):
+class PipelineJob(JobKeys):
     """Steps, each a job, whose inputs may be other steps' outputs."""
 
     type: Annotated[Literal["pipeline"], AnyCase()] = Field(default="pipeline", description="Always `pipeline`.")
@@ -81,7 +81,7 @@ class PipelineJob(JobHead):
             yield Contradiction(("component",), "both `jobs` and `component`", "Keep one of them.")
         if not self.jobs and self.component is None:
             yield Contradiction((), "the pipeline has no steps", "Write them under `jobs:`.")
-        yield from step_contradictions(cast("dict[str, NodeHead]", self.jobs), [*self.inputs], [*self.outputs])
+        yield from step_contradictions(cast("dict[str, StepKeys]", self.jobs), [*self.inputs], [*self.outputs])
         known = {**dict.fromkeys(WORDS, ()), "inputs": [*self.inputs], "parent.inputs": [*self.inputs]}
         for name, output in self.outputs.items():
             for problem, near in missing(output.path or "", known):

@@ -55,7 +55,7 @@ NodeOutput = Annotated[
 ]
 
 
-class NodeHead(Model):
+class StepKeys(Model):
     """The keys that every step has."""
 
     ignored: ClassVar[frozenset[str]] = frozenset({"$schema"})
@@ -75,7 +75,7 @@ class NodeHead(Model):
     compute: ComputeName | None = Field(default=None, description="The compute to run on.")
 
 
-class RunNode(NodeHead):
+class RunNode(StepKeys):
     """The keys of a step that starts processes itself."""
 
     resources: Resources = Field(default_factory=Resources, description="Number and kind of nodes.")
@@ -213,7 +213,7 @@ def is_other(kind: str) -> bool:
 
 
 def port_contradictions(
-    node: NodeHead, component: CommandComponent, drawn: list[str] | None = None
+    node: StepKeys, component: CommandComponent, drawn: list[str] | None = None
 ) -> Iterator[Contradiction]:
     """What a step gives to its component that it doesn't take, and what it leaves out.
 

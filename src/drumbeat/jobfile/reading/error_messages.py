@@ -181,7 +181,7 @@ def in_quotes(_loc: tuple[str | int, ...], text: str) -> str:
     return f"Put it in quotes: '{text}'." if text else IN_QUOTES
 
 
-def problems_of(
+def collect_problems(
     error: ValidationError, document: object, seen: Seen, place: Place, quoting: Quoting = in_quotes
 ) -> list[Problem]:
     """Every error as a sentence at its place, in the order of the document's models."""

@@ -22,7 +22,16 @@ from pydantic import (
 from pydantic_core import CoreSchema, InitErrorDetails
 from pydantic_core.core_schema import no_info_before_validator_function
 
-from drumbeat.jobfile.reading.error_messages import MAX_PROBLEMS, Seen, fold, nearest, problems_of, short, shown, words
+from drumbeat.jobfile.reading.error_messages import (
+    MAX_PROBLEMS,
+    Seen,
+    collect_problems,
+    fold,
+    nearest,
+    short,
+    shown,
+    words,
+)
 from drumbeat.jobfile.reading.field_types import complaint, filled
 from drumbeat.model.errors import SpecError
 
@@ -59,7 +68,9 @@ class Model(BaseModel):
             self.__pydantic_validator__.validate_python(data, self_instance=self, context=seen)
         except ValidationError as error:
             name = type(self).__name__
-            raise SpecError.of(problems_of(error, data, seen, lambda loc, _at, _near: dotted((name, *loc)))) from None
+            raise SpecError.from_problems(
+                collect_problems(error, data, seen, lambda loc, _at, _near: dotted((name, *loc)))
+            ) from None
 
     # Says to pydantic that this __init__ only validates, so that nested models don't go through it.
     __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]  # pyright: ignore[reportFunctionMemberAccess]

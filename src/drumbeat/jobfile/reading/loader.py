@@ -18,9 +18,9 @@ from pydantic import ValidationError
 from drumbeat.jobfile.reading.error_messages import (
     MAX_PROBLEMS,
     Seen,
+    collect_problems,
     in_quotes,
     nearest,
-    problems_of,
     short,
     shown,
     words,
@@ -181,12 +181,12 @@ def _checked(document: Mapping[str, Any], places: Places, problems: list[Problem
     except RecursionError:
         raise SpecError("nested too deep to be read", where=places.name, fix="Does it hold itself?") from None
     except ValidationError as error:
-        problems += problems_of(error, document, seen, places, places.quoting)
+        problems += collect_problems(error, document, seen, places, places.quoting)
         problems += _document_problems(cls, document, places)
     else:
         if not problems:
             return model
-    raise SpecError.of(sorted(dict.fromkeys(problems), key=_position))
+    raise SpecError.from_problems(sorted(dict.fromkeys(problems), key=_position))
 
 
 def _position(problem: Problem) -> tuple[int, int]:

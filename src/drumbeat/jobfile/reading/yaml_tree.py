@@ -226,7 +226,7 @@ def plain(node: YamlNode, name: str, path: tuple[str, ...] = ()) -> Any:
     tag = node.tag.removeprefix(STANDARD)
     if tag and tag != TAG_OF.get(type(scalar(node.value)).__name__, "str"):
         where = f"{name}:{node.line + 1}:{node.column + 1}"
-        raise SpecError.of([Problem(f"{shown(node.value)} isn't of the type that `!!{tag}` says", where)])
+        raise SpecError.from_problems([Problem(f"{shown(node.value)} isn't of the type that `!!{tag}` says", where)])
     return plain_word(node.value, path)
 
 

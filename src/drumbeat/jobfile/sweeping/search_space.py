@@ -31,7 +31,7 @@ class SearchFunction(Model):
         __init__.__pydantic_base_init__ = True
 
 
-class Between(SearchFunction):
+class Interval(SearchFunction):
     """A function with two ends."""
 
     positional = ("min_value", "max_value")
@@ -50,7 +50,7 @@ class Between(SearchFunction):
             )
 
 
-class BetweenSteps(Between):
+class IntervalSteps(Interval):
     """The same, rounded to multiples of `q`."""
 
     positional = ("min_value", "max_value", "q")
@@ -62,7 +62,7 @@ class BetweenSteps(Between):
     q: Above0 = Field(description="Step to round values to.")
 
 
-class Bell(SearchFunction):
+class Gaussian(SearchFunction):
     """A function with a middle and a width."""
 
     positional = ("mu", "sigma")
@@ -75,7 +75,7 @@ class Bell(SearchFunction):
     sigma: Above0 = Field(description="Standard deviation; of the logarithm, for a log function.")
 
 
-class BellSteps(Bell):
+class GaussianSteps(Gaussian):
     """The same, rounded to multiples of `q`."""
 
     positional = ("mu", "sigma", "q")
@@ -103,49 +103,49 @@ class RandInt(SearchFunction):
 Randint = RandInt
 
 
-class Uniform(Between):
+class Uniform(Interval):
     """A uniformly distributed value between the bounds."""
 
     type: Annotated[Literal["uniform"], Kind] = Field(default="uniform", description="Always `uniform`.")
 
 
-class LogUniform(Between):
+class LogUniform(Interval):
     """exp(sample): uniformly distributed on a logarithmic scale."""
 
     type: Annotated[Literal["loguniform"], Kind] = Field(default="loguniform", description="Always `loguniform`.")
 
 
-class QUniform(BetweenSteps):
+class QUniform(IntervalSteps):
     """round(draw / q) * q."""
 
     type: Annotated[Literal["quniform"], Kind] = Field(default="quniform", description="Always `quniform`.")
 
 
-class QLogUniform(BetweenSteps):
+class QLogUniform(IntervalSteps):
     """round(exp(draw) / q) * q."""
 
     type: Annotated[Literal["qloguniform"], Kind] = Field(default="qloguniform", description="Always `qloguniform`.")
 
 
-class Normal(Bell):
+class Normal(Gaussian):
     """A normally distributed value."""
 
     type: Annotated[Literal["normal"], Kind] = Field(default="normal", description="Always `normal`.")
 
 
-class LogNormal(Bell):
+class LogNormal(Gaussian):
     """exp(sample)."""
 
     type: Annotated[Literal["lognormal"], Kind] = Field(default="lognormal", description="Always `lognormal`.")
 
 
-class QNormal(BellSteps):
+class QNormal(GaussianSteps):
     """round(draw / q) * q."""
 
     type: Annotated[Literal["qnormal"], Kind] = Field(default="qnormal", description="Always `qnormal`.")
 
 
-class QLogNormal(BellSteps):
+class QLogNormal(GaussianSteps):
     """round(exp(draw) / q) * q."""
 
     type: Annotated[Literal["qlognormal"], Kind] = Field(default="qlognormal", description="Always `qlognormal`.")

@@ -9,7 +9,7 @@ from pydantic import BeforeValidator, Field, ValidationInfo
 
 from drumbeat.jobfile.environments.environment_keys import EnvironmentValue
 from drumbeat.jobfile.job.distribution import Distribution
-from drumbeat.jobfile.job.job import PREPARE, JobHead, output_contradictions
+from drumbeat.jobfile.job.job import PREPARE, JobKeys, output_contradictions
 from drumbeat.jobfile.job.resources_and_limits import QueueSettings, Resources
 from drumbeat.jobfile.reading.error_messages import fold, nearest, shown, words
 from drumbeat.jobfile.reading.expressions import missing, references
@@ -124,7 +124,7 @@ class SweepJobLimits(Model):
     trial_timeout: Seconds | None = Field(default=None, description="Seconds after which a trial is ended.")
 
 
-class SweepJob(JobHead):
+class SweepJob(JobKeys):
     """Many trials of one command, each with values of its own from the search space."""
 
     type: Annotated[Literal["sweep"], AnyCase()] = Field(default="sweep", description="Always `sweep`.")

@@ -14,7 +14,7 @@ MODEL_TYPE = "model_type"
 """The tag of a folder that is a model, whose value is a `ModelType`."""
 
 
-def model_type_of(type_: str, tags: Mapping[str, Any]) -> str:
+def model_type_from(type_: str, tags: Mapping[str, Any]) -> str:
     """Returns the type of a model, "" of other data, which may have a tag of that name with another value."""
     tag = str(tags.get(MODEL_TYPE, ""))
     return tag if type_ == "uri_folder" and tag in get_args(ModelType) else ""
@@ -69,7 +69,7 @@ class DataView:
     kind: str = ""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "kind", self.kind or model_type_of(self.type, self.tags) or self.type)
+        object.__setattr__(self, "kind", self.kind or model_type_from(self.type, self.tags) or self.type)
 
 
 @dataclass(frozen=True)

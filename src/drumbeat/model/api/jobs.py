@@ -37,7 +37,7 @@ class OutputPlace(StrEnum):
 
 
 @dataclass(frozen=True)
-class StoryLine:
+class EventView:
     """A line of a job's story; n counts from 1."""
 
     n: int
@@ -231,10 +231,10 @@ class JobView:
 
 
 @dataclass(frozen=True, kw_only=True)
-class JobWithStory(JobView):
+class JobWithEvents(JobView):
     """A job and everything that happened to it."""
 
-    story: tuple[StoryLine, ...]
+    story: tuple[EventView, ...]
     preflight: PreflightView | None = field(default=None, metadata=limited(PREFLIGHT, exclude_if=operator.not_))
 
 
@@ -335,7 +335,7 @@ class End:
     exit_code: int | None
 
 
-Event = StoryLine | JobView | LogPiece | End
+Event = EventView | JobView | LogPiece | End
 """What a stream of a job consists of."""
 
 

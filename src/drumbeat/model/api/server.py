@@ -40,7 +40,7 @@ class VersionView:
 
 
 @dataclass(frozen=True)
-class DoorView:
+class AgentListenerView:
     """An address at which agents on other hosts reach the server.
 
     ends: when the certificate that is shown there now expires; it is renewed before.
@@ -52,7 +52,7 @@ class DoorView:
 
 
 @dataclass(frozen=True)
-class SpareView:
+class WarmWorkersView:
     """Warm workers on the server's machine that wait for the next job of a command."""
 
     command: str
@@ -75,11 +75,11 @@ class StatusView:
     idle_s: float
     idle_stop_s: float
     publishing: tuple[str, ...] = ()
-    doors: tuple[DoorView, ...] = ()
+    doors: tuple[AgentListenerView, ...] = ()
     others: tuple[str, ...] = ()
     retain_s: float = 0.0
     """Jobs that have ended are deleted after so many seconds; 0 = never."""
-    spares: tuple[SpareView, ...] = ()
+    spares: tuple[WarmWorkersView, ...] = ()
     """Warm workers on the server's machine that no job has."""
     mlflow: str = ""
     """The address, without credentials, of the MLflow server that runs are copied to; "" = none."""

@@ -16,7 +16,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from drumbeat.launchers import warm_start_fit
-from drumbeat.model.agent import Directive, Enrolment, Order, RankExit, Remark
+from drumbeat.model.agent import Directive, Enrolment, NodeMessage, Order, RankExit
 from drumbeat.model.errors import DrumbeatError
 from drumbeat.model.failpoints import failpoint
 from drumbeat.model.supervisor import ProcessStart, StartRound, SupervisedExit, SupervisorState
@@ -233,7 +233,7 @@ class Agent:
             outputs.send()
         finally:
             if outputs.message:
-                self._mounts.remember(Remark(f"outputs of node {self._enrolment.node}", outputs.message))
+                self._mounts.remember(NodeMessage(f"outputs of node {self._enrolment.node}", outputs.message))
 
     def _leave(self) -> None:
         failpoint("agent.leaving")
@@ -257,10 +257,10 @@ class Agent:
     def _finish_metrics(self, done: Callable[[], None]) -> None:
         """Waits, after the round's logs, for the metrics that its ranks wrote."""
         if self._logs.loss:
-            self._mounts.remember(Remark(f"logs of node {self._enrolment.node}", self._logs.loss))
+            self._mounts.remember(NodeMessage(f"logs of node {self._enrolment.node}", self._logs.loss))
         why = self._metrics.drain()
         if why:
-            self._mounts.remember(Remark(f"metrics of node {self._enrolment.node}", why))
+            self._mounts.remember(NodeMessage(f"metrics of node {self._enrolment.node}", why))
         done()
 
     # --- events ---------------------------------------------------------------------------------------------------
@@ -298,7 +298,7 @@ class Agent:
             self._facts.detail = f"supervisor: {state.trouble}"
             self._journal.note(self._facts.detail)
             if state.over:  # The trouble persists, and the next round begins with it.
-                self._mounts.remember(Remark(f"supervisor of node {self._enrolment.node}", state.trouble))
+                self._mounts.remember(NodeMessage(f"supervisor of node {self._enrolment.node}", state.trouble))
         is_over = state.over and not here.over
         # The end of a stopped rank's log may follow its exit, if it passes through another process (`| tee`).
         self._add_exits(state.exits, is_again=is_over)
@@ -314,7 +314,7 @@ class Agent:
             own = len(self._plan.on(self._enrolment.node))
             message = warm_start_fit.describe_start(state.round, own, len(state.warm), state.cold)
             kind = "warm" if len(state.warm) == own else "cold"
-            self._mounts.remember(Remark(f"{kind} start of round {state.round}", message))
+            self._mounts.remember(NodeMessage(f"{kind} start of round {state.round}", message))
 
     def _add_exits(self, exits: Sequence[SupervisedExit], *, is_again: bool) -> None:
         exits_before = self._facts.round.exits

@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from drumbeat.model import wire
-from drumbeat.model.agent import Enrolment, Remark
+from drumbeat.model.agent import Enrolment, NodeMessage
 from drumbeat.node.inputs.input_stager import forget
 from drumbeat.node.platform.request_backoff import until_reached
 
@@ -80,21 +80,21 @@ class AttemptMounts:
             vanish(self._root)
 
     # --- remarks --------------------------------------------------------------------------------------------------
-    def remarks(self) -> tuple[Remark, ...]:
+    def remarks(self) -> tuple[NodeMessage, ...]:
         """Returns the remarks of all agents of this attempt."""
         try:
             with open(f"{self._root}/remarks.json", encoding="utf-8") as file:
-                return tuple(wire.from_wire(Remark, one) for one in json.load(file))
+                return tuple(wire.from_wire(NodeMessage, one) for one in json.load(file))
         except (OSError, ValueError):
             return ()
 
-    def remember(self, remark: Remark) -> None:
+    def remember(self, remark: NodeMessage) -> None:
         """Stores a remark for the status of this agent and later ones, unless the disk refuses. Thread-safe."""
         part = f"{self._root}/remarks.json.part"
         with self._remembering:
             if remark in (before := self.remarks()):
                 return
-            others = [one for one in before if one.about != remark.about]
+            others = [one for one in before if one.subject != remark.subject]
             try:
                 with open(part, "w", encoding="utf-8") as file:
                     json.dump(wire.to_wire([*others, remark]), file)

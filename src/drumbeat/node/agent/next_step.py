@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
-from drumbeat.model.agent import AgentStatus, Directive, Order, Phase, RankExit, Remark, ServiceStatus
+from drumbeat.model.agent import AgentStatus, Directive, NodeMessage, Order, Phase, RankExit, ServiceStatus
 from drumbeat.model.preflight import NodeCheck
 from drumbeat.model.roster import Member
 
@@ -87,7 +87,7 @@ class AttemptFacts:
     preflight: NodeCheck | None = None
     supervisor_error: str = ""
     is_preempted: bool = False
-    remarks: tuple[Remark, ...] = ()
+    remarks: tuple[NodeMessage, ...] = ()
     is_building: bool = False
     """Whether the environment of the ranks is being built."""
     is_silent: bool = False
@@ -186,7 +186,7 @@ def status(facts: AttemptFacts, member: Member) -> AgentStatus:
         is_restarted=here.is_restarted,
         is_preempted=facts.is_preempted,
         more_ports=here.more_ports,
-        remarks=facts.remarks,
+        messages=facts.remarks,
         is_transient=facts.is_transient,
         builds_environment=facts.is_building,
         is_share_missing=facts.is_share_missing,

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from drumbeat.launchers.launcher_table import launcher_for
 from drumbeat.launchers.world_size import ABOUT, HOROVOD, VARIABLES, Process, verdict
-from drumbeat.model.agent import Remark
+from drumbeat.model.agent import NodeMessage
 from drumbeat.model.plan import Plan
 from drumbeat.model.process import SIDECAR
 from drumbeat.node.host import processes
@@ -20,7 +20,7 @@ PAUSES_S = (2.0, 5.0, 15.0, 40.0, 120.0)
 class WorldCheck:
     """Checks one node. remember: receives messages for the user."""
 
-    def __init__(self, plan: Plan, node: int, remember: Callable[[Remark], None]) -> None:
+    def __init__(self, plan: Plan, node: int, remember: Callable[[NodeMessage], None]) -> None:
         self._plan, self._node, self._remember = plan, node, remember
         self._round, self._is_over = -1, threading.Event()
 
@@ -49,7 +49,7 @@ class WorldCheck:
                 traceback.print_exc()
                 return
             if sentence:
-                self._remember(Remark(ABOUT, sentence))
+                self._remember(NodeMessage(ABOUT, sentence))
             if sentence is not None:
                 return
 

@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 
-from drumbeat.model.api.server import SpareView
+from drumbeat.model.api.server import WarmWorkersView
 from drumbeat.model.api.space import Freed, KeptItem, SpaceItem, SpaceKind
 from drumbeat.model.errors import StorageError
 from drumbeat.node.environments import wheels
@@ -42,9 +42,11 @@ class LocalCaches:
         disk = os.statvfs(self._home)
         return disk.f_bavail * disk.f_frsize
 
-    def spares(self) -> list[SpareView]:
+    def spares(self) -> list[WarmWorkersView]:
         return [
-            SpareView("; ".join(one.commands), len(one.interpreters), one.bytes, datetime.fromtimestamp(one.since, UTC))
+            WarmWorkersView(
+                "; ".join(one.commands), len(one.interpreters), one.bytes, datetime.fromtimestamp(one.since, UTC)
+            )
             for one in spare_folders.listed()
         ]
 

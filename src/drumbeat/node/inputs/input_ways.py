@@ -7,7 +7,7 @@ import stat
 from collections.abc import Callable
 
 from drumbeat.model import folder_layout
-from drumbeat.model.agent import Enrolment, Remark
+from drumbeat.model.agent import Enrolment, NodeMessage
 from drumbeat.model.errors import EngineError, RefusedError
 from drumbeat.model.input_listing import Listing
 from drumbeat.model.plan import InputPlan
@@ -21,7 +21,9 @@ from drumbeat.node.inputs.mounting.unmounting import folder_of
 class Ways:
     """Of one attempt on one node. remember: is told what a person should know of them."""
 
-    def __init__(self, enrolment: Enrolment, mounts: Callable[[], Mounts], remember: Callable[[Remark], None]) -> None:
+    def __init__(
+        self, enrolment: Enrolment, mounts: Callable[[], Mounts], remember: Callable[[NodeMessage], None]
+    ) -> None:
         self._root, self._mounts, self._remember = enrolment.root, mounts, remember
 
     def has(self, planned: InputPlan, listing: Listing, folder: str) -> bool:
@@ -46,7 +48,7 @@ class Ways:
         return True
 
     def _remark(self, planned: InputPlan, sentence: str) -> None:
-        self._remember(Remark(f"input {planned.name}", f"input {planned.name} {sentence}"))
+        self._remember(NodeMessage(f"input {planned.name}", f"input {planned.name} {sentence}"))
 
 
 def format_rates(rates: Rates | None, mode: str = "download") -> str:

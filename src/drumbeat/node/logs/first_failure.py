@@ -10,7 +10,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import accumulate, chain
 
-from drumbeat.model.shared_logs import NOBODY, Speaker, Traceback, are_several, is_of_another, split, tracebacks
+from drumbeat.model.shared_logs import (
+    NO_SPEAKER,
+    Speaker,
+    Traceback,
+    blames_peer,
+    has_several_processes,
+    split,
+    tracebacks,
+)
 
 _GONE = re.compile(r"\[launch\.py:.* exits with return code = -(?!6$|15$)\d+$")
 """DeepSpeed's message on a process that a signal ended; SIGABRT and SIGTERM are often caused by another process."""
@@ -44,7 +52,7 @@ def first_failure(seen: bytes, end_at: int) -> str:
     """The message of the first of several processes to fail; "" = there aren't several, or it
     begins beyond `end_at`.
     """
-    first = min(_words(seen.split(b"\n")), key=lambda word: (is_of_another(word.error), word.began), default=None)
+    first = min(_words(seen.split(b"\n")), key=lambda word: (blames_peer(word.error), word.began), default=None)
     if first is None or first.began >= end_at:
         return ""
     return b"\n".join(_shortened(first)).decode("utf-8", "replace")
@@ -118,7 +126,7 @@ def _message(raised: Traceback, messages: list[tuple[Speaker, str]]) -> Iterable
     last = raised.lines[-1]
     for number in range(last + 1, min(last + 1 + _MORE_LINES, len(messages))):
         speaker, text = messages[number]
-        if speaker != raised.speaker or raised.speaker == NOBODY or _BEGINS.match(text):
+        if speaker != raised.speaker or raised.speaker == NO_SPEAKER or _BEGINS.match(text):
             return
         yield number
 
@@ -127,8 +135,8 @@ def _last_tracebacks(
     raised: list[Traceback], messages: list[tuple[Speaker, str]], *, is_torchruns: bool
 ) -> Iterable[Traceback]:
     """The last traceback of each process; none if all lines come from one of drumbeat's own ranks."""
-    named = {speaker for speaker, _ in messages if speaker != NOBODY}
-    if named and not are_several(named) and not is_torchruns:
+    named = {speaker for speaker, _ in messages if speaker != NO_SPEAKER}
+    if named and not has_several_processes(named) and not is_torchruns:
         return ()
     last = {one.speaker: one for one in raised if one.speaker in named}
     if last:

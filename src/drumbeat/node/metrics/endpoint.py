@@ -16,7 +16,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 from drumbeat.model.agent import Enrolment
 from drumbeat.model.failpoints import failpoint
-from drumbeat.model.metric_lines import line_of, point_from_wire
+from drumbeat.model.metric_lines import encode_record, point_from_wire
 from drumbeat.model.metrics import (
     DEFAULT_EXPERIMENT_ALIAS,
     SET_EXPERIMENT,
@@ -97,7 +97,7 @@ class MetricsEndpoint:
         if isinstance(record, RunCreated):
             self._begun.append(record)
         elif isinstance(record, _ONCE):
-            self._is_new(line_of(record))
+            self._is_new(encode_record(record))
 
     def _is_new(self, line: bytes) -> bool:
         digest = hash(line)
@@ -192,7 +192,7 @@ class MetricsEndpoint:
 
     def keep(self, records: Sequence[MetricRecord]) -> None:
         """Adds records to the spool; returns when they are on disk. Raises MlflowRefusal."""
-        pairs = [(line_of(record), record) for record in records]
+        pairs = [(encode_record(record), record) for record in records]
         new = [(line, record) for line, record in pairs if not isinstance(record, _ONCE) or self._is_new(line)]
         try:
             # Even if all are here already, the sync of their first writer may still be running.

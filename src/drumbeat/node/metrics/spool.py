@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from drumbeat.model.metric_lines import Spooled, record_of, spooled
+from drumbeat.model.metric_lines import Spooled, decode_record, spooled
 from drumbeat.node.metrics.folder import SEGMENT, segments
 
 SEGMENT_BYTES = 16 << 20
@@ -129,7 +129,7 @@ class Spool:
             for line in file:
                 try:
                     if line.endswith(b"\n"):
-                        record_of(line)
+                        decode_record(line)
                         end += len(line)
                         continue
                 except ValueError:

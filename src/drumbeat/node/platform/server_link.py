@@ -267,7 +267,7 @@ class ServerLink:
     def _open(self) -> http.client.HTTPConnection:
         self._servers.look()
         timeout_s = min(CONNECT_S, self._timeout_s)
-        if path := home_socket.path_of(self._servers.first):
+        if path := home_socket.socket_path(self._servers.first):
             line: http.client.HTTPConnection = _UnixConnection(path, timeout_s)
         else:
             address = urlsplit(self._servers.first)

@@ -10,7 +10,7 @@ import signal
 from collections.abc import Callable
 
 from drumbeat.launchers.services import has_process, log_file, services_on
-from drumbeat.model.agent import Remark, ServiceStatus
+from drumbeat.model.agent import NodeMessage, ServiceStatus
 from drumbeat.model.plan import Plan, ServicePlan
 from drumbeat.model.supervisor import SidecarExit, SupervisorState
 
@@ -21,7 +21,7 @@ _MAX_LINE = 300
 class ServiceStatuses:
     """The services of one node. remember: receives a message about each that ended by itself."""
 
-    def __init__(self, plan: Plan, node: int, root: str, remember: Callable[[Remark], None]) -> None:
+    def __init__(self, plan: Plan, node: int, root: str, remember: Callable[[NodeMessage], None]) -> None:
         self._services, self._node, self._root = services_on(plan, node), node, root
         self._remember = remember
         self._problems: dict[tuple[int, str], str] = {}
@@ -43,7 +43,7 @@ class ServiceStatuses:
         """Records that no service of a round could be started."""
         for one in self._services:
             self._problems[number, one.name] = why
-            self._remember(Remark(f"service {one.name} on node {self._node}", f"service {one.name}: {why}"))
+            self._remember(NodeMessage(f"service {one.name} on node {self._node}", f"service {one.name}: {why}"))
 
     def _status(self, service: ServicePlan, state: SupervisorState) -> ServiceStatus:
         is_running = service.name in state.sidecars if has_process(service) else bool(state.running)
@@ -54,7 +54,7 @@ class ServiceStatuses:
         """Reports the end of a service, and returns it."""
         where = f"service {ended.name} on node {self._node}"
         problem = self._problem(ended)
-        self._remember(Remark(where, f"{where} {problem}"))
+        self._remember(NodeMessage(where, f"{where} {problem}"))
         return problem
 
     def _problem(self, ended: SidecarExit) -> str:

@@ -19,7 +19,7 @@ import time
 from collections.abc import Generator
 
 from drumbeat.model import session_frames as frames
-from drumbeat.model.session_frames import FrameReader, frame, size_of
+from drumbeat.model.session_frames import FrameReader, frame, parse_size
 from drumbeat.node.sidecars.local_sockets import connect_to
 
 PIPES = "pipes"
@@ -200,7 +200,7 @@ class Session:
             self._write_input()
         elif kind == frames.SIZE and self._is_tty and self._input >= 0:
             with contextlib.suppress(OSError, ValueError):
-                _set_size(self._input, *size_of(body))
+                _set_size(self._input, *parse_size(body))
         elif kind == frames.SIGNAL:
             with contextlib.suppress(ValueError):
                 self._signal(signal.Signals(int(body)))

@@ -13,7 +13,7 @@ import traceback
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from drumbeat.model.agent import Enrolment, Remark
+from drumbeat.model.agent import Enrolment, NodeMessage
 
 if TYPE_CHECKING:
     from drumbeat.node.torn_files.copies import FileCopies, TornFiles
@@ -34,7 +34,9 @@ _MAX_SHARE = 5
 class CheckpointGuard:
     """Guards the checkpoint folder of one attempt. note: writes to the agent's journal. remember: stores a message."""
 
-    def __init__(self, enrolment: Enrolment, note: Callable[[str], None], remember: Callable[[Remark], None]) -> None:
+    def __init__(
+        self, enrolment: Enrolment, note: Callable[[str], None], remember: Callable[[NodeMessage], None]
+    ) -> None:
         self._folder, self._node = enrolment.checkpoints, enrolment.node
         self._limit = enrolment.plan.checkpoint_copies_gib << 30
         self._note, self._remember = note, remember
@@ -122,7 +124,7 @@ class CheckpointGuard:
             self._note(f"checkpoints: {sentence}")
         if messages:
             about = f"checkpoints before round {round_} on node {self._node}"
-            self._remember(Remark(about, f"checkpoints: {'. '.join(messages)}"))
+            self._remember(NodeMessage(about, f"checkpoints: {'. '.join(messages)}"))
 
     def _report_unprotected(self, path: str, why: str) -> None:
         if path in self._unprotected or len(self._unprotected) == _MAX_NAMED:
@@ -130,7 +132,7 @@ class CheckpointGuard:
         self._unprotected.add(path)
         sentence = f"checkpoints: {path} has no copy, so a rank that dies while saving it leaves none: {why}"
         self._note(sentence)
-        self._remember(Remark(f"checkpoints without a copy on node {self._node}: {path}", sentence))
+        self._remember(NodeMessage(f"checkpoints without a copy on node {self._node}: {path}", sentence))
 
     def _watch(self, is_over: threading.Event, before: threading.Thread | None) -> None:
         if before:

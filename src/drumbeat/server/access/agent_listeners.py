@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from drumbeat.model.api.server import DoorView
+from drumbeat.model.api.server import AgentListenerView
 from drumbeat.model.errors import DrumbeatError
 from drumbeat.ports.clock import Clock
 from drumbeat.server.access.listen_addresses import HostAddress, address_of, literal, not_listened, plain
@@ -180,10 +180,14 @@ class TlsDoors:
         assert self._own is not None  # noqa: S101 - no door is open without
         return self._own[1].context()
 
-    def shown(self) -> list[DoorView]:
+    def shown(self) -> list[AgentListenerView]:
         """The open listeners as the API shows them."""
         own = self._own
-        return [DoorView(door.address.name, door.port, own[1].end) for door in self._doors.values()] if own else []
+        return (
+            [AgentListenerView(door.address.name, door.port, own[1].end) for door in self._doors.values()]
+            if own
+            else []
+        )
 
     def begin(self, tending: Tending) -> None:
         """Has an acceptor accept the connections of all listeners, the later ones included."""

@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from drumbeat.model.errors import DrumbeatError
 from drumbeat.ports.clock import Clock
-from drumbeat.ports.engines import Doors, Engine
+from drumbeat.ports.engines import AgentListeners, Engine
 from drumbeat.server.computes.engines import Engines
 
 log = logging.getLogger(__name__)
@@ -54,7 +54,7 @@ class AddressClaims:
             return None
         return frozenset(name for name in engines if claims[name][1])
 
-    def close_unused(self, doors: Doors, candidates: Collection[str], inherited: frozenset[str]) -> None:
+    def close_unused(self, doors: AgentListeners, candidates: Collection[str], inherited: frozenset[str]) -> None:
         """Closes the candidates that no compute claims and that aren't inherited."""
         with self._lock:
             # Read again: a compute may have been created since, and its agents may have got an address.

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from drumbeat.jobfile.compute.remote_compute import RemoteCompute
 from drumbeat.model.errors import DrumbeatError, EngineError, UnreachableError
-from drumbeat.ports.engines import Doors
+from drumbeat.ports.engines import AgentListeners
 from drumbeat.server.computes.address_claims import AddressClaims
 from drumbeat.server.computes.engines import Engines
 from drumbeat.server.loop.loop import Loop
@@ -27,7 +27,7 @@ class Endpoints:
 
     here: tuple[str, ...] = ()
     """URLs for agents on the server's own machine."""
-    doors: Doors | None = None
+    doors: AgentListeners | None = None
     """Listeners for agents on other machines; None = only agents of this machine can call."""
     url: str = ""
     """URL for clients and browsers."""
@@ -134,7 +134,7 @@ class AgentAddresses:
         # A server that was killed on this machine is listed until its lease expires; it has this server's address.
         self._others = tuple(one for one in store.other_servers() if one.address not in self.here)
 
-    def _close_unused(self, doors: Doors) -> None:
+    def _close_unused(self, doors: AgentListeners) -> None:
         """Closes the listeners of computes that were deleted or replaced."""
         open_ones = doors.addresses()
         if self._inherited is None:

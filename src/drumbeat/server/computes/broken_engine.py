@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from drumbeat.model.api.computes import Machine
 from drumbeat.model.errors import EngineError, UnreachableError
-from drumbeat.ports.engines import Gang, Sighting
+from drumbeat.ports.engines import Gang, GangStatus
 
 
 @dataclass
@@ -38,7 +38,7 @@ class BrokenEngine:
         del gang
         return ""
 
-    def observe(self, gang: Gang) -> Sighting:
+    def observe(self, gang: Gang) -> GangStatus:
         """Raises EngineError: the state of the gang is unknown."""
         raise EngineError(f"{gang.name} can't be observed: {self.why}")
 

@@ -109,7 +109,9 @@ def _remarks(state: ComputeState) -> tuple[str, ...]:
         "idle_time_before_scale_down": scale.idle_time_s,
         "tier": scale.tier.value,
     }
-    sentences = autoscaling.remarks(wish, actual, {key: by for key, by in scale.set_by.items() if key in actual})
+    sentences = autoscaling.cluster_overrides(
+        wish, actual, {key: by for key, by in scale.set_by.items() if key in actual}
+    )
     cap = wish.get("max_instances")
     if isinstance(cap, int) and cap > scale.max_instances:
         by = scale.set_by.get("max_instances", "its machines")

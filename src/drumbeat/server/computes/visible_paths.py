@@ -15,6 +15,6 @@ def is_visible(place: str, compute: ComputeState | None) -> bool:
     """
     if compute is None or compute.spec is None:
         return compute is not None and compute.document is None  # This machine itself.
-    share = compute.spec.share_of(place)
+    share = compute.spec.share_at(place)
     is_mounted_here = share is None or (not share.mount and (share.type == "path" or os.path.ismount(share.path)))
     return is_mounted_here and compute.spec.sees(Path(place))

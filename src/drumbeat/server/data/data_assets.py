@@ -20,11 +20,11 @@ from drumbeat.core.planning.inputs import (
     find_version,
     known_place,
     require_not_replaced,
-    source_of,
+    resolve_output,
 )
 from drumbeat.jobfile.data.assets import DataAsset, data_from
-from drumbeat.jobfile.data.paths import Address, InStore, Local, OfAsset, OfJob, reference_to
-from drumbeat.model.api.data import MODEL_TYPE, DataUse, DataView, ModelType, model_type_of
+from drumbeat.jobfile.data.paths import Address, AssetReference, JobOutputReference, Local, StoreReference, reference_to
+from drumbeat.model.api.data import MODEL_TYPE, DataUse, DataView, ModelType, model_type_from
 from drumbeat.model.errors import AwayError, ConflictError, DrumbeatError, NotFoundError, SpecError, UnreachableError
 from drumbeat.model.folder_layout import upload_key
 from drumbeat.model.input_listing import Listing
@@ -106,7 +106,7 @@ class DataAssets:
         made = Resource("data", asked.name, asked.version or "", document, digest, self._clock.now(), made_by)
         return self._store.add_version(made)
 
-    def require_current(self, asset: OfAsset, listed: Listing) -> None:
+    def require_current(self, asset: AssetReference, listed: Listing) -> None:
         """Raises RefusedError or ConflictError if a version's files have changed since it was registered.
 
         listed: the current files.
@@ -172,12 +172,12 @@ class DataAssets:
     def _address(self, asked: DataAsset, where: str) -> str:
         facts = self.facts()
         match reference_to(asked.path, where):
-            case OfAsset() as asset:
+            case AssetReference() as asset:
                 return find_version(asset, facts, where).uri
-            case OfJob() as output:
+            case JobOutputReference() as output:
                 check_output(output, facts, where)
-                return source_of(output, facts).uri
-            case InStore() as place:
+                return resolve_output(output, facts).uri
+            case StoreReference() as place:
                 return known_place(place, facts, where).uri
             case Address(uri):
                 return uri
@@ -254,7 +254,7 @@ class _Versions(Mapping[str, Sequence[DataVersion]]):
 
 def _version(asset: Resource) -> DataVersion:
     told = asset.document
-    model_type = model_type_of(told["type"], told.get("tags", {}))
+    model_type = model_type_from(told["type"], told.get("tags", {}))
     return DataVersion(asset.version, told["type"], told["uri"], asset.made_by, model_type, asset.digest)
 
 

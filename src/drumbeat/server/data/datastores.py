@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
-from drumbeat.jobfile.data.paths import InStore
+from drumbeat.jobfile.data.paths import StoreReference
 from drumbeat.jobfile.reading.error_messages import short
 from drumbeat.model.api.data import DatastoreView
 from drumbeat.model.errors import ConflictError, DrumbeatError, SpecError
@@ -84,9 +84,9 @@ class Datastores(ResourceService[DatastoreView]):
 
         The server may have been started from the shell whose variable a datastore's `env:NAME` named.
         """
-        from drumbeat.jobfile.data.datastores import secrets_of
+        from drumbeat.jobfile.data.datastores import secret_texts
 
-        secrets = {one for store in self.all().values() for one in secrets_of(store)}
+        secrets = {one for store in self.all().values() for one in secret_texts(store)}
         return {name: value for name, value in environment.items() if not _holds(value, secrets)}
 
     def list(self) -> list[DatastoreView]:
@@ -109,7 +109,7 @@ class Datastores(ResourceService[DatastoreView]):
         made = cast("Datastore", self.kind.read(document, source))
         if made.name == ALIAS:
             raise SpecError(f"`{ALIAS}` means {DEFAULT}", where=f"{source}.name", fix=f"Use {DEFAULT} or another name.")
-        if (folder := _folder(made)) is not None and not folder.is_whole:
+        if (folder := _folder(made)) is not None and not folder.is_absolute:
             what = f"`{short(folder.path)}` is a relative path"
             raise SpecError(what, where=f"{source}.path", fix="Give an absolute path.")
         if check and self.ask:
@@ -120,7 +120,7 @@ class Datastores(ResourceService[DatastoreView]):
         """Contacts the store of a new datastore, which only this thread can see until then."""
         self._trying.there = {made.name: made}
         try:
-            ask(InStore(made.name).uri)
+            ask(StoreReference(made.name).uri)
         except DrumbeatError as error:
             what = f"datastore {made.name} can't be reached: {error.what.removeprefix(WHOLE)}"
             fix = f"{error.fix} To create it without this check: --no-check".strip()

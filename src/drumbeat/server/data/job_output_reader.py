@@ -9,7 +9,7 @@ import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from drumbeat.jobfile.data.paths import OfJob, reference_to
+from drumbeat.jobfile.data.paths import JobOutputReference, reference_to
 from drumbeat.model.api.data import Written
 from drumbeat.model.errors import ConflictError, NotFoundError, RefusedError, StorageError
 from drumbeat.model.input_listing import Link, ListedFile, Listing, listing
@@ -49,7 +49,7 @@ class JobOutputReader:
         place = _of_job(uri)
         return self._own_folder(place) if place else self._rest().folder(uri)
 
-    def _own_folder(self, place: OfJob) -> str:
+    def _own_folder(self, place: JobOutputReference) -> str:
         """Returns the path of an output on the server's machine: a file, or the folder of its files."""
         start = _folder(place)
         for one in self._artifacts.files(place.job):
@@ -97,7 +97,7 @@ class JobOutputReader:
             raise RefusedError("this server can't read stores", fix="Install the extra `data` where it runs.")
         return self._stores
 
-    def _listed(self, place: OfJob, one: StoredFile, path: str) -> ListedFile:
+    def _listed(self, place: JobOutputReference, one: StoredFile, path: str) -> ListedFile:
         """Lists a job's file with its SHA-256, or else with its version on the disk."""
         alone = one.path == _folder(place)
         found = self._artifacts.open_file(place.job, one.path)
@@ -106,7 +106,7 @@ class JobOutputReader:
             return ListedFile(path, one.size, one.sha256, one.sha256, tag, alone=alone)
         return ListedFile(path, one.size, _version(place.job, one.path, found), tag=tag, alone=alone)
 
-    def _read(self, place: OfJob, file: ListedFile, offset: int, length: int | None) -> Iterator[bytes]:
+    def _read(self, place: JobOutputReference, file: ListedFile, offset: int, length: int | None) -> Iterator[bytes]:
         path = _folder(place) if file.alone else f"{_folder(place)}/{file.path}"
         found = self._artifacts.open_file(place.job, path)
         # An output doesn't change once its job has ended, and its readers know its SHA-256.
@@ -118,15 +118,15 @@ class JobOutputReader:
 
 def is_of_job(uri: str) -> bool:
     """Whether a URI names an output of a job."""
-    return uri.startswith("azureml:") and isinstance(reference_to(uri), OfJob)
+    return uri.startswith("azureml:") and isinstance(reference_to(uri), JobOutputReference)
 
 
-def _of_job(uri: str) -> OfJob | None:
+def _of_job(uri: str) -> JobOutputReference | None:
     found = reference_to(uri) if uri.startswith("azureml:") else None
-    return found if isinstance(found, OfJob) else None
+    return found if isinstance(found, JobOutputReference) else None
 
 
-def _folder(place: OfJob) -> str:
+def _folder(place: JobOutputReference) -> str:
     return "/".join(part for part in ("outputs", place.output, place.path) if part)
 
 

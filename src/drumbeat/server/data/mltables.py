@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 from typing import Any, cast
 from urllib.parse import unquote, urlsplit
 
-from drumbeat.jobfile.data.paths import InStore, Local, OfJob, reference_to
+from drumbeat.jobfile.data.paths import JobOutputReference, Local, StoreReference, reference_to
 from drumbeat.jobfile.reading.yaml_tree import YamlNode, parse, plain
 from drumbeat.model.errors import DrumbeatError, RefusedError, SpecError
 from drumbeat.model.input_listing import ListedFile, Listing, Origin, listing
@@ -105,9 +105,9 @@ def _elsewhere(data: DataAccess, kind: str, path: str) -> Iterator[tuple[str, Li
 def _shown(uri: str, path: str) -> str:
     """Returns store and path, such as `blobs/images/1.jpg`; for an Azure URI `account/container/…`."""
     match reference_to(uri):
-        case InStore(name, place):
+        case StoreReference(name, place):
             parts = [name, place]
-        case OfJob(job, output, place):
+        case JobOutputReference(job, output, place):
             parts = [job, output, place]
         case _:
             found = urlsplit(uri)

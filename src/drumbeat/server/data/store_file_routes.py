@@ -11,7 +11,7 @@ from fastapi import Header, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import StreamingResponse
 
-from drumbeat.jobfile.data.paths import InStore, Local, OfAsset, OfJob, reference_to
+from drumbeat.jobfile.data.paths import AssetReference, JobOutputReference, Local, StoreReference, reference_to
 from drumbeat.model.api.data import EntryView, ListingView, Written
 from drumbeat.model.errors import ForbiddenError, NotFoundError, RefusedError, SpecError
 from drumbeat.model.folder_layout import MANIFEST
@@ -78,7 +78,7 @@ def list_files_at(
     data = control.setting.data if is_partial and control.setting.data else control.data
     found = _listed(data, exact, is_file=is_file, either=either)
     asset = reference_to(uri, "uri")
-    if isinstance(asset, OfAsset) and not is_partial:
+    if isinstance(asset, AssetReference) and not is_partial:
         control.catalogs.data.require_current(asset, found)
     return ListingView(exact, found.key, found.size, found.files)
 
@@ -169,11 +169,11 @@ def _exact(uri: str, control: ControlOf, principal: Principal | None = None) -> 
     principal: the reader; None = the URI is written to. Raises SpecError, NotFoundError, ForbiddenError.
     """
     match reference_to(uri, "uri"):
-        case OfAsset() as asset:
+        case AssetReference() as asset:
             return control.catalogs.data.show(asset.name, asset.version).uri
         case Local(path):
             raise SpecError(f"{path} is a path on a machine, not a URI", where="uri")
-        case (InStore() | OfJob()) as place:
+        case (StoreReference() | JobOutputReference()) as place:
             return uri if uri.startswith("azureml:") else place.uri
         case _:
             if principal and principal.role is Role.READER and not control.catalogs.data.is_registered(uri):
@@ -185,7 +185,7 @@ def _exact(uri: str, control: ControlOf, principal: Principal | None = None) -> 
 
 def _to_write(uri: str, control: ControlOf) -> str:
     """Returns a URI that may be written to. Raises RefusedError for a version of data, SpecError."""
-    if isinstance(reference_to(uri, "uri"), OfAsset):
+    if isinstance(reference_to(uri, "uri"), AssetReference):
         what = f"{uri[:300]} is a version of data, and a version never changes"
         raise RefusedError(what, where="uri", fix="Create a new one: drumbeat data create NAME --path FOLDER")
     return _exact(uri, control)

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Self
 
 from drumbeat.model.failpoints import failpoint
-from drumbeat.model.logs import NODE_LOG, LogName, rank_of
+from drumbeat.model.logs import NODE_LOG, LogName, parse_rank
 from drumbeat.model.sparse_files import extend, write_at
 from drumbeat.server.home_folder.atomic_files import locked, sync_file, sync_folder, write_all
 from drumbeat.server.home_folder.journal import RECORD_SIZE, JournalEntry, read_pieces, read_pieces_back, shorten
@@ -153,7 +153,7 @@ def settle(folder: Path, attempt: int, round: int, node: int) -> None:
 def _is_log(file: Path) -> bool:
     """Whether a file is a log, and not another program's file."""
     with suppress(ValueError):
-        rank_of(file.stem)
+        parse_rank(file.stem)
         return file.suffix == ".log" and not file.is_symlink() and file.is_file()
     return False
 

@@ -46,7 +46,7 @@ def one_name(name: str) -> str:
 def log_at(path: str) -> LogName:
     """Parses the path of a log. Raises ForbiddenError."""
     try:
-        return LogName.of(path)
+        return LogName.from_path(path)
     except ValueError:
         what = "the path of a log is logs/ATTEMPT.ROUND/NODE/RANK.log, or …/node.log"
         raise ForbiddenError(what, where=_shown(path)) from None

@@ -10,19 +10,19 @@ from drumbeat.core.end_verdict import Verdict
 from drumbeat.core.lifecycle.exit_code import exit_code
 from drumbeat.core.lifecycle.hang_response import slow_subject
 from drumbeat.core.lifecycle.job import Job
-from drumbeat.core.lifecycle.output_publication import whereabouts
+from drumbeat.core.lifecycle.output_publication import output_progress
 from drumbeat.core.lifecycle.sweep import leading_trial
 from drumbeat.launchers.services import is_web, services_on
 from drumbeat.model.api.jobs import (
     BestTrialView,
+    EventView,
     ExitView,
     FailureView,
     JobView,
-    JobWithStory,
+    JobWithEvents,
     NodeView,
     ObservedView,
     OutputView,
-    StoryLine,
     VerdictView,
 )
 from drumbeat.model.api.metrics import PrimaryView
@@ -44,11 +44,13 @@ def job_view(record: Record, notice: str = "", primary: Series | None = None) ->
     return JobView(**_facts(record), notice=notice, primary=primary_view(primary))
 
 
-def job_with_events(record: Record, events: list[JobEvent], notice: str, primary: Series | None = None) -> JobWithStory:
+def job_with_events(
+    record: Record, events: list[JobEvent], notice: str, primary: Series | None = None
+) -> JobWithEvents:
     """Returns a stored job with its events."""
     lines = tuple(event_lines(events))
     facts: dict[str, Any] = {**_facts(record), "preflight": preflight_view(record.job)}
-    return JobWithStory(**facts, notice=notice, primary=primary_view(primary), story=lines)
+    return JobWithEvents(**facts, notice=notice, primary=primary_view(primary), story=lines)
 
 
 def primary_view(series: Series | None) -> PrimaryView | None:
@@ -56,10 +58,10 @@ def primary_view(series: Series | None) -> PrimaryView | None:
     return PrimaryView(series.name, value_to_json(series.last.value), series.last.step) if series else None
 
 
-def event_lines(events: list[JobEvent], after: int = 0) -> list[StoryLine]:
+def event_lines(events: list[JobEvent], after: int = 0) -> list[EventView]:
     """Returns the events after the first `after`, as the API shows them."""
     return [
-        StoryLine(n, line.at, line.state, line.reason, line.sentence, line.attempt, line.round)
+        EventView(n, line.at, line.state, line.reason, line.sentence, line.attempt, line.round)
         for n, line in enumerate(events[after:], after + 1)
     ]
 
@@ -82,7 +84,7 @@ def _facts(record: Record) -> dict[str, Any]:
         "node_count": plan.nodes, "processes_per_node": plan.processes_per_node, "parent": job.parent,
         "person": job.user, "type": job.kind, "mesh": plan.mesh,
         "elastic": plan.elastic, "services": tuple(_services(job)), "best_trial": _best_trial(job),
-        "has_slow_rank": job.state is State.RUNNING and slow_subject(job) in job.remarks,
+        "has_slow_rank": job.state is State.RUNNING and slow_subject(job) in job.reported_subjects,
     }  # fmt: skip
 
 
@@ -110,8 +112,8 @@ def _outputs(job: Job) -> tuple[OutputView, ...]:
         OutputView(
             told.output, one.place, told.uri, told.asset, told.files, told.size, one.problem, types.get(told.output, "")
         )
-        for one in whereabouts(job)
-        for told in (one.told,)
+        for one in output_progress(job)
+        for told in (one.published,)
     )
 
 

@@ -22,12 +22,12 @@ from drumbeat.core.lifecycle.events import (
 from drumbeat.core.lifecycle.job import Job
 from drumbeat.core.pipelines.expansion import expand
 from drumbeat.core.pipelines.graph import Graph
-from drumbeat.core.pipelines.registered_components import digests_of
+from drumbeat.core.pipelines.registered_components import snapshot_digests
 from drumbeat.core.pipelines.step_jobs import step_request
 from drumbeat.core.planning.plan import Planned, UnusableComputeError
 from drumbeat.core.sweeps.sweep_summary import format_sweep
 from drumbeat.core.sweeps.trial_jobs import notes as sweep_notes
-from drumbeat.jobfile.data.paths import OfJob, reference_to
+from drumbeat.jobfile.data.paths import JobOutputReference, reference_to
 from drumbeat.jobfile.job.job import CommandJob
 from drumbeat.jobfile.pipelines.pipeline_job import PipelineJob
 from drumbeat.jobfile.sweeping.sweep import SweepJob
@@ -256,7 +256,7 @@ class Jobs:
 
     def _require_sources(self, request: JobRequest) -> None:
         own = StepParts(request.code, request.inputs, request.environment)
-        for digest in digests_of({**request.parts, "": own}):
+        for digest in snapshot_digests({**request.parts, "": own}):
             if not self._artifacts.has_snapshot(digest):
                 raise NotFoundError(f"snapshot {digest} was not uploaded", fix="Upload it before the job.")
 
@@ -370,5 +370,5 @@ def _require_sources(store: SqlStore, plan: StagedFiles) -> None:
     """Raises NotFoundError if a job whose output the plan reads has been deleted. Only on the loop's thread."""
     for one in plan.inputs:
         place = reference_to(one.uri) if one.uri.startswith("azureml:") else None
-        if isinstance(place, OfJob):
+        if isinstance(place, JobOutputReference):
             store.load(place.job)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from drumbeat.core.diagnosis.preflight import clocks_ms, judge, pairs_of
+from drumbeat.core.diagnosis.preflight import clocks_ms, judge, tried_pairs
 from drumbeat.core.lifecycle.job import Job
 from drumbeat.core.lifecycle.unusable_machines import checked_nodes
 from drumbeat.model import python_fingerprint
@@ -19,7 +19,7 @@ def preflight_view(job: Job) -> PreflightView | None:
     if not checked:
         return None
     verdict = judge(checked)
-    pairs = pairs_of({one.node: one.check for one in checked})
+    pairs = tried_pairs({one.node: one.check for one in checked})
     machines, clocks = {slot.node: slot.machine for slot in job.slots}, clocks_ms(pairs)
     nodes = tuple(
         _node(status, status.preflight, machines.get(node, ""), clocks.get(node, 0))

@@ -8,7 +8,7 @@ from typing import Annotated
 from fastapi import Depends, Query, Request, Response
 
 from drumbeat.jobfile.reading.writer import dumps_document
-from drumbeat.model.api.jobs import JobPage, JobView, JobWithStory, PreviewView, StoryLine
+from drumbeat.model.api.jobs import EventView, JobPage, JobView, JobWithEvents, PreviewView
 from drumbeat.model.api.page import DefinitionView
 from drumbeat.model.api.requests import JobRequest
 from drumbeat.model.states import State
@@ -89,7 +89,7 @@ def _with_text(store: SqlStore, chosen: JobFilter) -> list[Record]:
 
 
 @router.get("/jobs/{name}")
-def show(name: str, context: ContextOf) -> JobWithStory:
+def show(name: str, context: ContextOf) -> JobWithEvents:
     """Returns one job and its events."""
     control = context.control
     record = current(control, name)
@@ -98,7 +98,7 @@ def show(name: str, context: ContextOf) -> JobWithStory:
 
 
 @router.get("/jobs/{name}/story")
-def story(name: str, control: ControlOf) -> list[StoryLine]:
+def story(name: str, control: ControlOf) -> list[EventView]:
     """Returns the events of a job, oldest first."""
     return event_lines(control.store.events(name))
 

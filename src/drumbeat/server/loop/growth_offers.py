@@ -14,7 +14,7 @@ from drumbeat.core.scheduling import autoscaling
 from drumbeat.core.scheduling.cluster_queue import idle_nodes
 from drumbeat.core.scheduling.elastic_placement import growth, idle_growth
 from drumbeat.core.scheduling.resource_needs import Slot
-from drumbeat.core.scheduling.slot_fitting import Holding, MachineCapacity
+from drumbeat.core.scheduling.slot_fitting import MachineCapacity, SlotAllocation
 from drumbeat.model.states import Reason, State
 from drumbeat.server.database.records import Record
 from drumbeat.server.loop.waiting_jobs import queue_of
@@ -68,12 +68,12 @@ class Grower:
             slots = self._slots(job, rooms, held)
             if slots:
                 found[job.name] = slots
-                held = [*(one for one in held if one.job != job.name), Holding(job.name, slots)]
+                held = [*(one for one in held if one.job != job.name), SlotAllocation(job.name, slots)]
                 if compute in self._loop.supply.with_queue:  # Which idle node would be whose isn't known there.
                     break
         return found
 
-    def _slots(self, job: Job, rooms: list[MachineCapacity], held: list[Holding]) -> tuple[Slot, ...]:
+    def _slots(self, job: Job, rooms: list[MachineCapacity], held: list[SlotAllocation]) -> tuple[Slot, ...]:
         supply, compute = self._loop.supply, job.plan.compute
         queue = queue_of([job], self._loop.store, self._loop.clock.now())
         waiting, cap = queue.jobs[0], supply.caps.get(compute)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from drumbeat.core.lifecycle.events import PublishOutputs
 from drumbeat.core.lifecycle.output_publication import outputs_left
-from drumbeat.jobfile.data.paths import InStore, reference_to
+from drumbeat.jobfile.data.paths import StoreReference, reference_to
 from drumbeat.model.errors import ConflictError
 from drumbeat.model.plan import OutputPlan
 from drumbeat.server.loop.loop import Loop
@@ -28,6 +28,6 @@ class PendingOutputs:
         for job, outputs in self.all().items():
             for output in outputs:
                 place = reference_to(output.uri) if output.uri else None
-                if isinstance(place, InStore) and place.datastore == datastore:
+                if isinstance(place, StoreReference) and place.datastore == datastore:
                     what = f"output {output.name} of job {job} is still to be published to datastore {datastore}"
                     raise ConflictError(what, fix=f"Wait for it, or discard it: drumbeat cancel {job} --discard")

@@ -15,7 +15,7 @@ from drumbeat.core.scheduling import autoscaling
 from drumbeat.core.scheduling.cluster_queue import enqueue
 from drumbeat.core.scheduling.resource_needs import Slot
 from drumbeat.core.scheduling.scheduler import Placement, place
-from drumbeat.core.scheduling.slot_fitting import Holding, MachineCapacity
+from drumbeat.core.scheduling.slot_fitting import MachineCapacity, SlotAllocation
 from drumbeat.model.api.computes import Machine
 from drumbeat.model.states import Reason
 from drumbeat.server.database.records import Record
@@ -74,7 +74,7 @@ class Placer:
     def __init__(self, loop: Loop) -> None:
         self._loop = loop
         self._memory: WaitingByJob = {}
-        self._held: dict[str, tuple[int, dict[tuple[str, int], Holding]]] = {}
+        self._held: dict[str, tuple[int, dict[tuple[str, int], SlotAllocation]]] = {}
         """What is held of each compute, and the version of the store's slots that it was read at."""
         self._next_told: dict[str, int] = {}
         """The place in each queue from which on the jobs far behind are told next."""
@@ -110,7 +110,9 @@ class Placer:
             return
         self._tell_all(compute, self.placed(compute, queue, supply.rooms(compute), self.holdings(compute, unfinished)))
 
-    def placed(self, compute: str, queue: Queue, rooms: list[MachineCapacity], held: list[Holding]) -> list[Placement]:
+    def placed(
+        self, compute: str, queue: Queue, rooms: list[MachineCapacity], held: list[SlotAllocation]
+    ) -> list[Placement]:
         """A word for every job of a compute's queue."""
         cap = self._loop.supply.caps.get(compute)
         if compute in self._loop.supply.with_queue:
@@ -128,7 +130,12 @@ class Placer:
         return self._awaited(placements, queue, rooms, held, cap) if cap else placements
 
     def _awaited(
-        self, placements: Sequence[Placement], queue: Queue, rooms: list[MachineCapacity], held: list[Holding], cap: Cap
+        self,
+        placements: Sequence[Placement],
+        queue: Queue,
+        rooms: list[MachineCapacity],
+        held: list[SlotAllocation],
+        cap: Cap,
     ) -> list[Placement]:
         """The same, where machines are started for a job: with that as the reason."""
         if not any(_may_be_awaited(one) for one in placements):
@@ -143,7 +150,9 @@ class Placer:
             for one, sentence in zip(placements, sentences, strict=True)
         ]
 
-    def expected(self, queue: Queue, rooms: list[MachineCapacity], held: list[Holding]) -> dict[str, tuple[Slot, ...]]:
+    def expected(
+        self, queue: Queue, rooms: list[MachineCapacity], held: list[SlotAllocation]
+    ) -> dict[str, tuple[Slot, ...]]:
         """The slots that queued jobs would be given if the machines that can be started had started."""
         placements = place(
             queue.jobs,
@@ -156,7 +165,7 @@ class Placer:
         )
         return {one.job: one.slots for one in placements if one.slots}
 
-    def holdings(self, compute: str, unfinished: dict[str, Record]) -> list[Holding]:
+    def holdings(self, compute: str, unfinished: dict[str, Record]) -> list[SlotAllocation]:
         """Who holds the slots of a compute, and until when at the latest."""
         holdings = self._held_slots(compute)
         for (name, attempt), holding in holdings.items():
@@ -165,17 +174,17 @@ class Placer:
                 if holding.until != until or holding.waits_for != waits_for:
                     holdings[name, attempt] = replace(holding, until=until, waits_for=waits_for)
             elif holding.until or holding.waits_for:
-                holdings[name, attempt] = Holding(name, holding.slots)
+                holdings[name, attempt] = SlotAllocation(name, holding.slots)
         return [*holdings.values()]
 
-    def _held_slots(self, compute: str) -> dict[tuple[str, int], Holding]:
+    def _held_slots(self, compute: str) -> dict[tuple[str, int], SlotAllocation]:
         """What each attempt holds. It is read again when slots were taken or given back."""
         version = self._loop.store.slots_version
         if compute not in self._held or self._held[compute][0] != version:
             slots: dict[tuple[str, int], list[Slot]] = {}
             for one in self._loop.store.reservations(compute):
                 slots.setdefault((one.job, one.attempt), []).append(one.slot)
-            self._held[compute] = version, {key: Holding(key[0], tuple(those)) for key, those in slots.items()}
+            self._held[compute] = version, {key: SlotAllocation(key[0], tuple(those)) for key, those in slots.items()}
         return self._held[compute][1]
 
     # --- telling jobs ---

@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from drumbeat.core.lifecycle.job import Job
-from drumbeat.core.scheduling.fair_share import HALF_LIFE, PATIENCE, recent_use
+from drumbeat.core.scheduling.fair_share import HALF_LIFE, MAX_AGE, recent_use
 from drumbeat.core.scheduling.quota_balances import NO_BALANCES, Balances
 from drumbeat.core.scheduling.quotas import Allowances, Payer
-from drumbeat.core.scheduling.scheduler import Waiting
+from drumbeat.core.scheduling.scheduler import QueuedJob
 from drumbeat.server.database import SqlStore
 from drumbeat.server.users.user_token import HALF_LIFE_SETTING
 
@@ -19,11 +19,11 @@ from drumbeat.server.users.user_token import HALF_LIFE_SETTING
 class Queue:
     """Jobs that wait for slots of one compute, in the order in which they are served."""
 
-    jobs: list[Waiting]
+    jobs: list[QueuedJob]
     balances: Balances = NO_BALANCES
 
 
-WaitingByJob = dict[str, tuple[Job, Waiting]]
+WaitingByJob = dict[str, tuple[Job, QueuedJob]]
 """What was made of jobs before, by name."""
 
 
@@ -34,9 +34,9 @@ def queue_of(jobs: Sequence[Job], store: SqlStore, now: datetime, memory: Waitin
     """
     balances, jobs_before = _balances(jobs, store, now), WaitingByJob() if memory is None else memory
     use = {user: round(amount, 2) for user, amount in balances.use.items()}
-    patient_since = now - PATIENCE
+    patient_since = now - MAX_AGE
 
-    def rank(waiting: Waiting) -> tuple[object, ...]:
+    def rank(waiting: QueuedJob) -> tuple[object, ...]:
         counts = waiting.submitted_at > patient_since
         return waiting.rank(use.get(waiting.payer.user, 0.0) if counts else 0.0)
 
@@ -59,7 +59,7 @@ def _balances(jobs: Sequence[Job], store: SqlStore, now: datetime) -> Balances:
     return Balances(Allowances(tuple(quotas), tuple(held)), use, half_life)
 
 
-def _waiting(job: Job, memory: WaitingByJob) -> Waiting:
+def _waiting(job: Job, memory: WaitingByJob) -> QueuedJob:
     before = memory.get(job.name)
     if before and before[0] is job:
         return before[1]
@@ -67,12 +67,12 @@ def _waiting(job: Job, memory: WaitingByJob) -> Waiting:
     return memory[job.name][1]
 
 
-def _made(job: Job) -> Waiting:
+def _made(job: Job) -> QueuedJob:
     limit = job.policy.timeout_s
     lasts = timedelta(seconds=limit + job.plan.grace_s) if limit is not None else None
     payer = Payer(job.user, job.plan.experiment)
     lacks = [one.sentence for one in job.machine_faults]
-    waiting = Waiting(job.name, job.need, job.policy.priority, job.submitted_at, lasts, job.avoided, payer)
+    waiting = QueuedJob(job.name, job.need, job.policy.priority, job.submitted_at, lasts, job.avoided, payer)
     is_resized = job.need.is_elastic and job.attempt > 0
     waiting = replace(waiting, is_resized=is_resized, growth=job.growth, kept=job.kept)
     return replace(waiting, lacking=job.lacking, lack=lacks[-1] if lacks else "")

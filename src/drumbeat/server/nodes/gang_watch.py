@@ -14,7 +14,7 @@ from drumbeat.core.lifecycle.events import Event, GangObserved, Loss, NodeDepart
 from drumbeat.core.lifecycle.job import Job
 from drumbeat.model.errors import DrumbeatError
 from drumbeat.model.states import State
-from drumbeat.ports.engines import Gang, Sighting
+from drumbeat.ports.engines import Gang, GangStatus
 from drumbeat.server.computes.broken_engine import BrokenEngine
 from drumbeat.server.computes.engines import Engines
 from drumbeat.server.loop.loop import Loop
@@ -108,7 +108,7 @@ class GangWatch(PooledWatch):
             self.engines.look()  # Before anything is placed again.
         return new
 
-    def _events(self, job: Job, gang: Gang, sighting: Sighting) -> list[Event]:
+    def _events(self, job: Job, gang: Gang, sighting: GangStatus) -> list[Event]:
         seen = GangObserved(job.attempt, sighting.word, sighting.waits, notice=sighting.notice)
         events: list[Event] = [seen] if sighting.word else []
         if sighting.waits:

@@ -57,7 +57,7 @@ class StragglerSamples:
 
     def is_due(self, job: Job, now: float) -> bool:
         """Whether another look is due at this time; none is once a slow rank was named."""
-        if not 2 <= len(job.plan.workers) <= MAX_RANKS or hang_response.slow_subject(job) in job.remarks:
+        if not 2 <= len(job.plan.workers) <= MAX_RANKS or hang_response.slow_subject(job) in job.reported_subjects:
             return False
         self.looked_at = self.looked_at or now
         return now - self.looked_at >= max(job.plan.hang_after_s / MIN_WAITS, RANK_S * job.plan.processes_per_node)
@@ -179,7 +179,7 @@ class HangWatch(PooledWatch):
         look = RendezvousLook(job, self._closer(job, job.plan.rendezvous_timeout_s), round_.arrivals)
         verdict, facts = look.look()
         round_.is_past_rendezvous = verdict.state is RendezvousState.OVER
-        is_known = hang_response.late_subject(job) in job.remarks
+        is_known = hang_response.late_subject(job) in job.reported_subjects
         if verdict.state is RendezvousState.STUCK or (verdict.state is RendezvousState.LATE and not is_known):
             self._report_incomplete(job, verdict, facts)
 

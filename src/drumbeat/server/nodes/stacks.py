@@ -9,7 +9,7 @@ from typing import Any
 
 from drumbeat.core.diagnosis.hangs import stack_report
 from drumbeat.core.diagnosis.hangs.activity import Activity
-from drumbeat.core.diagnosis.hangs.straggler_phases import RankPhases, of_samples
+from drumbeat.core.diagnosis.hangs.straggler_phases import RankPhases, from_samples
 from drumbeat.core.lifecycle.job import Job
 from drumbeat.model.api.stacks import NodeStacks
 from drumbeat.model.stacks import NATIVE_FIELD, PAUSE_FIELD, RANKS_FIELD, ROUND_FIELD, SAMPLE_FIELD, NodeFacts
@@ -42,7 +42,7 @@ class JobFacts:
             for node, facts in self.answers.items()
             if isinstance(facts, NodeFacts)
             for rank in facts.ranks
-            if (one := of_samples(node, rank)) is not None
+            if (one := from_samples(node, rank)) is not None
         ]
 
     def stacks(self, hosts: Sequence[str]) -> list[NodeStacks]:

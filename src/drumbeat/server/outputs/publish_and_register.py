@@ -13,7 +13,7 @@ from drumbeat.core.lifecycle.job import Job, Published
 from drumbeat.core.lifecycle.output_publication import outputs_left
 from drumbeat.core.planning.outputs import is_published, is_registered
 from drumbeat.jobfile.data.assets import DataAsset
-from drumbeat.jobfile.data.paths import OfJob
+from drumbeat.jobfile.data.paths import JobOutputReference
 from drumbeat.model.errors import (
     CertificateError,
     ConflictError,
@@ -93,7 +93,7 @@ class Publishing:
     def _publish(self, job: Job, output: OutputPlan, is_wanted: Callable[[], bool]) -> Published:
         if job.sweep is not None:
             return self._register_best(job, output, is_wanted)
-        source = output.uri if output.mode == "direct" else OfJob(job.name, output.name).uri
+        source = output.uri if output.mode == "direct" else JobOutputReference(job.name, output.name).uri
         try:
             listed = self.data.listing(source, is_file=output.type == "uri_file")
         except NotFoundError as error:
@@ -139,4 +139,4 @@ def _place_of(job: Job, name: str) -> str:
     """Returns where an output of an ended job is: at its published place, else in the job's folder."""
     direct = [one.uri for one in job.plan.outputs if one.name == name and one.mode == "direct"]
     in_place = [one.uri for one in job.published if one.output == name and one.uri and not one.problem]
-    return next(iter((*direct, *in_place)), OfJob(job.name, name).uri)
+    return next(iter((*direct, *in_place)), JobOutputReference(job.name, name).uri)

@@ -28,7 +28,7 @@ def result_of(job: Job) -> str:
 
 def step_result(store: SqlStore, pipeline: Job, path: str) -> str:
     """Returns the job that has the outputs of a step. Raises NotFoundError, RefusedError."""
-    name = pipeline.pipeline.result_of(pipeline.name, path) if pipeline.pipeline else step_name(pipeline.name, path)
+    name = pipeline.pipeline.result_job(pipeline.name, path) if pipeline.pipeline else step_name(pipeline.name, path)
     return result_of(store.load(name).job)
 
 

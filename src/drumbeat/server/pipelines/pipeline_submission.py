@@ -13,7 +13,7 @@ from drumbeat.core.lifecycle.events import JobEvent
 from drumbeat.core.lifecycle.job import Job
 from drumbeat.core.pipelines.child_names import check_child_names
 from drumbeat.core.pipelines.graph import Graph, PipelineStep
-from drumbeat.core.pipelines.registered_components import digests_of
+from drumbeat.core.pipelines.registered_components import snapshot_digests
 from drumbeat.core.pipelines.step_jobs import step_request
 from drumbeat.core.planning.inputs import JobOutputs
 from drumbeat.core.planning.plan import Planned, UnusableComputeError
@@ -22,7 +22,7 @@ from drumbeat.core.scheduling.resource_needs import JobPolicy, Need
 from drumbeat.core.sweeps.sweep_summary import format_sweep
 from drumbeat.core.sweeps.trial_jobs import max_trials
 from drumbeat.jobfile.data.inputs_outputs import Output
-from drumbeat.jobfile.data.paths import OfJob, reference_to
+from drumbeat.jobfile.data.paths import JobOutputReference, reference_to
 from drumbeat.jobfile.pipelines.pipeline_job import PipelineComponent
 from drumbeat.jobfile.pipelines.step_types import SweepNode
 from drumbeat.jobfile.sweeping.sweep import SweepJob
@@ -165,7 +165,7 @@ def _progress(request: JobRequest, graph: Graph) -> PipelineProgress:
         for path, step in graph.steps.items()
     )
     outputs = tuple(PipelineOutput(name, made.step, made.output) for name, made in graph.outputs.items())
-    return PipelineProgress(steps, outputs, tuple(sorted(digests_of(request.parts))))
+    return PipelineProgress(steps, outputs, tuple(sorted(snapshot_digests(request.parts))))
 
 
 def _inputs(plans: Mapping[str, Planned], own: set[str]) -> Iterator[InputPlan]:
@@ -173,7 +173,7 @@ def _inputs(plans: Mapping[str, Planned], own: set[str]) -> Iterator[InputPlan]:
     for path, planned in plans.items():
         for one in planned.plan.inputs:
             place = reference_to(one.uri) if one.uri.startswith("azureml:") else None
-            if not (isinstance(place, OfJob) and place.job in own):
+            if not (isinstance(place, JobOutputReference) and place.job in own):
                 yield replace(one, name=f"{path}.{one.name}")
 
 

@@ -9,9 +9,9 @@ from drumbeat.core.pipelines.registered_components import (
     RegisteredComponent,
     Resolved,
     UsedComponent,
-    digests_of,
-    parts_of,
+    parts_from,
     resolve,
+    snapshot_digests,
 )
 from drumbeat.jobfile.environments.references import VERSION
 from drumbeat.jobfile.pipelines.component import REGISTERED_NAME
@@ -62,7 +62,7 @@ class Components(VersionService[ComponentView]):
         parts = parts or {}
         for one in parts.values():
             check_texts(one.environment)
-        for digest in digests_of(parts):
+        for digest in snapshot_digests(parts):
             if not self._has_snapshot(digest):
                 raise NotFoundError(f"snapshot {digest} was not uploaded", fix="Upload it before the component.")
         own = {key: value for key, value in to_dict(component).items() if key not in ("name", "version")}
@@ -74,7 +74,7 @@ class Components(VersionService[ComponentView]):
 def registered(asset: Resource) -> RegisteredComponent:
     """Returns the component of a stored resource."""
     document = asset.document
-    return RegisteredComponent(asset.name, asset.version, document["component"], parts_of(document["parts"]))
+    return RegisteredComponent(asset.name, asset.version, document["component"], parts_from(document["parts"]))
 
 
 def component_uses(used: Iterable[UsedComponent]) -> tuple[Use, ...]:

@@ -57,7 +57,7 @@ class Environments(VersionService[EnvironmentView]):
         if texts.context and not self._has_snapshot(texts.context):
             what = f"snapshot {texts.context} was not uploaded"
             raise NotFoundError(what, where="environment.build", fix="Upload it before the environment.")
-        return self._keep(name, version, core.document_of(to_dict(written), texts))
+        return self._keep(name, version, core.to_document(to_dict(written), texts))
 
     def check_alias(self, name: str, target: str, aliases: Mapping[tuple[str, str], str]) -> None:
         """Raises SpecError for a target that can't be an environment, and for a cycle of aliases."""
@@ -84,7 +84,7 @@ class Environments(VersionService[EnvironmentView]):
     def _view(self, one: Resource) -> EnvironmentView:
         python, image, notes, problem = None, "", (), ""
         try:
-            made = core.definition_of(_registered(one), OWN)
+            made = core.define_version(_registered(one), OWN)
             python, image, notes = made.environment(f"{one.name}:{one.version}"), made.image, made.notes
         except Exception as error:  # noqa: BLE001 (what an older drumbeat took in mustn't keep the others from being listed)
             problem = str(error)
@@ -103,7 +103,7 @@ def curated_views(name: str | None = None) -> list[EnvironmentView]:
 def curated_view(one: Curated) -> EnvironmentView:
     """Returns a curated environment as the API shows it."""
     made = core.curated_definition(one).environment(one.title)
-    document = core.document_of({}, EnvironmentFiles(one.source, {one.source: one.requirements}))
+    document = core.to_document({}, EnvironmentFiles(one.source, {one.source: one.requirements}))
     return EnvironmentView(
         one.title, "", made, "", None, curated=True, about=one.about, means=one.patterns, notes=(), jobs=(),
         document=document, problem="",

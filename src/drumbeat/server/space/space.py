@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 from drumbeat.core import deletion_rules
-from drumbeat.model.api.server import SpareView
+from drumbeat.model.api.server import WarmWorkersView
 from drumbeat.model.api.space import Freed, KeptItem, SpaceItem, Usage
 from drumbeat.model.errors import DrumbeatError, NotFoundError
 from drumbeat.ports.space import MachineCaches
@@ -126,7 +126,7 @@ class Space:
         return replace(freed_of(items, [*jobs.kept, *caches.kept]), is_dry=is_dry)
 
     # --- usage ------------------------------------------------------------------------------------------------
-    def spares(self) -> list[SpareView]:
+    def spares(self) -> list[WarmWorkersView]:
         """Returns the warm workers on this machine that no job uses."""
         return self._caches.spares() if self._caches else []
 

@@ -14,7 +14,7 @@ from drumbeat.core.child_jobs import SweepProgress
 from drumbeat.core.lifecycle.events import ProposeTrials, SamplerRefused, TrialsProposed
 from drumbeat.core.lifecycle.job import Job
 from drumbeat.core.sweeps import grid_sampling, random_sampling
-from drumbeat.core.sweeps.trial_jobs import algorithm_of
+from drumbeat.core.sweeps.trial_jobs import sampling_algorithm
 from drumbeat.jobfile.sweeping.sweep import RandomSampling, SweepJob
 from drumbeat.model.api.requests import JobRequest
 from drumbeat.model.errors import NotFoundError, RefusedError, SpecError
@@ -66,7 +66,7 @@ class Proposals:
 
     def _proposed(self, job: Job, progress: SweepProgress, effect: ProposeTrials) -> TrialsProposed:
         sweep = sweep_in(self._loop.store.request(job.name))
-        sampling, algorithm = sweep.sampling_algorithm, algorithm_of(sweep)
+        sampling, algorithm = sweep.sampling_algorithm, sampling_algorithm(sweep)
         numbers = range(effect.first, effect.first + effect.count)
         if algorithm == "grid":
             total = grid_sampling.count(sweep.search_space)

@@ -29,7 +29,7 @@ def show_sweep(name: str, control: ControlOf) -> SweepView:
 def _sweeps_of(job: Job) -> str:
     """Returns a fix that names the sweeps among the steps of a pipeline."""
     pipeline = job.pipeline or PipelineProgress()
-    sweeps = [pipeline.result_of(job.name, step.path) for step in pipeline.steps if step.kind is JobKind.SWEEP]
+    sweeps = [pipeline.result_job(job.name, step.path) for step in pipeline.steps if step.kind is JobKind.SWEEP]
     if sweeps:
         return f"Name the sweep among its steps: {name_some(sweeps)}."
     return f"See it: drumbeat show {job.name}"

@@ -97,7 +97,7 @@ def new_sweep(request: JobRequest, sweep: SweepJob, trial: Planned, name: str, n
 
 def _rule(sweep: SweepJob) -> dict[str, object]:
     """Returns the rule for early termination in the form of `SweepProgress`."""
-    rule = early_termination.rule_of(sweep)
+    rule = early_termination.rule_for(sweep)
     if rule is None:
         return {}
     kind = "asha" if isinstance(rule, Asha) else rule.type

@@ -20,7 +20,7 @@ class KeptNode(Node):
         self.box = box
         root = f"{box.home}/nodes/{number}/{gang.name}"
         self.enrolment = Enrolment(
-            gang.job, gang.attempt, number, gang.servers, gang.secret_of(number), root,
+            gang.job, gang.attempt, number, gang.servers, gang.node_secret(number), root,
             f"{box.home}/checkpoints/{gang.job}", gang.plan, keeps_spares=True, peer_secret=gang.peer_secret,
         )  # fmt: skip
         self.agent = NodeAgent(box, self.enrolment)

@@ -21,7 +21,7 @@ from drumbeat.jobfile.data.datastores import (
     account_url,
     kind_of_credentials,
 )
-from drumbeat.jobfile.data.paths import InStore, reference_to
+from drumbeat.jobfile.data.paths import StoreReference, reference_to
 from drumbeat.model.errors import DrumbeatError, RefusedError, SpecError, TooBigError, UnknownNameError
 from drumbeat.server.data.stores import backend_contract, listings
 from drumbeat.server.data.stores.addresses import target_of, without_query
@@ -101,7 +101,7 @@ def test_a_reference_and_its_address_mean_the_same_place(scheme: str, workspace:
     uri = f"{scheme}{workspace}datastores/{store}/paths/{path}"
     found = target_of(uri, STORES)
     assert (found.spec.name, found.place) == (store, "/".join(part for part in path.split("/") if part))
-    assert reference_to(uri) == InStore(found.spec.name, found.place)
+    assert reference_to(uri) == StoreReference(found.spec.name, found.place)
 
 
 @pytest.mark.feature("D2")
@@ -116,8 +116,8 @@ def test_what_is_no_place_for_a_reference_is_none_for_an_address(path: str) -> N
         named = reference_to(uri)
     except SpecError:
         named = None
-    means = named if isinstance(named, InStore) and named.datastore in STORES else None
-    assert (found and InStore(found.spec.name, found.place)) == means
+    means = named if isinstance(named, StoreReference) and named.datastore in STORES else None
+    assert (found and StoreReference(found.spec.name, found.place)) == means
 
 
 @pytest.mark.feature("D1")

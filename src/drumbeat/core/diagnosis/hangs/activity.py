@@ -86,10 +86,10 @@ class Activity:
         return not self.works and self.wait is not None and self.wait.kind.is_for_ranks
 
 
-def of_rank(node: int, facts: RankFacts, seconds: float) -> Activity:
+def for_rank(node: int, facts: RankFacts, seconds: float) -> Activity:
     """Returns what a rank does. seconds: between the two looks."""
     unknown = Activity(facts.rank, node, idle_s=facts.idle_s)
-    candidates = [(_of_process(unknown, one, seconds), one) for one in _programs(facts)]
+    candidates = [(_for_process(unknown, one, seconds), one) for one in _programs(facts)]
     if not candidates:
         return replace(unknown, problem="it has no process")
     # A program that waits for another one has started what trains.
@@ -111,15 +111,15 @@ def _programs(facts: RankFacts) -> list[ProcessFacts]:
     return pythons or programs[::-1] or list(facts.processes)
 
 
-def _of_process(unknown: Activity, process: ProcessFacts, seconds: float) -> Activity:
+def _for_process(unknown: Activity, process: ProcessFacts, seconds: float) -> Activity:
     thread = process.threads[0] if process.threads else None
     frames = thread.frames if thread else ()
     share = process.cpu_s / seconds if seconds else 0.0
     is_idle = share < WORKING_SHARE
-    wait = waits.of_stack(frames)
+    wait = waits.from_stack(frames)
     if wait and wait.needs_idle and not is_idle:
         wait = None
-    kernel = waits.of_kernel(process.kernel, process.state)
+    kernel = waits.from_kernel(process.kernel, process.state)
     is_guess = wait is None
     is_file = kernel is not None and kernel.kind in (WaitKind.FILE, WaitKind.FILE_LOCK)
     if is_file or (wait is None and is_idle):
@@ -184,7 +184,7 @@ def _works(process: ProcessFacts, activity: Activity, seconds: float) -> bool:
 
 def _is_parked(process: ProcessFacts) -> bool:
     outside = (WaitKind.NETWORK, WaitKind.SLEEP, WaitKind.CHILD)
-    waiting = (waits.of_kernel(one.kernel) for one in process.threads[1:])
+    waiting = (waits.from_kernel(one.kernel) for one in process.threads[1:])
     return any(one is not None and one.kind in outside for one in waiting)
 
 
@@ -202,12 +202,12 @@ def _phase(thread: ThreadStack | None, wait: Wait | None) -> str:
 def _with_helpers(own: Activity, helpers: list[ProcessFacts], seconds: float) -> Activity:
     """Returns what the rank does, where it waits for processes that it has started: theirs is its progress."""
     for process in helpers:
-        theirs = _of_process(Activity(own.rank, own.node), process, seconds)
+        theirs = _for_process(Activity(own.rank, own.node), process, seconds)
         if theirs.works:
             return replace(own, works=True, is_swapped=own.is_swapped or theirs.is_swapped)
     blocked = [one for one in helpers if one.is_helper and (one.threads or one.state == "D")]
     for process in sorted(blocked, key=lambda one: one.state != "D"):
-        theirs = _of_process(Activity(own.rank, own.node), process, seconds)
+        theirs = _for_process(Activity(own.rank, own.node), process, seconds)
         wait = theirs.wait
         if wait is None or (wait.kind is WaitKind.NETWORK) or _is_resting(process):
             continue

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from drumbeat.core.diagnosis.hangs.activity import Activity, describe_activity, of_rank
+from drumbeat.core.diagnosis.hangs.activity import Activity, describe_activity, for_rank
 from drumbeat.model.api.stacks import NodeStacks, RankStacks
 from drumbeat.model.stacks import NodeFacts, ProcessFacts, StackFrame, ThreadStack
 
@@ -13,7 +13,7 @@ _STATES = {"R": "runs", "S": "sleeps", "D": "waits for a device", "T": "is stopp
 
 def activities(node: int, facts: NodeFacts) -> list[Activity]:
     """Returns what each rank of a node does."""
-    return [of_rank(node, one, facts.seconds) for one in facts.ranks]
+    return [for_rank(node, one, facts.seconds) for one in facts.ranks]
 
 
 def node_stacks(node: int, host: str, facts: NodeFacts) -> NodeStacks:

@@ -64,12 +64,12 @@ class RankPhases:
         return "data" if self.data > self.compute else "compute"
 
 
-def of_samples(node: int, facts: RankFacts) -> RankPhases | None:
+def from_samples(node: int, facts: RankFacts) -> RankPhases | None:
     """Returns how a rank has spent the time; None = it wasn't sampled often enough."""
     programs = [one for one in facts.programs if _count(one.stacks) >= MIN_SAMPLES]
     # A program that waits for another one has started what trains.
     training = next((one for one in programs if not _is_parent(one)), programs[0] if programs else None)
-    return _of_program(facts.rank, node, training) if training else None
+    return _from_program(facts.rank, node, training) if training else None
 
 
 def _count(stacks: Sequence[StackSample]) -> int:
@@ -77,12 +77,12 @@ def _count(stacks: Sequence[StackSample]) -> int:
 
 
 def _is_parent(program: ProgramSamples) -> bool:
-    wait = waits.of_stack(program.stacks[0].frames)
+    wait = waits.from_stack(program.stacks[0].frames)
     return wait is not None and wait.kind is WaitKind.CHILD
 
 
-def _of_program(rank: int, node: int, program: ProgramSamples) -> RankPhases:
-    found = [(one.frames, one.count, waits.of_stack(one.frames)) for one in program.stacks]
+def _from_program(rank: int, node: int, program: ProgramSamples) -> RankPhases:
+    found = [(one.frames, one.count, waits.from_stack(one.frames)) for one in program.stacks]
     has_device = program.has_device or any(wait and wait.kind is WaitKind.DEVICE for _, _, wait in found)
     total = _count(program.stacks)
     clear = unclear = asleep = data = undecided = 0.0
@@ -126,7 +126,7 @@ def _may_be_for_device(wait: Wait | None) -> bool:
 
 def _awake_s(program: ProgramSamples) -> float:
     """Returns for how long a program worked: with TensorFlow, other threads than the main one do."""
-    is_threaded = any(waits.of_stack(one.frames) == waits.TENSORFLOW for one in program.stacks)
+    is_threaded = any(waits.from_stack(one.frames) == waits.TENSORFLOW for one in program.stacks)
     return max(program.ready_s, program.cpu_s) if is_threaded else program.ready_s
 
 

@@ -150,13 +150,13 @@ _PRIMITIVES = re.compile(
 )
 
 
-def of_stack(frames: Sequence[StackFrame]) -> Wait | None:
+def from_stack(frames: Sequence[StackFrame]) -> Wait | None:
     """Returns what the frames say of a wait, None = they are no place where a thread waits. frames: innermost first.
 
     A collective is named by the outermost frame of its own module: `all_gather_object`, not the `all_gather` in it. A
     lock below a data loader or a collective is theirs.
     """
-    matching = [(frame, wait) for frame in frames if (wait := _of_frame(frame))]
+    matching = [(frame, wait) for frame in frames if (wait := _from_frame(frame))]
     if not matching:
         return None
     frame, wait = matching[0]
@@ -192,10 +192,10 @@ def _named(wait: Wait, matching: Sequence[tuple[StackFrame, Wait]]) -> Wait:
 def _is_inside(frames: Sequence[StackFrame], outer: StackFrame) -> bool:
     """Whether only primitives of the standard library, and native frames, lie between the innermost frame and this."""
     inner = frames[: list(frames).index(outer)]
-    return all(one.is_native or _PRIMITIVES.search(one.file) or _of_frame(one) for one in inner)
+    return all(one.is_native or _PRIMITIVES.search(one.file) or _from_frame(one) for one in inner)
 
 
-def of_kernel(function: str, state: str = "S") -> Wait | None:
+def from_kernel(function: str, state: str = "S") -> Wait | None:
     """Returns what the kernel says of a wait, None = nothing."""
     for pattern, wait in KERNEL_ROWS:
         if function and re.search(pattern, function):
@@ -203,7 +203,7 @@ def of_kernel(function: str, state: str = "S") -> Wait | None:
     return Wait(WaitKind.FILE, "a disk") if state in FILE_STATES else None
 
 
-def _of_frame(frame: StackFrame) -> Wait | None:
+def _from_frame(frame: StackFrame) -> Wait | None:
     if frame.is_native:
         return next((wait for row, wait in NATIVE_ROWS if re.search(row, frame.function, re.IGNORECASE)), None)
     for file, function, wait in PYTHON_ROWS:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from drumbeat.model import folder_layout, wire
-from drumbeat.model.agent import Enrolment, Remark
+from drumbeat.model.agent import Enrolment, NodeMessage
 from drumbeat.model.errors import EngineError, RefusedError
 from drumbeat.model.failpoints import failpoint
 from drumbeat.model.input_listing import Listing
@@ -40,7 +40,9 @@ class Mounts:
     note: is told what goes into the agent's journal; remember: what a person should know.
     """
 
-    def __init__(self, enrolment: Enrolment, note: Callable[[str], None], remember: Callable[[Remark], None]) -> None:
+    def __init__(
+        self, enrolment: Enrolment, note: Callable[[str], None], remember: Callable[[NodeMessage], None]
+    ) -> None:
         self._enrolment, self._note, self._remember = enrolment, note, remember
         self._folder = folder_of(enrolment.root)
         self._looked_after = set[str]()
@@ -200,7 +202,7 @@ class Mounts:
     def _tell_of(self, folder: str) -> None:
         name, unread = os.path.basename(folder), state(folder).get("unread")
         if unread:
-            self._remember(Remark(f"unread of input {name}", f"input {name}: {unread}"))
+            self._remember(NodeMessage(f"unread of input {name}", f"input {name}: {unread}"))
 
     def _folders(self) -> list[str]:
         if not os.path.isdir(self._folder):

@@ -268,7 +268,7 @@ def own_log(path: str, caller: Caller) -> str:
     """The log's place in the job's folder; an agent may only write its own node's, of its own attempt."""
     log = None
     with suppress(ValueError):
-        log = LogName.of(f"logs/{path}")
+        log = LogName.from_path(f"logs/{path}")
     if log is None or (log.attempt, log.node) != (caller.attempt, caller.node):
         fix = f"Its logs are {caller.attempt}.<round>/{caller.node}/<rank>.log."
         raise ForbiddenError("an agent writes only the logs of its own node", where=path[:200], fix=fix)

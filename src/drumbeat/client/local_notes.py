@@ -20,16 +20,16 @@ DEFAULT_OUTPUTS = "outputs"
 ASKS_FOR_A_PATH = ("./", "../", "azureml:", "file:///")
 
 
-def of_code(code: Path, written: str) -> Iterator[str]:
+def notes_on_code(code: Path, written: str) -> Iterator[str]:
     """That nothing of the folder is sent, and why; and that old outputs in it become the job's."""
     if not code.is_dir():
         return
     if not is_empty(code, "code"):
-        yield from _of_old_outputs(code)
+        yield from _notes_on_old_outputs(code)
         return
     folder = short(written)
     there = sorted({one.name for one in code.iterdir()} - ALWAYS - {*FILES})
-    rules = IgnoreRules.of(code)
+    rules = IgnoreRules.for_folder(code)
     lines = {rules.line(f"{name}/" if (code / name).is_dir() else name) for name in there}
     if not any(lines):
         yield f"nothing of code is sent: there is no file in {folder}"
@@ -38,7 +38,7 @@ def of_code(code: Path, written: str) -> Iterator[str]:
     yield f"nothing of code is sent: {whole} leaves out all that is in {folder}"
 
 
-def of_script(command: object, code: Path, written: str) -> Iterator[str]:
+def notes_on_script(command: object, code: Path, written: str) -> Iterator[str]:
     """That the script which the command begins with isn't in the code folder."""
     missing = missing_script(command, code) if isinstance(command, str) else None
     if missing:
@@ -46,7 +46,7 @@ def of_script(command: object, code: Path, written: str) -> Iterator[str]:
         yield f"the command starts {script}, which isn't in the code folder `{short(written)}`. {close}".rstrip()
 
 
-def _of_old_outputs(code: Path) -> Iterator[str]:
+def _notes_on_old_outputs(code: Path) -> Iterator[str]:
     old = code / DEFAULT_OUTPUTS
     if old.is_dir() and not old.is_symlink() and holds(code, DEFAULT_OUTPUTS):
         count = sum(holds(code, str(place.relative_to(code))) for place in old.rglob("*") if place.is_file())
@@ -57,7 +57,7 @@ def _of_old_outputs(code: Path) -> Iterator[str]:
             )
 
 
-def of_texts(inputs: Mapping[str, object], base: Path, code: Path | None) -> Iterator[str]:
+def notes_on_texts(inputs: Mapping[str, object], base: Path, code: Path | None) -> Iterator[str]:
     """That an input is a text, though it looks like a path of files that the ranks won't find."""
     for name, value in inputs.items():
         if not isinstance(value, str) or not _is_like_a_path(value, base):
@@ -127,13 +127,13 @@ def started_script(line: str) -> str:
         return ""
     program = words[0].rsplit("/", 1)[-1]
     if _INTERPRETER.fullmatch(program):
-        return _of_interpreter(words[1:])
+        return _script_of_interpreter(words[1:])
     if program in _LAUNCHERS:
         return next((word for word in words[1:] if word.endswith(".py") and not word.startswith("-")), "")
     return words[0] if words[0].startswith("./") else ""
 
 
-def _of_interpreter(words: list[str]) -> str:
+def _script_of_interpreter(words: list[str]) -> str:
     """The first word that isn't an option."""
     is_value = False
     for word in words:

@@ -4,34 +4,34 @@ from __future__ import annotations
 
 from drumbeat.core.lifecycle.events import Placed
 from drumbeat.core.lifecycle.state_machine import decide
-from drumbeat.model.agent import Phase, Remark
+from drumbeat.model.agent import NodeMessage, Phase
 from drumbeat.model.states import State
 
 from .jobs import START, a_job, after, said, slots
 
-MOUNTED = Remark("input data", "input data is mounted")
-UNREAD = Remark("unread of input data", "input data: x can't be read")
+MOUNTED = NodeMessage("input data", "input data is mounted")
+UNREAD = NodeMessage("unread of input data", "input data: x can't be read")
 
 
 def test_of_each_thing_the_story_has_one_node_s_word():
     job = after(a_job(), Placed(slots()))
-    first = decide(job, said(0, Phase.STAGING, remarks=(MOUNTED,)), START)
+    first = decide(job, said(0, Phase.STAGING, messages=(MOUNTED,)), START)
     assert [line.sentence for line in first.events] == ["node 0: input data is mounted"]
-    again = decide(first.job, said(0, Phase.STAGING, remarks=(MOUNTED,), serial=1), START)
-    other = decide(again.job, said(1, Phase.STAGING, remarks=(MOUNTED, UNREAD)), START)
+    again = decide(first.job, said(0, Phase.STAGING, messages=(MOUNTED,), serial=1), START)
+    other = decide(again.job, said(1, Phase.STAGING, messages=(MOUNTED, UNREAD)), START)
     told = [line.sentence for line in (*again.events, *other.events) if line.sentence.startswith("node")]
     assert told == ["node 1: input data: x can't be read"]
 
 
 def test_what_else_the_status_says_counts_all_the_same():
     job = after(a_job(nodes=1), Placed(slots(1)))
-    found = decide(job, said(0, Phase.READY, remarks=(MOUNTED,)), START)
+    found = decide(job, said(0, Phase.READY, messages=(MOUNTED,)), START)
     assert found.job.state is State.RUNNING
     assert found.events[0].sentence == "node 0: input data is mounted"
 
 
 def test_a_new_attempt_tells_anew_and_an_old_one_nothing():
-    job = after(a_job(), Placed(slots()), said(0, Phase.STAGING, remarks=(MOUNTED,)))
-    assert job.remarks == ("input data",)
-    assert decide(job, said(0, Phase.STAGING, attempt=2, remarks=(UNREAD,)), START).events == ()
-    assert decide(job, said(0, Phase.STAGING, attempt=0, remarks=(UNREAD,)), START).events == ()
+    job = after(a_job(), Placed(slots()), said(0, Phase.STAGING, messages=(MOUNTED,)))
+    assert job.reported_subjects == ("input data",)
+    assert decide(job, said(0, Phase.STAGING, attempt=2, messages=(UNREAD,)), START).events == ()
+    assert decide(job, said(0, Phase.STAGING, attempt=0, messages=(UNREAD,)), START).events == ()
