@@ -17,7 +17,7 @@ from drumbeat.model.agent import AgentStatus, Phase, RankExit
 from drumbeat.model.api.requests import JobRequest
 from drumbeat.model.roster import Member
 from drumbeat.model.unique_names import gang_name
-from drumbeat.server.access.agent_listeners import TlsDoors
+from drumbeat.server.access.agent_listeners import TlsAgentListeners
 from drumbeat.server.access.request_guard import allowed_hosts
 from drumbeat.server.app import make_app
 from drumbeat.server.context import Identity, ServerContext
@@ -167,14 +167,16 @@ def client_of(context: ServerContext) -> httpx.Client:
 
 
 @contextlib.contextmanager
-def served(control: Control, home: Path, port: int = 0, doors: TlsDoors | None = None) -> Iterator[ServerContext]:
-    """The API of a control room on a free port of loopback, and its doors for agents, in a thread."""
+def served(
+    control: Control, home: Path, port: int = 0, listeners: TlsAgentListeners | None = None
+) -> Iterator[ServerContext]:
+    """The API of a control room on a free port of loopback, and its listeners for agents, in a thread."""
     listener = socket.socket()
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     listener.bind(("127.0.0.1", port))
     port = listener.getsockname()[1]
     control.addresses.here = (f"http://127.0.0.1:{port}",)
-    context = ServerContext(control, Identity(*machine(), pid=1, home=str(home)), doors=doors)
+    context = ServerContext(control, Identity(*machine(), pid=1, home=str(home)), agent_listeners=listeners)
     running = _running(context, port)
     context.stop = running.stop
     at_home = home_socket.listen(str(home / home_socket.NAME))

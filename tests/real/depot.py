@@ -21,7 +21,7 @@ from drumbeat.model.errors import NotFoundError
 from drumbeat.model.plan import InputPlan, Plan
 from drumbeat.model.states import Reason, State
 from drumbeat.ports.engines import Engine
-from drumbeat.server.access.agent_listeners import DoorRules, TlsDoors
+from drumbeat.server.access.agent_listeners import AgentListenerRules, TlsAgentListeners
 from drumbeat.server.control import Control, Setting
 from drumbeat.server.database.records import Submission
 from drumbeat.server.home_folder import FolderArtifacts
@@ -126,13 +126,13 @@ def a_lab_depot(folder: Path, data: MemoryData, lab: Lab) -> Iterator[Depot]:
     with guarded(folder):
         try:
             with _control(folder, data, {"lab": engine}) as control:
-                rules = DoorRules(folder / "ca.pem", folder / "doors.json")
-                control.addresses.doors = doors = TlsDoors(rules, control.setting.clock)
+                rules = AgentListenerRules(folder / "ca.pem", folder / "doors.json")
+                control.addresses.listeners = listeners = TlsAgentListeners(rules, control.setting.clock)
                 try:
-                    with _running(control, folder, doors):
+                    with _running(control, folder, listeners):
                         yield Depot(folder, control, data, Path(), compute="lab")
                 finally:
-                    doors.close()
+                    listeners.close()
         finally:
             data.close()
             engine.sweep(set[str])
@@ -147,8 +147,8 @@ def _control(folder: Path, data: MemoryData, engines: dict[str, Engine]) -> Iter
 
 
 @contextlib.contextmanager
-def _running(control: Control, folder: Path, doors: TlsDoors | None = None) -> Iterator[None]:
-    with served(control, folder / "home", doors=doors):
+def _running(control: Control, folder: Path, listeners: TlsAgentListeners | None = None) -> Iterator[None]:
+    with served(control, folder / "home", listeners=listeners):
         control.addresses.here = (home_socket.address_in(folder / "home"),)
         control.start()
         try:

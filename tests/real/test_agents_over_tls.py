@@ -11,7 +11,7 @@ import pytest
 
 from drumbeat.engines.local import LocalEngine
 from drumbeat.ports.engines import node_secret
-from drumbeat.server.access.agent_listeners import DoorRules, TlsDoors
+from drumbeat.server.access.agent_listeners import AgentListenerRules, TlsAgentListeners
 from drumbeat.server.control import Control, Setting
 from drumbeat.server.home_folder import FolderArtifacts
 from drumbeat.wiring import SystemClock
@@ -34,7 +34,9 @@ def test_a_job_runs_over_tls_and_its_secret_shows_nowhere(tmp_path: Path, caplog
     caplog.set_level("DEBUG")
     clock, engine = SystemClock(), FarEngine(tmp_path / "nodes", tmp_path / "jobs")
     control = Control(Setting(MemoryStore(), FolderArtifacts(tmp_path), {"local": engine}, clock, b"k" * 32))
-    control.addresses.doors = doors = TlsDoors(DoorRules(tmp_path / "ca.pem", tmp_path / "doors.json"), clock)
+    control.addresses.listeners = listeners = TlsAgentListeners(
+        AgentListenerRules(tmp_path / "ca.pem", tmp_path / "doors.json"), clock
+    )
     control.start()
     go = tmp_path / "go"
     document = {
@@ -43,7 +45,7 @@ def test_a_job_runs_over_tls_and_its_secret_shows_nowhere(tmp_path: Path, caplog
     }  # fmt: skip
     secret = node_secret(control.secrets.of("far", 1), 0)
     try:
-        with served(control, tmp_path, doors=doors) as room, client_of(room) as http:
+        with served(control, tmp_path, listeners=listeners) as room, client_of(room) as http:
             assert http.post("/api/v1/jobs", json={"document": document}).status_code == 201
             state = lambda: http.get("/api/v1/jobs/far").json()["state"]  # noqa: E731
             until(lambda: state() in ("running", "failed"))
@@ -61,7 +63,7 @@ def test_a_job_runs_over_tls_and_its_secret_shows_nowhere(tmp_path: Path, caplog
         assert secret not in caplog.text
     finally:
         control.stop()
-        doors.close()
+        listeners.close()
         engine.sweep(set[str])
 
 

@@ -48,7 +48,7 @@ def houses(cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 @pytest.fixture
 def lab(houses: list[House], tmp_path: Path) -> Iterator[str]:
-    """The name of a compute whose nodes call by doors."""
+    """The name of a compute whose nodes call from other machines."""
     try:
         require_tools()
     except EngineError as error:
@@ -108,7 +108,7 @@ def test_agents_go_to_a_server_that_came_after_them(houses: list[House], tmp_pat
 
 
 @pytest.mark.thorough
-def test_agents_on_other_machines_find_the_other_servers_door(houses: list[House], lab: str, tmp_path: Path):
+def test_agents_on_other_machines_find_the_other_servers_listener(houses: list[House], lab: str, tmp_path: Path):
     one, two = houses
     job = submitted(one, tmp_path / "go", compute=lab, resources="{instance_count: 2}", drumbeat=POLLS)
     running(one, job)

@@ -142,11 +142,11 @@ class LeaseContract:
         stores = [open_store(shared) for _ in range(3)]
         for n, one in enumerate(stores):
             one.take_lease(f"unix:/{n}", f"http://h{n}:1")
-        doors = {"lab": ("https://10.0.0.1:1", "https://[fd00::1]:1"), "far": ()}
-        stores[1].show_doors(doors)
+        urls = {"lab": ("https://10.0.0.1:1", "https://[fd00::1]:1"), "far": ()}
+        stores[1].publish_agent_urls(urls)
         tokens = [one.token for one in stores[2].other_servers()]
         assert stores[2].other_servers() == [
-            LiveServer(tokens[0], "unix:/1", doors, "http://h1:1"),
+            LiveServer(tokens[0], "unix:/1", urls, "http://h1:1"),
             LiveServer(tokens[1], "unix:/0", {}, "http://h0:1", is_active=True),
         ]
         stores[0].leave()

@@ -39,7 +39,7 @@ class Gang:
     has_node_secrets: bool = True
     """Whether each node has a secret of its own; False = a version of the server before that began the attempt."""
 
-    def node_secret(self, node: int) -> str:
+    def secret_of(self, node: int) -> str:
         """Returns what the agent of a node shows to the server, which believes it for that node alone."""
         return node_secret(self.secret, node) if self.has_node_secrets else self.secret
 
@@ -76,7 +76,7 @@ def _derived(secret: str, purpose: str) -> str:
 
 
 @dataclass(frozen=True)
-class GangStatus:
+class Sighting:
     """What an engine says of a gang. word: its own, "" = it hasn't looked for this gang yet, and says nothing new.
 
     gone: nodes that it knows to have ended, with a sentence each. cause: why they are gone. waits: the gang stands in
@@ -130,7 +130,7 @@ class Engine(Protocol):
         """What it would hand to a scheduler for the gang, as text; "" = it hands nothing over."""
         ...
 
-    def observe(self, gang: Gang) -> GangStatus:
+    def observe(self, gang: Gang) -> Sighting:
         """What is known of the gang. An agent that died is started again where the engine does so itself."""
         ...
 
@@ -190,39 +190,39 @@ class ElasticEngine(Protocol):
 
 
 class AgentListeners(Protocol):
-    """Listeners for agents on other machines: TLS, and nothing but the agents' protocol."""
+    """Listens for agents on other machines, by TLS and with only the agents' protocol."""
 
     @property
     def ca(self) -> str:
-        """The certificate (PEM) that agents check the server's own with."""
+        """The CA's certificate (PEM), with which agents verify the server's."""
         ...
 
     def require(self, address: str) -> None:
-        """Raises EngineError, UnreachableError unless it could be listened at this address now."""
+        """Raises EngineError or UnreachableError unless the server can listen on this address now."""
         ...
 
     def urls(self, addresses: Sequence[str]) -> tuple[str, ...]:
-        """Listens at these addresses, where it doesn't yet, and gives their URLs; quick when it does already.
+        """Listens on these addresses, and returns their URLs. Quick if it does so already.
 
-        Raises EngineError when it can't listen at one of them, UnreachableError where that may pass by itself.
+        Raises EngineError if it can't listen on one of them, UnreachableError if that may pass by itself.
         """
         ...
 
     def awaits(self, address: str) -> bool:
-        """Whether it is a name that a look will listen at, once its addresses are known."""
+        """Whether this is a name that `refresh` will listen on as soon as it has been resolved."""
         ...
 
-    def look(self, names: Collection[str]) -> None:
-        """Listens again where an address was lost and came back, and where a name stands for other addresses now.
+    def refresh(self, names: Collection[str]) -> None:
+        """Listens again on addresses that have come back, and on new addresses of names.
 
-        names: those that computes have; no other is looked up. Waits for no name server.
+        names: those that computes use; no others are resolved. Doesn't wait for name servers.
         """
         ...
 
     def addresses(self) -> frozenset[str]:
-        """Returns where it listens, is to listen, or would listen after a restart."""
+        """Returns the addresses on which it listens, should listen, or would listen after a restart."""
         ...
 
     def close_unused(self, candidates: Collection[str], used: Collection[str]) -> None:
-        """Stops listening at those candidates of `addresses` that aren't used, and forgets them."""
+        """Closes and forgets the listeners on candidates that aren't used. candidates: some of `addresses`."""
         ...

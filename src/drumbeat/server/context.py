@@ -16,7 +16,7 @@ from starlette.requests import ClientDisconnect
 from drumbeat._version import __version__
 from drumbeat.core.lifecycle.job import Job
 from drumbeat.model.principal import Principal
-from drumbeat.server.access.agent_listeners import TlsDoors
+from drumbeat.server.access.agent_listeners import TlsAgentListeners
 from drumbeat.server.access.callers import Callers
 from drumbeat.server.access.page_sessions import PageSessions
 from drumbeat.server.access.request_guard import bearer, valid_session
@@ -75,7 +75,7 @@ class ServerContext:
     service_host: str = "127.0.0.1"
     """The address on which these ports listen."""
     stop: Callable[[], None] = lambda: None
-    doors: TlsDoors | None = None
+    agent_listeners: TlsAgentListeners | None = None
     """Listeners for agents on other machines."""
     stores: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(MAX_AT_STORES))
     """Limits calls that wait for a store, so that a slow one doesn't occupy all threads."""

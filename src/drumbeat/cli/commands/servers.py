@@ -124,8 +124,8 @@ def _retained(status: ServerView) -> str:
     return format_duration(timedelta(seconds=status.retain_s))
 
 
-def _host(door: AgentListenerView) -> str:
-    return f"[{door.address}]:{door.port}" if ":" in door.address else f"{door.address}:{door.port}"
+def _host(listener: AgentListenerView) -> str:
+    return f"[{listener.address}]:{listener.port}" if ":" in listener.address else f"{listener.address}:{listener.port}"
 
 
 _READ_AT_START = (

@@ -34,12 +34,12 @@ log = logging.getLogger("drumbeat.server")
 
 
 @dataclass(frozen=True)
-class Door:
+class OpenListener:
     """An address on which the server listens, with a socket for each of its IP addresses."""
 
     address: HostAddress
     port: int
-    listeners: tuple[socket.socket, ...]
+    sockets: tuple[socket.socket, ...]
 
     @property
     def host(self) -> str:
@@ -47,16 +47,16 @@ class Door:
         return f"{self.address.host}:{self.port}"
 
 
-class Tending(Protocol):
+class ConnectionAcceptor(Protocol):
     """Accepts the connections of a listener until it is shut down, and closes it then."""
 
-    def tend(self, listener: socket.socket) -> None:
+    def accept_from(self, listener: socket.socket) -> None:
         """Begins to accept connections. May be called from any thread."""
         ...
 
 
 @dataclass(frozen=True)
-class HandshakePatience:
+class HandshakeLimits:
     """Limits for unauthenticated clients. most: connections of the server at once, see `Connections`."""
 
     handshake_s: float = 10.0
@@ -65,37 +65,37 @@ class HandshakePatience:
 
 
 @dataclass(frozen=True)
-class DoorRules:
+class AgentListenerRules:
     """Settings of the listeners. authority: the CA's file. ports: the file that keeps the open addresses and ports."""
 
     authority: Path
     ports: Path
     allow_public: bool = False
-    patience: HandshakePatience = field(default_factory=HandshakePatience)
+    limits: HandshakeLimits = field(default_factory=HandshakeLimits)
 
 
-class TlsDoors:
-    """Listens for agents by TLS. Implements `ports.Doors`. Thread-safe."""
+class TlsAgentListeners:
+    """Listens for agents by TLS. Implements `ports.AgentListeners`. Thread-safe."""
 
-    def __init__(self, rules: DoorRules, clock: Clock) -> None:
+    def __init__(self, rules: AgentListenerRules, clock: Clock) -> None:
         self.rules, self._clock = rules, clock
         self._lock = threading.Lock()
         self._ports = _read(rules.ports)
         # Replaced as a whole, because the event loop reads it without the lock.
-        self._doors: dict[str, Door] = {}
+        self._listeners: dict[str, OpenListener] = {}
         self._own: tuple[Authority, Certificate] | None = None
-        self._tending: Tending | None = None
+        self._acceptor: ConnectionAcceptor | None = None
         self._lost: set[str] = set()
         """Addresses on which the server should listen but can't at present."""
         self._lookups = NameLookups(lambda name: address_of(name, allow_public=rules.allow_public))
-        self._troubles: dict[str, str] = {}
+        self._problems: dict[str, str] = {}
         """The last logged reason why a name can't be resolved, by name."""
 
     @property
     def ca(self) -> str:
         """The CA's certificate (PEM). Raises EngineError."""
         with self._lock:
-            return self._kept()[0].pem
+            return self._authority()[0].pem
 
     def require(self, address: str) -> None:
         """Raises EngineError or UnreachableError unless the server can listen on this address now."""
@@ -106,12 +106,12 @@ class TlsDoors:
         # Outside of the lock, because resolving a name may take long.
         wanted = [self._known(plain(one)) for one in addresses]
         with self._lock:
-            return tuple(f"https://{self._door(address).host}" for address in wanted)
+            return tuple(f"https://{self._listener(address).host}" for address in wanted)
 
     def _known(self, name: str) -> HostAddress:
-        door = self._doors.get(name)
+        listener = self._listeners.get(name)
         try:
-            return door.address if door else address_of(name, allow_public=self.rules.allow_public)
+            return listener.address if listener else address_of(name, allow_public=self.rules.allow_public)
         except DrumbeatError:
             if not literal(name):
                 with self._lock:
@@ -122,7 +122,7 @@ class TlsDoors:
         """Whether this is a name that `refresh` will listen on as soon as it has been resolved."""
         return not literal(address) and plain(address) in self._lost
 
-    def look(self, names: Collection[str]) -> None:
+    def refresh(self, names: Collection[str]) -> None:
         """Listens again on addresses that have come back, and on new addresses of names.
 
         names: those that computes use. They are resolved in the background; a later call uses the answers.
@@ -130,38 +130,38 @@ class TlsDoors:
         named = {name for one in names if not literal(name := plain(one))}
         with self._lock:
             self._lost = {one for one in self._lost if literal(one) or one in named}
-            wanted = {*self._doors, *self._lost}
+            wanted = {*self._listeners, *self._lost}
         for name in wanted:
-            if name in self._doors or literal(name):
+            if name in self._listeners or literal(name):
                 with contextlib.suppress(DrumbeatError):  # This was logged when the address was lost.
                     self.urls([name])
         for name, answer in self._lookups.answers(wanted & named).items():
             try:
                 self._follow(name, answer)
             except DrumbeatError as error:
-                if self._troubles.get(name) != str(error):
+                if self._problems.get(name) != str(error):
                     log.warning("the address of a listener can't be resolved: %s", error)
-                self._troubles[name] = str(error)
+                self._problems[name] = str(error)
             else:
-                self._troubles.pop(name, None)
+                self._problems.pop(name, None)
 
     def addresses(self) -> frozenset[str]:
         """Returns the addresses on which the server listens, should listen, or would listen after a restart."""
         with self._lock:
-            return frozenset({*self._doors, *self._lost, *self._ports})
+            return frozenset({*self._listeners, *self._lost, *self._ports})
 
     def close_unused(self, candidates: Collection[str], used: Collection[str]) -> None:
         """Closes and forgets the listeners on candidates that aren't used. candidates: some of `addresses`."""
         with self._lock:
             for name in frozenset(candidates) - {plain(one) for one in used}:
-                if name in self._doors:
+                if name in self._listeners:
                     log.info("closed the listener for agents on %s: no compute uses this address", name)
                 self._shut(name)
                 self._lost.discard(name)
                 if name in self._ports:
                     self._remember({one: port for one, port in self._ports.items() if one != name})
 
-    def open_again(self) -> None:
+    def reopen(self) -> None:
         """Opens the listeners of the server's previous run, where agents of its jobs call."""
         for name in list(self._ports):
             try:
@@ -173,54 +173,57 @@ class TlsDoors:
 
     def hosts(self) -> frozenset[str]:
         """The values of the `Host` header that are accepted."""
-        return frozenset(door.host for door in self._doors.values())
+        return frozenset(listener.host for listener in self._listeners.values())
 
     def context(self) -> ssl.SSLContext:
         """The TLS context for the next connection. Raises EngineError."""
-        assert self._own is not None  # noqa: S101 - no door is open without
+        assert self._own is not None  # noqa: S101 - no listener is open without
         return self._own[1].context()
 
-    def shown(self) -> list[AgentListenerView]:
+    def views(self) -> list[AgentListenerView]:
         """The open listeners as the API shows them."""
         own = self._own
         return (
-            [AgentListenerView(door.address.name, door.port, own[1].end) for door in self._doors.values()]
+            [
+                AgentListenerView(listener.address.name, listener.port, own[1].end)
+                for listener in self._listeners.values()
+            ]
             if own
             else []
         )
 
-    def begin(self, tending: Tending) -> None:
+    def start_accepting(self, acceptor: ConnectionAcceptor) -> None:
         """Has an acceptor accept the connections of all listeners, the later ones included."""
         with self._lock:
-            self._tending = tending
-            for listener in [each for door in self._doors.values() for each in door.listeners]:
-                tending.tend(listener)
+            self._acceptor = acceptor
+            for each in [each for listener in self._listeners.values() for each in listener.sockets]:
+                acceptor.accept_from(each)
 
-    def end(self) -> None:
+    def stop_accepting(self) -> None:
         """Lets new connections wait in the backlogs."""
         with self._lock:
-            self._tending = None
+            self._acceptor = None
 
     def close(self) -> None:
         """Closes all listeners. Their addresses and ports are kept for the next start."""
         with self._lock:
-            self._tending = None
+            self._acceptor = None
             self._lost.clear()
-            for name in list(self._doors):
+            for name in list(self._listeners):
                 self._shut(name)
 
-    def _door(self, address: HostAddress) -> Door:
-        door = self._doors.get(address.name)
+    def _listener(self, address: HostAddress) -> OpenListener:
+        listener = self._listeners.get(address.name)
         try:
-            here = (door.address if door else address).here()
+            here = (listener.address if listener else address).here()
         except DrumbeatError as error:
-            if door:
+            if listener:
                 # The address may come back on another interface, or the name may get another address.
                 log.warning("agents can no longer reach this server: %s", error)
                 self._shut(address.name)
                 self._lost.add(address.name)
             raise
-        return door or self._opened(here)
+        return listener or self._opened(here)
 
     def _follow(self, name: str, answer: HostAddress | DrumbeatError) -> None:
         """Listens on this machine's addresses to which a name now resolves as well.
@@ -231,43 +234,47 @@ class TlsDoors:
         if isinstance(answer, DrumbeatError):
             raise answer
         with self._lock:
-            door = self._doors.get(name)
-            if door is None and name not in self._lost:
+            listener = self._listeners.get(name)
+            if listener is None and name not in self._lost:
                 return
             here = answer.here()
-            if door is None:
+            if listener is None:
                 self._opened(here)
-            elif new := tuple(ip for ip in here.ips if ip not in door.address.ips):
-                self._extend(door, replace(here, ips=new))
+            elif new := tuple(ip for ip in here.ips if ip not in listener.address.ips):
+                self._extend(listener, replace(here, ips=new))
 
-    def _extend(self, door: Door, new: HostAddress) -> None:
+    def _extend(self, listener: OpenListener, new: HostAddress) -> None:
         try:
-            listeners = new.listeners(door.port)
+            sockets = new.listeners(listener.port)
         except OSError as error:
-            raise not_listened(f"{new.name} ({', '.join(new.ips)}), port {door.port}", error) from None
-        address = replace(door.address, ips=(*door.address.ips, *new.ips))
-        self._put(replace(door, address=address, listeners=(*door.listeners, *listeners)), listeners)
+            raise not_listened(f"{new.name} ({', '.join(new.ips)}), port {listener.port}", error) from None
+        address = replace(listener.address, ips=(*listener.address.ips, *new.ips))
+        self._put(replace(listener, address=address, sockets=(*listener.sockets, *sockets)), sockets)
 
-    def _opened(self, address: HostAddress) -> Door:
-        _, certificate = self._kept()
+    def _opened(self, address: HostAddress) -> OpenListener:
+        _, certificate = self._authority()
         certificate.cover([address.name])
-        listeners = self._listening(address)
-        door = Door(address, listeners[0].getsockname()[1], listeners)
-        self._put(door, listeners)
-        self._keep(door)
+        sockets = self._listening(address)
+        listener = OpenListener(address, sockets[0].getsockname()[1], sockets)
+        self._put(listener, sockets)
+        self._keep(listener)
         self._lost.discard(address.name)
-        return door
+        return listener
 
-    def _put(self, door: Door, new: Sequence[socket.socket]) -> None:
-        self._doors = {**self._doors, door.address.name: door}
-        if self._tending is not None:
-            for listener in new:
-                self._tending.tend(listener)
-        log.info("listening for agents on https://%s (%s)", door.host, ", ".join(door.address.ips))
+    def _put(self, listener: OpenListener, new: Sequence[socket.socket]) -> None:
+        self._listeners = {**self._listeners, listener.address.name: listener}
+        if self._acceptor is not None:
+            for each in new:
+                self._acceptor.accept_from(each)
+        log.info("listening for agents on https://%s (%s)", listener.host, ", ".join(listener.address.ips))
 
     def _listening(self, address: HostAddress) -> tuple[socket.socket, ...]:
         """Listens on the address's last port, else on that of the other listeners, else on a free one."""
-        known = [self._ports.get(address.name, 0), *(door.port for door in self._doors.values()), *self._ports.values()]
+        known = [
+            self._ports.get(address.name, 0),
+            *(listener.port for listener in self._listeners.values()),
+            *self._ports.values(),
+        ]
         for port in dict.fromkeys([*filter(None, known), *quiet_ports()]):
             with contextlib.suppress(OSError):
                 return address.listeners(port)
@@ -277,18 +284,18 @@ class TlsDoors:
             raise not_listened(address.name, error) from None
 
     def _shut(self, name: str) -> None:
-        door = self._doors.get(name)
-        if door is None:
+        listener = self._listeners.get(name)
+        if listener is None:
             return
-        self._doors = {key: one for key, one in self._doors.items() if key != name}
-        for listener in door.listeners:
+        self._listeners = {key: one for key, one in self._listeners.items() if key != name}
+        for each in listener.sockets:
             # This wakes the task that accepts connections, which closes the socket. Closing it here would be a race.
             with contextlib.suppress(OSError):
-                listener.shutdown(socket.SHUT_RDWR)
-            if self._tending is None:
-                listener.close()
+                each.shutdown(socket.SHUT_RDWR)
+            if self._acceptor is None:
+                each.close()
 
-    def _kept(self) -> tuple[Authority, Certificate]:
+    def _authority(self) -> tuple[Authority, Certificate]:
         if self._own is None:
             # Imported late: this takes a tenth of the server's start-up time.
             from drumbeat.server.access.certificate import Certificate
@@ -298,8 +305,8 @@ class TlsDoors:
             self._own = authority, Certificate(authority, self._clock.now)
         return self._own
 
-    def _keep(self, door: Door) -> None:
-        name, port = door.address.name, door.port
+    def _keep(self, listener: OpenListener) -> None:
+        name, port = listener.address.name, listener.port
         if self._ports.get(name) == port:
             return
         self._remember({**self._ports, name: port})

@@ -54,14 +54,14 @@ class AddressClaims:
             return None
         return frozenset(name for name in engines if claims[name][1])
 
-    def close_unused(self, doors: AgentListeners, candidates: Collection[str], inherited: frozenset[str]) -> None:
+    def close_unused(self, listeners: AgentListeners, candidates: Collection[str], inherited: frozenset[str]) -> None:
         """Closes the candidates that no compute claims and that aren't inherited."""
         with self._lock:
             # Read again: a compute may have been created since, and its agents may have got an address.
             engines = self._engines.all()
             self._claims = {name: one for name, one in self._claims.items() if name in engines}
             used = {address for _, addresses in self._claims.values() for address in addresses}
-            doors.close_unused(candidates, used | inherited)
+            listeners.close_unused(candidates, used | inherited)
 
     def _ask(self, engines: Mapping[str, Engine]) -> None:
         is_asking = self._thread is not None and self._thread.is_alive()

@@ -27,7 +27,7 @@ class Endpoints:
 
     here: tuple[str, ...] = ()
     """URLs for agents on the server's own machine."""
-    doors: AgentListeners | None = None
+    listeners: AgentListeners | None = None
     """Listeners for agents on other machines; None = only agents of this machine can call."""
     url: str = ""
     """URL for clients and browsers."""
@@ -42,7 +42,7 @@ class AgentAddresses:
     """Determines the addresses that agents get. Thread-safe."""
 
     def __init__(self, loop: Loop, engines: Engines, endpoints: Endpoints) -> None:
-        self.here, self.doors = endpoints.here, endpoints.doors
+        self.here, self.listeners = endpoints.here, endpoints.listeners
         self._loop, self._engines = loop, engines
         self._open: dict[str, tuple[str, ...]] = {}
         """URLs for the agents of each compute that can call this server."""
@@ -73,22 +73,22 @@ class AgentAddresses:
         addresses = self._claims.claim(compute, engine)
         if not addresses:
             return self.here
-        if self.doors is None:
+        if self.listeners is None:
             raise EngineError("this server listens for agents on its own machine only")
-        return self.doors.urls(addresses)
+        return self.listeners.urls(addresses)
 
     def require(self, address: str) -> None:
         """Raises EngineError unless the server can listen for agents on this address now."""
         try:
-            if self.doors is not None:
-                self.doors.require(address)
+            if self.listeners is not None:
+                self.listeners.require(address)
         except UnreachableError as error:
             raise EngineError(error.what, where=error.where, fix=error.fix) from error
 
     def authority(self, servers: Sequence[str]) -> str:
         """Returns the CA certificate (PEM) with which agents verify these servers; "" = all are on this machine."""
-        is_by_door = any(each.startswith("https:") for each in servers)
-        return self.doors.ca if self.doors is not None and is_by_door else ""
+        is_remote = any(each.startswith("https:") for each in servers)
+        return self.listeners.ca if self.listeners is not None and is_remote else ""
 
     def known(self, compute: str) -> tuple[str, ...]:
         """Returns the URLs for the agents of a compute as far as they are known; opens no listener."""
@@ -98,7 +98,7 @@ class AgentAddresses:
     def _elsewhere(self, compute: str, own: tuple[str, ...]) -> list[str]:
         if own == self.here:
             return list(self.others)
-        return [place for one in self._others for place in one.doors.get(compute, ())]
+        return [place for one in self._others for place in one.agent_urls.get(compute, ())]
 
     @property
     def others(self) -> tuple[str, ...]:
@@ -116,27 +116,27 @@ class AgentAddresses:
         A standby server does so, too, so that agents learn its URLs before they need them.
         """
         names = self._names()
-        if self.doors is not None:
-            self.doors.look(list(names.values()))
-            self._close_unused(self.doors)
+        if self.listeners is not None:
+            self.listeners.refresh(list(names.values()))
+            self._close_unused(self.listeners)
         store = self._loop.store
         if store.is_alone:
             return
         for compute in [name for name in self._engines if store.reservations(name)]:
-            if self.doors is not None and self.doors.awaits(names.get(compute, "")):
+            if self.listeners is not None and self.listeners.awaits(names.get(compute, "")):
                 self._open.pop(compute, None)  # Its name is being resolved, which may take long.
             else:
                 self._try_to_open(compute)
-        doors = {name: urls for name, urls in self._open.copy().items() if urls != self.here}
-        if doors != self._shown:
-            store.show_doors(doors)
-            self._shown = doors
+        remote = {name: urls for name, urls in self._open.copy().items() if urls != self.here}
+        if remote != self._shown:
+            store.publish_agent_urls(remote)
+            self._shown = remote
         # A server that was killed on this machine is listed until its lease expires; it has this server's address.
         self._others = tuple(one for one in store.other_servers() if one.address not in self.here)
 
-    def _close_unused(self, doors: AgentListeners) -> None:
+    def _close_unused(self, listeners: AgentListeners) -> None:
         """Closes the listeners of computes that were deleted or replaced."""
-        open_ones = doors.addresses()
+        open_ones = listeners.addresses()
         if self._inherited is None:
             self._inherited = open_ones
         for name in self._open.copy().keys() - self._engines.keys():
@@ -145,7 +145,7 @@ class AgentAddresses:
             return
         if self._inherited and not any(self._loop.store.reservations(name) for name in far):
             self._inherited = frozenset()
-        self._claims.close_unused(doors, open_ones, self._inherited)
+        self._claims.close_unused(listeners, open_ones, self._inherited)
 
     def _names(self) -> dict[str, str]:
         """Returns the server's address from the file of each compute, by compute."""

@@ -86,7 +86,7 @@ servers = Table(
     Column("seen_at", Double, nullable=False),
     sqlite_autoincrement=True,
 )
-"""Server processes: the active one, and those that stand by. address, url, doors: see `LiveServer`; doors as JSON.
+"""Server processes: the active one, and standbys. address, url: see `LiveServer`. doors: its `agent_urls` as JSON.
 seen_at: seconds of the lease's clock at which the process last tried to take the lease."""
 
 lease = Table(

@@ -136,10 +136,10 @@ class SqlStore:
         with self._database.read() as connection:
             return self._lease.others(connection)
 
-    def show_doors(self, doors: Mapping[str, tuple[str, ...]]) -> None:
+    def publish_agent_urls(self, urls: Mapping[str, tuple[str, ...]]) -> None:
         """Lists where agents on other machines call this server, by compute."""
         with self._database.write() as connection:
-            self._lease.show_doors(connection, doors)
+            self._lease.publish_agent_urls(connection, urls)
 
     # --- writing jobs ---
     def submit(self, submission: Submission) -> tuple[Record, bool]:

@@ -121,13 +121,13 @@ class Lease:
         columns = select(servers.c.token, servers.c.address, servers.c.doors, servers.c.url, is_active.label("active"))
         there = columns.where(servers.c.token != self.token, or_(is_active, is_waiting), servers.c.address != "")
         return [
-            LiveServer(row.token, row.address, _doors(row.doors), row.url, bool(row.active))
+            LiveServer(row.token, row.address, _agent_urls(row.doors), row.url, bool(row.active))
             for row in connection.execute(there.order_by(servers.c.token.desc()))
         ]
 
-    def show_doors(self, connection: Connection, doors: Mapping[str, tuple[str, ...]]) -> None:
+    def publish_agent_urls(self, connection: Connection, urls: Mapping[str, tuple[str, ...]]) -> None:
         """Writes where agents on other machines call this server."""
-        connection.execute(update(servers).where(servers.c.token == self.token).values(doors=json.dumps(doors)))
+        connection.execute(update(servers).where(servers.c.token == self.token).values(doors=json.dumps(urls)))
 
     @property
     def _now(self) -> ColumnElement[float]:
@@ -153,7 +153,7 @@ class Lease:
 _CLOCK = func.extract("epoch", func.clock_timestamp())
 
 
-def _doors(text: str) -> dict[str, tuple[str, ...]]:
+def _agent_urls(text: str) -> dict[str, tuple[str, ...]]:
     return {name: tuple(urls) for name, urls in json.loads(text).items()}
 
 

@@ -17,7 +17,7 @@ class LiveServer:
     token: int
     address: str
     """Where agents on its machine call it."""
-    doors: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    agent_urls: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     """Where agents on other machines call it, by compute."""
     url: str = ""
     """Where clients and browsers call it."""

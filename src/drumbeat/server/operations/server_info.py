@@ -99,7 +99,7 @@ def status(context: ContextOf) -> StatusView:
         publishing=tuple(context.control.pending_outputs.all()),
         idle_s=context.traffic.idle_s(own=1),
         idle_stop_s=context.idle_stop_s,
-        doors=tuple(context.doors.shown()) if context.doors else (),
+        doors=tuple(context.agent_listeners.views()) if context.agent_listeners else (),
         others=tuple(context.control.addresses.others),
         retain_s=context.control.space.retention.retain_s,
         spares=tuple(context.control.space.spares()),

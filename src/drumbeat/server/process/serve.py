@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     import socket
     from types import FrameType
 
-    from drumbeat.server.access.agent_listeners import TlsDoors
+    from drumbeat.server.access.agent_listeners import TlsAgentListeners
     from drumbeat.server.computes.agent_addresses import Endpoints
     from drumbeat.server.context import ServerContext
     from drumbeat.server.control import Control
@@ -110,17 +110,17 @@ def _serve(home: Home, options: Options, make_control: Callable[[Path, Endpoints
         log.warning("%s", options.name_warning)
         print(options.name_warning, file=sys.stderr)  # noqa: T201 - the person who started it looks there
     at_home = home.listen()
-    doors = _doors(home, options)
-    endpoints = Endpoints((home_socket.address_in(home.path),), doors, options.url_elsewhere(port))
+    agent_listeners = _agent_listeners(home, options)
+    endpoints = Endpoints((home_socket.address_in(home.path),), agent_listeners, options.url_elsewhere(port))
     control = make_control(home.path, endpoints)
-    doors.open_again()
+    agent_listeners.reopen()
     with ExitStack() as closes:
         closes.callback(log.info, "stopped")
-        closes.callback(doors.close)
+        closes.callback(agent_listeners.close)
         closes.callback(home.withdraw)
         while True:
             with _running(control, options):
-                options = _serve_on(Stand(home, options, control, doors), [*listeners, at_home], told)
+                options = _serve_on(Stand(home, options, control, agent_listeners), [*listeners, at_home], told)
             if told.is_told or not control.standby.is_replaced:
                 return
             if control.store.is_alone:
@@ -171,12 +171,14 @@ def _otlp(options: Options, control: Control) -> OtlpSender | None:
     return OtlpSender(options.otlp, control)
 
 
-def _doors(home: Home, options: Options) -> TlsDoors:
+def _agent_listeners(home: Home, options: Options) -> TlsAgentListeners:
     """Returns the listeners for agents on other machines. Servers that share a folder share one authority."""
-    from drumbeat.server.access.agent_listeners import DoorRules, TlsDoors
+    from drumbeat.server.access.agent_listeners import AgentListenerRules, TlsAgentListeners
 
     authority = shared_folder(home.path, os.environ) / "ca.pem"
-    return TlsDoors(DoorRules(authority, home.path / "doors.json", options.allow_public), SystemClock())
+    return TlsAgentListeners(
+        AgentListenerRules(authority, home.path / "doors.json", options.allow_public), SystemClock()
+    )
 
 
 @dataclass(frozen=True)
@@ -186,7 +188,7 @@ class Stand:
     home: Home
     options: Options
     control: Control
-    doors: TlsDoors
+    agent_listeners: TlsAgentListeners
 
 
 def _listen(stand: Stand, listeners: list[socket.socket], told: StopSignals) -> float:
@@ -204,8 +206,8 @@ def _listen(stand: Stand, listeners: list[socket.socket], told: StopSignals) -> 
     hosts = allowed_hosts(port, (options.url_host, *options.allow_hosts))
     identity = Identity(*machine(), pid=os.getpid(), home=str(home.path))
     context = ServerContext(
-        stand.control, identity, idle_stop_s=options.idle_stop_s, doors=stand.doors, folder=str(home.path),
-        service_host=options.host,
+        stand.control, identity, idle_stop_s=options.idle_stop_s, agent_listeners=stand.agent_listeners,
+        folder=str(home.path), service_host=options.host,
     )  # fmt: skip
     app = make_app(context, token=token_of(home.path), hosts=hosts)
     url = options.url(port)

@@ -16,10 +16,10 @@ import uvicorn
 
 from drumbeat.model import home_socket
 from drumbeat.model.errors import StorageError
-from drumbeat.server.access.agent_listeners import HandshakePatience
+from drumbeat.server.access.agent_listeners import HandshakeLimits
 from drumbeat.server.access.connections import Connections, HttpConnection, protocol_of
 from drumbeat.server.context import ServerContext, away
-from drumbeat.server.nodes.agent_api.tls_server import Doorway
+from drumbeat.server.nodes.agent_api.tls_server import AgentTlsServer
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -52,7 +52,7 @@ class Running(uvicorn.Server):
     def __init__(
         self, app: FastAPI, context: ServerContext, *, on_ready: Callable[[], None], on_end: Callable[[], None]
     ) -> None:
-        patience = context.doors.rules.patience if context.doors else HandshakePatience()
+        patience = context.agent_listeners.rules.limits if context.agent_listeners else HandshakeLimits()
         self._connections = Connections(patience.most, patience.head_s)
         config = uvicorn.Config(
             app, loop="uvloop", http=protocol_of(self._connections),  # type: ignore[arg-type] # it makes one
@@ -62,7 +62,7 @@ class Running(uvicorn.Server):
         super().__init__(config)
         self.context, self.on_ready, self.on_end = context, on_ready, on_end
         self._idle: asyncio.Task[None] | None = None
-        self._doorway: Doorway | None = None
+        self._agent_server: AgentTlsServer | None = None
 
     def stop(self) -> None:
         """Stops within two seconds, even with open requests."""
@@ -80,9 +80,11 @@ class Running(uvicorn.Server):
                 backlog=home_socket.BACKLOG,
             )
             self.servers.append(server)
-        if self.context.doors is not None:
-            self._doorway = Doorway(self.context, self.context.doors, self.server_state, self._connections)
-            self.context.doors.begin(self._doorway)
+        if self.context.agent_listeners is not None:
+            self._agent_server = AgentTlsServer(
+                self.context, self.context.agent_listeners, self.server_state, self._connections
+            )
+            self.context.agent_listeners.start_accepting(self._agent_server)
         self.context.traffic.touch()  # The idle time begins now.
         self.on_ready()
         self._idle = asyncio.create_task(self._stop_when_idle())
@@ -93,12 +95,12 @@ class Running(uvicorn.Server):
         if self._idle is not None:
             self._idle.cancel()
         self.context.fanout.close()
-        if self._doorway is not None and self.context.doors is not None:
-            await self._doorway.close()
-            self.context.doors.end()
+        if self._agent_server is not None and self.context.agent_listeners is not None:
+            await self._agent_server.close()
+            self.context.agent_listeners.stop_accepting()
         await super().shutdown(sockets)
-        if self._doorway is not None:
-            await self._doorway.see_off()
+        if self._agent_server is not None:
+            await self._agent_server.see_off()
 
     def _may_have_work(self) -> bool:
         try:

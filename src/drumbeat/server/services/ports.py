@@ -19,7 +19,7 @@ from drumbeat.server.access.page_sessions import PageSessions
 from drumbeat.server.access.request_guard import RequireOwn
 from drumbeat.server.nodes.tunnels import Tunnel
 from drumbeat.server.services.proxy import BrowserConnection, Reader, ServiceTarget
-from drumbeat.server.services.service_access import OPEN, ServiceDoor, ServiceKey
+from drumbeat.server.services.service_access import OPEN, ServiceAuthorizer, ServiceKey
 
 MAX_PORTS = 256
 MAX_CONNECTIONS = 256
@@ -79,7 +79,7 @@ class ServicePorts:
             port = self._ports.get(key) or await self._open(key, target)
         match = _WITHOUT_PORT.fullmatch(called)
         name = match[1] if match else called
-        return f"http://{name}:{port.number}{OPEN}{port.target.door.sessions.new_link(digest)}"
+        return f"http://{name}:{port.number}{OPEN}{port.target.authorizer.sessions.new_link(digest)}"
 
     async def keep(self, job: str, attempt: int) -> None:
         """Closes the ports to other attempts of a job than this one; -1 = all, because it has ended."""
@@ -111,9 +111,11 @@ class ServicePorts:
         # Sessions are signed with a key of this service, so that a cookie of another port is invalid here.
         sessions = PageSessions(f"{self._token} service {key} at {number}")
         hosts = frozenset(f"{name}:{number}" for name in self._names)
-        door = ServiceDoor(sessions, self._callers, hosts, lambda person: self._require_own(person, key.job))
+        authorizer = ServiceAuthorizer(
+            sessions, self._callers, hosts, lambda person: self._require_own(person, key.job)
+        )
         port = ServicePort(
-            ServiceTarget(door, lambda person: open_tunnel(key, person), close_tunnel, token), server, number
+            ServiceTarget(authorizer, lambda person: open_tunnel(key, person), close_tunnel, token), server, number
         )
         made.append(port)
         await server.start_serving()

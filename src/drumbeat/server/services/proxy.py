@@ -20,7 +20,7 @@ from drumbeat.server.access.page_sessions import SESSION_LIFETIME_S
 from drumbeat.server.errors import status_of
 from drumbeat.server.nodes.tunnels import Tunnel
 from drumbeat.server.services.headers import Header, is_upgrade, to_browser, to_service
-from drumbeat.server.services.service_access import OPEN, Admission, ServiceDoor
+from drumbeat.server.services.service_access import OPEN, Admission, ServiceAuthorizer
 
 T = TypeVar("T")
 
@@ -65,7 +65,7 @@ class Reader(asyncio.StreamReader):
 class ServiceTarget:
     """The service behind a port."""
 
-    door: ServiceDoor
+    authorizer: ServiceAuthorizer
     open_tunnel: Callable[[str], Awaitable[Tunnel]]
     """Opens a tunnel for a user. Raises DrumbeatError."""
     close_tunnel: Callable[[Tunnel], Awaitable[None]]
@@ -121,13 +121,13 @@ class BrowserConnection:
             return False
         headers = list(request.headers.raw_items())
         try:
-            origin = self._target.door.origin(headers)
+            origin = self._target.authorizer.origin(headers)
             if not request.target.startswith(b"/"):
                 raise RefusedError("this isn't a proxy for other addresses")
             if request.target.startswith(OPEN.encode()) and request.method == b"GET":
                 await self._open_link(request.target[len(OPEN) :].decode("latin-1"))
                 return False
-            entry = await self._target.door.enter(headers)
+            entry = await self._target.authorizer.authorize(headers)
             upstream = await self._connected(entry)
         except DrumbeatError as error:
             await self._refuse(error)
@@ -256,7 +256,7 @@ class BrowserConnection:
     # --- drumbeat's own responses ---------------------------------------------------------------------------------
     async def _open_link(self, code: str) -> None:
         """Turns a one-time link into this port's cookie."""
-        sessions = self._target.door.sessions
+        sessions = self._target.authorizer.sessions
         session = sessions.open(code)
         if session is None:
             await self._answer(410, "This link was used or has expired", "Run <code>drumbeat open</code> for another.")

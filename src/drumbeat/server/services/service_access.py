@@ -43,7 +43,7 @@ class Admission:
     """Whether the request's `Authorization` header is drumbeat's."""
 
 
-class ServiceDoor:
+class ServiceAuthorizer:
     """Checks every request to one port."""
 
     def __init__(
@@ -61,7 +61,7 @@ class ServiceDoor:
             raise ForbiddenError("this server doesn't go by that host name")
         return b"http://" + hosts[0]
 
-    async def enter(self, headers: Sequence[Header]) -> Admission:
+    async def authorize(self, headers: Sequence[Header]) -> Admission:
         """Authorizes a request. Raises UnauthorizedError, ForbiddenError; AwayError while the database is away."""
         if refusal := self._refusal_of_site(headers):
             raise refusal

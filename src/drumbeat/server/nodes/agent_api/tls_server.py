@@ -1,4 +1,4 @@
-"""What stands in an open door: TLS, little patience, and nothing but the agents' protocol.
+"""Serves the listeners for agents: TLS, short timeouts, and only the agents' protocol.
 
 Strangers may come here, so whoever hasn't shown an attempt's secret gets neither time nor memory.
 """
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
     from uvicorn.server import ServerState
 
-    from drumbeat.server.access.agent_listeners import TlsDoors
+    from drumbeat.server.access.agent_listeners import TlsAgentListeners
 
 GOODBYE_S = 5.0
 MAX_HANDSHAKES = 128
@@ -41,7 +41,7 @@ log = logging.getLogger("drumbeat.server")
 
 
 def agents_app(context: ServerContext, hosts: Callable[[], frozenset[str]]) -> AgentsOnly:
-    """The app behind the doors. hosts: what `Host` may say now."""
+    """Returns the app for agents. hosts: returns the accepted `Host` headers."""
     app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False)
     app.state.context = context
     for each in (sync, tunnels, programs, inputs, metrics):
@@ -76,11 +76,13 @@ class AgentsOnly:
         return None
 
 
-class Doorway:
-    """Lets in whoever comes to the doors, in the event loop that it was made in. state: of the server that runs."""
+class AgentTlsServer:
+    """Accepts connections of agents, in the event loop in which it is created. state: of the running server."""
 
-    def __init__(self, context: ServerContext, doors: TlsDoors, state: ServerState, connections: Connections) -> None:
-        self._context, self._doors, self._state, self._connections = context, doors, state, connections
+    def __init__(
+        self, context: ServerContext, listeners: TlsAgentListeners, state: ServerState, connections: Connections
+    ) -> None:
+        self._context, self._listeners, self._state, self._connections = context, listeners, state, connections
         self._loop = asyncio.get_running_loop()
         self._accepting: set[asyncio.Task[None]] = set()
         self._greeting: dict[asyncio.Task[None], socket.socket | None] = {}
@@ -89,15 +91,15 @@ class Doorway:
 
     @cached_property
     def _config(self) -> uvicorn.Config:
-        """Made when the first one comes: most servers have no doors."""
+        """The configuration, built at the first connection, because most servers have no listeners for agents."""
         config = uvicorn.Config(
-            agents_app(self._context, self._doors.hosts), http="httptools", ws="none", lifespan="off", log_config=None,
-            access_log=False, server_header=False, proxy_headers=False, timeout_keep_alive=75,
+            agents_app(self._context, self._listeners.hosts), http="httptools", ws="none", lifespan="off",
+            log_config=None, access_log=False, server_header=False, proxy_headers=False, timeout_keep_alive=75,
         )  # fmt: skip
         config.load()
         return config
 
-    def tend(self, listener: socket.socket) -> None:
+    def accept_from(self, listener: socket.socket) -> None:
         """Lets in whoever comes there, until the listener is shut down. From any thread."""
         self._loop.call_soon_threadsafe(self._tend, listener)
 
@@ -165,11 +167,11 @@ class Doorway:
         task = asyncio.current_task()
         if task in self._greeting:
             self._greeting[task] = None
-        handshake_s = self._doors.rules.patience.handshake_s
+        handshake_s = self._listeners.rules.limits.handshake_s
         try:
             await self._loop.connect_accepted_socket(
                 lambda: HttpConnection(self._config, self._state, {}, self._connections), connection,
-                ssl=self._doors.context(), ssl_handshake_timeout=handshake_s, ssl_shutdown_timeout=GOODBYE_S,
+                ssl=self._listeners.context(), ssl_handshake_timeout=handshake_s, ssl_shutdown_timeout=GOODBYE_S,
             )  # fmt: skip
         except OSError as error:
             log.debug("a handshake failed: %s", error)

@@ -1,4 +1,4 @@
-"""Doors for agents on other machines: TLS, the agents' protocol alone, and a crowd at the door harms nobody inside."""
+"""Listeners for agents on other machines: TLS, only the agents' protocol, and no harm by unauthenticated crowds."""
 
 import asyncio
 import contextlib
@@ -27,13 +27,13 @@ from drumbeat.model.agent import Enrolment, Phase
 from drumbeat.model.errors import DrumbeatError, EngineError, StaleError, UnauthorizedError, UnreachableError
 from drumbeat.node.platform.server_link import ServerLink
 from drumbeat.ports.engines import node_secret
-from drumbeat.server.access.agent_listeners import DoorRules, HandshakePatience, TlsDoors
+from drumbeat.server.access.agent_listeners import AgentListenerRules, HandshakeLimits, TlsAgentListeners
 from drumbeat.server.access.certificate_authority import Authority
 from drumbeat.server.access.connections import Connections
 from drumbeat.server.control import Control, Setting
 from drumbeat.server.home_folder import FolderArtifacts
 from drumbeat.server.nodes import agent_api
-from drumbeat.server.nodes.agent_api.tls_server import Doorway, agents_app
+from drumbeat.server.nodes.agent_api.tls_server import AgentTlsServer, agents_app
 from drumbeat.wiring import SystemClock
 from tests.support.fake_engine import FakeEngine
 from tests.support.memory_store import MemoryStore
@@ -41,7 +41,7 @@ from tests.support.memory_store import MemoryStore
 from .api_house import TOKEN, House, eventually, served
 
 FIRST, SECOND = "127.0.0.2", "127.0.0.3"
-"""Loopback, but not the address that the server is at: doors treat them as any others of this machine."""
+"""Loopback, but not the address that the server is at: listeners treat them as any others of this machine."""
 
 
 @dataclass
@@ -65,12 +65,12 @@ class MovableClock(SystemClock):
 
 
 @dataclass
-class Doors:
-    """A house with doors."""
+class Listeners:
+    """A house with listeners."""
 
     house: House
     engine: FarEngine
-    doors: TlsDoors
+    listeners: TlsAgentListeners
     clock: MovableClock
 
     def enrolment(self, job: str, **changes: object) -> Enrolment:
@@ -87,13 +87,13 @@ class Doors:
 
     @contextlib.contextmanager
     def connected(self, address: str = FIRST) -> Iterator[ssl.SSLSocket]:
-        context = ssl.create_default_context(cadata=self.doors.ca)
+        context = ssl.create_default_context(cadata=self.listeners.ca)
         place = (address, self.port(address))
         with socket.create_connection(place, 20) as plain, context.wrap_socket(plain, server_hostname=address) as tls:
             yield tls
 
     def port(self, address: str = FIRST) -> int:
-        return next(one.port for one in self.doors.shown() if one.address == address)
+        return next(one.port for one in self.listeners.views() if one.address == address)
 
     def ask(self, method: str, path: str, headers: dict[str, str], address: str = FIRST) -> http.client.HTTPResponse:
         """The answer, whole; the header Host is as given."""
@@ -116,34 +116,34 @@ def linked(enrolment: Enrolment) -> Iterator[ServerLink]:
 
 
 @contextlib.contextmanager
-def doors_in(
-    home: Path, patience: HandshakePatience | None = None, clock: MovableClock | None = None
-) -> Iterator[Doors]:
+def listeners_in(
+    home: Path, limits: HandshakeLimits | None = None, clock: MovableClock | None = None
+) -> Iterator[Listeners]:
     engine, clock = FarEngine(cpus=1000), clock or MovableClock()
     control = Control(Setting(MemoryStore(), FolderArtifacts(home), {"local": engine}, clock, b"k" * 32))
-    given = DoorRules(home / "ca.pem", home / "doors.json", patience=patience or HandshakePatience())
-    control.addresses.doors = doors = TlsDoors(given, clock)
-    doors.open_again()
+    given = AgentListenerRules(home / "ca.pem", home / "doors.json", limits=limits or HandshakeLimits())
+    control.addresses.listeners = listeners = TlsAgentListeners(given, clock)
+    listeners.reopen()
     control.start()
     try:
         with (
-            served(control, home, doors=doors) as context,
+            served(control, home, listeners=listeners) as context,
             House(home, engine, control, context, control.addresses.here[0]).connected() as house,
         ):
-            yield Doors(house, engine, doors, clock)
+            yield Listeners(house, engine, listeners, clock)
     finally:
         control.stop()
-        doors.close()
+        listeners.close()
 
 
 @pytest.fixture(scope="module")
-def there(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Doors]:
-    with doors_in(tmp_path_factory.mktemp("doors")) as found:
+def there(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Listeners]:
+    with listeners_in(tmp_path_factory.mktemp("listeners")) as found:
         yield found
 
 
 @pytest.mark.feature("X4", "X1")
-def test_an_agent_elsewhere_is_told_what_to_do_over_tls(there: Doors) -> None:
+def test_an_agent_elsewhere_is_told_what_to_do_over_tls(there: Listeners) -> None:
     job = there.house.submit("far")
     enrolment = there.enrolment(job)
     assert enrolment.servers == (f"https://{FIRST}:{there.port()}",)
@@ -155,7 +155,7 @@ def test_an_agent_elsewhere_is_told_what_to_do_over_tls(there: Doors) -> None:
     assert there.house.http.get(f"/api/v1/jobs/{job}/files/logs/1.1/0/0.log").content == b"x" * (3 << 20)
 
 
-def test_every_route_of_agents_is_served_at_the_doors(there: Doors) -> None:
+def test_every_route_of_agents_is_served_at_the_listeners(there: Listeners) -> None:
     modules = [importlib.import_module(f"{agent_api.__name__}.{one.name}") for one in iter_modules(agent_api.__path__)]
     routes = [route for module in modules if hasattr(module, "router") for route in module.router.routes]
     app = agents_app(there.house.context, frozenset).app.app  # Behind what a server that stands by answers.
@@ -171,7 +171,7 @@ def test_every_route_of_agents_is_served_at_the_doors(there: Doors) -> None:
     "/", "/api/v1/version", "/api/v1/jobs", "/api/v1/openapi.json", "/api/v1/status", "/agent/v1/", "/agent/v1/j/1/0",
     "/agent/v1/../../api/v1/jobs", "/agent/v1/%2e%2e/%2e%2e/api/v1/jobs", "//api/v1/jobs", "/agent/v1/j/1/0/",
 ])  # fmt: skip
-def test_nothing_else_is_there_whoever_asks(there: Doors, path: str) -> None:
+def test_nothing_else_is_there_whoever_asks(there: Listeners, path: str) -> None:
     there.house.submit(f"else-{len(there.engine.gangs)}")
     host = f"{FIRST}:{there.port()}"
     for method in ("GET", "POST", "PUT", "DELETE", "OPTIONS"):
@@ -184,7 +184,7 @@ def test_nothing_else_is_there_whoever_asks(there: Doors, path: str) -> None:
 
 
 @pytest.mark.feature("X1")
-def test_only_its_own_addresses_may_be_named_in_host(there: Doors) -> None:
+def test_only_its_own_addresses_may_be_named_in_host(there: Listeners) -> None:
     job = there.house.submit("hosts")
     secret = there.engine.gangs[f"{job}.1"].node_secret(0)
     right = f"{FIRST}:{there.port()}"
@@ -198,7 +198,7 @@ def test_only_its_own_addresses_may_be_named_in_host(there: Doors) -> None:
 
 
 @pytest.mark.feature("X1")
-def test_a_wrong_or_old_secret_is_refused_and_not_repeated(there: Doors) -> None:
+def test_a_wrong_or_old_secret_is_refused_and_not_repeated(there: Listeners) -> None:
     job = there.house.submit("secrets")
     right = there.enrolment(job)
     for secret in ("wrong-secret", TOKEN, node_secret(there.house.control.secrets.of(job, 2), 0), ""):
@@ -214,7 +214,7 @@ def test_a_wrong_or_old_secret_is_refused_and_not_repeated(there: Doors) -> None
 
 
 @pytest.mark.feature("X1", "X8")
-def test_a_stranger_is_refused_before_its_body_is_read(there: Doors) -> None:
+def test_a_stranger_is_refused_before_its_body_is_read(there: Listeners) -> None:
     job = there.house.submit("bodies")
     host = f"{FIRST}:{there.port()}"
     headers = {"Host": host, "Authorization": "Bearer wrong", "Content-Length": str(10 << 20)}
@@ -223,7 +223,7 @@ def test_a_stranger_is_refused_before_its_body_is_read(there: Doors) -> None:
 
 
 @pytest.mark.feature("X4", "X1", "X8")
-def test_an_agent_believes_its_own_authority_only(there: Doors, tmp_path: Path) -> None:
+def test_an_agent_believes_its_own_authority_only(there: Listeners, tmp_path: Path) -> None:
     job = there.house.submit("believes")
     other = Authority.of(tmp_path / "ca.pem", datetime.now(UTC)).pem
     right = there.enrolment(job)
@@ -240,7 +240,7 @@ def test_an_agent_believes_its_own_authority_only(there: Doors, tmp_path: Path) 
 @pytest.mark.parametrize(
     "server", ["http://10.1.2.3:80", "http://server.example:80", "http://[fd00::1]:80", "ftp://127.0.0.1:1"]
 )
-def test_an_agent_says_its_secret_to_no_other_machine_in_the_open(there: Doors, server: str) -> None:
+def test_an_agent_says_its_secret_to_no_other_machine_in_the_open(there: Listeners, server: str) -> None:
     job = there.house.submit(f"open-{len(there.engine.gangs)}")
     right = there.enrolment(job)
     with pytest.raises(UnreachableError, match="plain http would reveal this job's secret"):
@@ -249,7 +249,7 @@ def test_an_agent_says_its_secret_to_no_other_machine_in_the_open(there: Doors, 
 
 
 @pytest.mark.feature("X6")
-def test_agents_are_listened_for_at_every_address_that_they_call(there: Doors) -> None:
+def test_agents_are_listened_for_at_every_address_that_they_call(there: Listeners) -> None:
     there.engine.addresses = [FIRST, SECOND, "::1", "localhost"]
     try:
         job = there.house.submit("many")
@@ -263,7 +263,7 @@ def test_agents_are_listened_for_at_every_address_that_they_call(there: Doors) -
 
 
 @pytest.mark.feature("X6")
-def test_the_server_says_which_doors_are_open(there: Doors) -> None:
+def test_the_server_says_which_listeners_are_open(there: Listeners) -> None:
     there.house.submit("shown")
     told = there.house.http.get("/api/v1/status").json()["doors"]
     mine = next(one for one in told if one["address"] == FIRST)
@@ -272,7 +272,7 @@ def test_the_server_says_which_doors_are_open(there: Doors) -> None:
 
 
 @pytest.mark.feature("X4", "X1")
-def test_plain_http_gets_nowhere(there: Doors) -> None:
+def test_plain_http_gets_nowhere(there: Listeners) -> None:
     there.house.submit("plain")
     with socket.create_connection((FIRST, there.port()), 20) as line:
         line.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
@@ -280,7 +280,7 @@ def test_plain_http_gets_nowhere(there: Doors) -> None:
 
 
 @pytest.mark.feature("X8")
-def test_a_crowd_that_says_nothing_keeps_nobody_out(there: Doors) -> None:
+def test_a_crowd_that_says_nothing_keeps_nobody_out(there: Listeners) -> None:
     job = there.house.submit("crowd")
     place = (FIRST, there.port())
     with contextlib.ExitStack() as crowd:
@@ -294,7 +294,7 @@ def test_a_crowd_that_says_nothing_keeps_nobody_out(there: Doors) -> None:
 
 @pytest.mark.feature("X8")
 def test_who_asks_for_nothing_makes_room_for_an_agent(tmp_path: Path) -> None:
-    with doors_in(tmp_path, HandshakePatience(most=20)) as there, contextlib.ExitStack() as crowd:
+    with listeners_in(tmp_path, HandshakeLimits(most=20)) as there, contextlib.ExitStack() as crowd:
         enrolment = there.enrolment(there.house.submit("room"))
         known = crowd.enter_context(linked(enrolment))
         assert known.put("logs/1.1/0/0.log", 0, b"x") == 1
@@ -308,11 +308,11 @@ def test_who_asks_for_nothing_makes_room_for_an_agent(tmp_path: Path) -> None:
 
 @pytest.mark.feature("X8")
 def test_who_takes_too_long_is_sent_away(tmp_path: Path) -> None:
-    with doors_in(tmp_path / "a", HandshakePatience(handshake_s=0.2)) as there:
+    with listeners_in(tmp_path / "a", HandshakeLimits(handshake_s=0.2)) as there:
         there.house.submit("slow")
         with socket.create_connection((FIRST, there.port()), 20) as line:
             assert line.recv(100) == b"", "no handshake"
-    with doors_in(tmp_path / "b", HandshakePatience(head_s=0.2)) as there:
+    with listeners_in(tmp_path / "b", HandshakeLimits(head_s=0.2)) as there:
         there.house.submit("slow")
         for begun in (b"", b"GET / HTTP/1.1\r\nHost: "):
             with there.connected() as tls:
@@ -323,7 +323,7 @@ def test_who_takes_too_long_is_sent_away(tmp_path: Path) -> None:
 
 
 @pytest.mark.feature("X8")
-def test_a_head_without_end_is_cut_off(there: Doors) -> None:
+def test_a_head_without_end_is_cut_off(there: Listeners) -> None:
     there.house.submit("endless")
     with there.connected() as tls:
         tls.sendall(b"GET / HTTP/1.1\r\n")
@@ -345,7 +345,7 @@ def _end(tls: ssl.SSLSocket) -> bytes:
 
 @pytest.mark.feature("X4", "X1")
 def test_the_certificate_is_renewed_and_nobody_notices(tmp_path: Path) -> None:
-    with doors_in(tmp_path, clock=MovableClock(timedelta(days=-20))) as there:
+    with listeners_in(tmp_path, clock=MovableClock(timedelta(days=-20))) as there:
         enrolment = there.enrolment(there.house.submit("renewed"))
         status = wire.to_wire(there.house.agent("renewed").status(Phase.ENROLLED))
         with linked(enrolment) as open_all_along, there.connected() as before:
@@ -362,23 +362,23 @@ def test_the_certificate_is_renewed_and_nobody_notices(tmp_path: Path) -> None:
         assert there.sync(enrolment)["order"] == "prepare"
 
 
-def _closed(doors: TlsDoors, work: Callable[[TlsDoors], object]) -> object:
+def _closed(listeners: TlsAgentListeners, work: Callable[[TlsAgentListeners], object]) -> object:
     try:
-        return work(doors)
+        return work(listeners)
     finally:
-        doors.close()
+        listeners.close()
 
 
-def rules(home: Path, **more: bool) -> DoorRules:
-    return DoorRules(home / "ca.pem", home / "doors.json", **more)
+def rules(home: Path, **more: bool) -> AgentListenerRules:
+    return AgentListenerRules(home / "ca.pem", home / "doors.json", **more)
 
 
 def test_a_server_that_starts_again_is_where_it_was(tmp_path: Path) -> None:
-    with doors_in(tmp_path) as there:
+    with listeners_in(tmp_path) as there:
         enrolment = there.enrolment(there.house.submit("again"))
         secret = enrolment.secret
-    with doors_in(tmp_path) as there:
-        assert [one.address for one in there.doors.shown()] == [FIRST], "open before anybody asks"
+    with listeners_in(tmp_path) as there:
+        assert [one.address for one in there.listeners.views()] == [FIRST], "open before anybody asks"
         there.house.submit("again")
         assert there.enrolment("again").servers == enrolment.servers
         assert there.enrolment("again").secret == secret
@@ -387,7 +387,7 @@ def test_a_server_that_starts_again_is_where_it_was(tmp_path: Path) -> None:
 
 def test_it_ends_whoever_is_connected(tmp_path: Path) -> None:
     with contextlib.ExitStack() as open_still:
-        with doors_in(tmp_path) as there:
+        with listeners_in(tmp_path) as there:
             enrolment = there.enrolment(there.house.submit("ends"))
             link = open_still.enter_context(linked(enrolment))
             status = wire.to_wire(there.house.agent("ends").status(Phase.ENROLLED))
@@ -405,7 +405,7 @@ def test_a_connection_whose_greeting_never_began_is_closed(tmp_path: Path) -> No
     ours, theirs = socket.socketpair()
 
     async def come_and_end() -> None:
-        way = Doorway(None, TlsDoors(rules(tmp_path), SystemClock()), None, Connections())  # type: ignore[arg-type] # Nobody comes in.
+        way = AgentTlsServer(None, TlsAgentListeners(rules(tmp_path), SystemClock()), None, Connections())  # type: ignore[arg-type] # Nobody comes in.
         way._welcome(ours)
         await way.close()
 
@@ -416,40 +416,40 @@ def test_a_connection_whose_greeting_never_began_is_closed(tmp_path: Path) -> No
 
 def test_who_comes_while_nobody_is_there_waits_in_the_queue(tmp_path: Path) -> None:
     """A server that was about to stop itself, and found something to do, begins anew in another event loop."""
-    with doors_in(tmp_path) as there:
+    with listeners_in(tmp_path) as there:
         enrolment = there.enrolment(there.house.submit("waits"))
         control = there.house.control
         there.house.context.stop()
-        eventually(lambda: there.doors._tending is None)
+        eventually(lambda: there.listeners._acceptor is None)
         with ThreadPoolExecutor(1) as pool:
             told = pool.submit(there.sync, enrolment)
-            with served(control, tmp_path, doors=there.doors):
+            with served(control, tmp_path, listeners=there.listeners):
                 assert told.result(20)["order"] == "prepare"
 
 
 def test_only_a_port_that_is_taken_is_changed(tmp_path: Path) -> None:
-    (before,) = _closed(TlsDoors(rules(tmp_path), SystemClock()), lambda doors: doors.urls([FIRST]))  # type: ignore[misc]
+    (before,) = _closed(TlsAgentListeners(rules(tmp_path), SystemClock()), lambda listeners: listeners.urls([FIRST]))  # type: ignore[misc]
     port = urlsplit(before).port
     assert json.loads((tmp_path / "doors.json").read_text()) == {FIRST: port}
     with socket.create_server((FIRST, port or 0)):
-        (other,) = _closed(TlsDoors(rules(tmp_path), SystemClock()), lambda doors: doors.urls([FIRST]))  # type: ignore[misc]
+        (other,) = _closed(TlsAgentListeners(rules(tmp_path), SystemClock()), lambda listeners: listeners.urls([FIRST]))  # type: ignore[misc]
     assert urlsplit(other).port != port
 
 
 @pytest.mark.feature("X6")
-def test_closed_door_stays_closed_after_a_restart_and_the_others_open(tmp_path: Path) -> None:
-    def close_second(doors: TlsDoors) -> int:
-        doors.urls([FIRST, SECOND])
-        doors.close_unused(doors.addresses(), [FIRST])
-        return doors.shown()[0].port
+def test_closed_listener_stays_closed_after_a_restart_and_the_others_open(tmp_path: Path) -> None:
+    def close_second(listeners: TlsAgentListeners) -> int:
+        listeners.urls([FIRST, SECOND])
+        listeners.close_unused(listeners.addresses(), [FIRST])
+        return listeners.views()[0].port
 
-    def opened_again(doors: TlsDoors) -> list[tuple[str, int]]:
-        doors.open_again()
-        return [(one.address, one.port) for one in doors.shown()]
+    def opened_again(listeners: TlsAgentListeners) -> list[tuple[str, int]]:
+        listeners.reopen()
+        return [(one.address, one.port) for one in listeners.views()]
 
-    port = _closed(TlsDoors(rules(tmp_path), SystemClock()), close_second)
+    port = _closed(TlsAgentListeners(rules(tmp_path), SystemClock()), close_second)
     assert json.loads((tmp_path / "doors.json").read_text()) == {FIRST: port}
-    assert _closed(TlsDoors(rules(tmp_path), SystemClock()), opened_again) == [(FIRST, port)]
+    assert _closed(TlsAgentListeners(rules(tmp_path), SystemClock()), opened_again) == [(FIRST, port)]
 
 
 def refuses(address: str, port: int) -> bool:
@@ -462,21 +462,21 @@ def refuses(address: str, port: int) -> bool:
 
 
 @pytest.mark.feature("X6")
-def test_door_that_no_compute_has_is_closed_by_the_running_server(tmp_path: Path) -> None:
-    with doors_in(tmp_path) as there:
-        there.doors.urls([FIRST, SECOND])
+def test_listener_that_no_compute_has_is_closed_by_the_running_server(tmp_path: Path) -> None:
+    with listeners_in(tmp_path) as there:
+        there.listeners.urls([FIRST, SECOND])
         port = there.port(SECOND)
         eventually(lambda: refuses(SECOND, port))
-        assert SECOND not in {one.address for one in there.doors.shown()}
+        assert SECOND not in {one.address for one in there.listeners.views()}
         assert there.port(FIRST)
 
 
-def test_a_door_is_open_before_anybody_stands_in_it(tmp_path: Path) -> None:
-    doors = TlsDoors(rules(tmp_path), SystemClock())
-    (url,) = doors.urls([FIRST])
-    assert doors.urls([FIRST]) == (url,)
+def test_a_listener_is_open_before_anybody_stands_in_it(tmp_path: Path) -> None:
+    listeners = TlsAgentListeners(rules(tmp_path), SystemClock())
+    (url,) = listeners.urls([FIRST])
+    assert listeners.urls([FIRST]) == (url,)
     with contextlib.closing(socket.create_connection((FIRST, urlsplit(url).port or 0), 20)):
-        doors.close()
+        listeners.close()
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection((FIRST, urlsplit(url).port or 0), 20)
 
@@ -493,7 +493,7 @@ def test_a_door_is_open_before_anybody_stands_in_it(tmp_path: Path) -> None:
 )  # fmt: skip
 def test_an_address_that_cannot_be_listened_at_is_refused_in_a_sentence(tmp_path: Path, address: str, why: str) -> None:
     with pytest.raises(EngineError, match=why) as refused:
-        _closed(TlsDoors(rules(tmp_path), SystemClock()), lambda doors: doors.urls([address]))
+        _closed(TlsAgentListeners(rules(tmp_path), SystemClock()), lambda listeners: listeners.urls([address]))
     assert refused.value.fix
 
 
@@ -502,7 +502,7 @@ def test_an_address_that_cannot_be_listened_at_is_refused_in_a_sentence(tmp_path
 def test_an_address_that_is_not_here_yet_is_no_refusal(tmp_path: Path, address: str) -> None:
     said = f"{address}: the server can't listen for agents: Cannot assign requested address"
     with pytest.raises(UnreachableError, match=said) as waits:
-        _closed(TlsDoors(rules(tmp_path), SystemClock()), lambda doors: doors.urls([address]))
+        _closed(TlsAgentListeners(rules(tmp_path), SystemClock()), lambda listeners: listeners.urls([address]))
     assert (waits.value.where, bool(waits.value.fix)) == ("", True), "no machine of the compute is at fault"
 
 
@@ -511,7 +511,7 @@ def test_a_job_waits_for_the_address_that_its_agents_call_and_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("drumbeat.server.loop.outbox.RETRY_INTERVAL_S", 0.01)
-    with doors_in(tmp_path) as there:
+    with listeners_in(tmp_path) as there:
         there.engine.addresses = ["10.254.253.252"]  # Its interface comes up later than the server.
         answer = there.house.http.post("/api/v1/jobs", json={"document": {"command": "true", "name": "early"}})
         assert answer.status_code == 201, answer.text
@@ -529,7 +529,7 @@ def test_a_name_that_nobody_can_look_up_now_is_no_refusal(tmp_path: Path, monkey
             raise socket.gaierror(number, "nobody knows")
 
         monkeypatch.setattr(socket, "getaddrinfo", look_up)
-        _closed(TlsDoors(rules(tmp_path), SystemClock()), lambda doors: doors.urls(["server.example"]))
+        _closed(TlsAgentListeners(rules(tmp_path), SystemClock()), lambda listeners: listeners.urls(["server.example"]))
 
     with pytest.raises(UnreachableError, match=r"^server\.example: the server can't listen for agents: nobody knows"):
         fails(socket.EAI_AGAIN)
@@ -540,7 +540,10 @@ def test_a_name_that_nobody_can_look_up_now_is_no_refusal(tmp_path: Path, monkey
 @pytest.mark.feature("X6")
 def test_a_public_address_is_listened_at_when_that_is_meant(tmp_path: Path) -> None:
     with pytest.raises(UnreachableError, match="Cannot assign requested address"):
-        _closed(TlsDoors(rules(tmp_path, allow_public=True), SystemClock()), lambda doors: doors.urls(["8.8.8.8"]))
+        _closed(
+            TlsAgentListeners(rules(tmp_path, allow_public=True), SystemClock()),
+            lambda listeners: listeners.urls(["8.8.8.8"]),
+        )
 
 
 VANISHING = """
@@ -551,7 +554,7 @@ from urllib.parse import urlsplit
 import socket
 from drumbeat.node.platform.server_addresses import address_towards
 from drumbeat.model.errors import UnreachableError
-from drumbeat.server.access.agent_listeners import DoorRules, TlsDoors
+from drumbeat.server.access.agent_listeners import AgentListenerRules, TlsAgentListeners
 from drumbeat.wiring import SystemClock
 import logging
 
@@ -562,17 +565,17 @@ def address(word, place="10.77.0.1/32"):
 
 subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
 home = Path(sys.argv[1])
-doors = TlsDoors(DoorRules(home / "ca.pem", home / "doors.json"), SystemClock())
+listeners = TlsAgentListeners(AgentListenerRules(home / "ca.pem", home / "doors.json"), SystemClock())
 address("add")
-(url,) = doors.urls(["10.77.0.1"])
+(url,) = listeners.urls(["10.77.0.1"])
 address("del")
 try:
-    doors.urls(["10.77.0.1"])
+    listeners.urls(["10.77.0.1"])
 except UnreachableError as error:
     print(error)
-print(doors.hosts())
+print(listeners.hosts())
 address("add")
-assert doors.urls(["10.77.0.1"]) == (url,)
+assert listeners.urls(["10.77.0.1"]) == (url,)
 socket.create_connection(("10.77.0.1", urlsplit(url).port), 20).close()
 stands_for = ["10.77.0.1", "10.77.0.2"]
 socket.getaddrinfo = lambda *_, type: [(socket.AF_INET, type, 0, "", (ip, 9)) for ip in stands_for]
@@ -580,22 +583,22 @@ def reaches(ip, url):
     with socket.socket() as line:
         return line.connect_ex((ip, urlsplit(url).port)) == 0
 address("add", "10.77.0.2/32")
-(url,) = doors.urls(["head.example"])
+(url,) = listeners.urls(["head.example"])
 print(*(reaches(ip, url) for ip in stands_for))
 stands_for[:] = ["10.77.0.3"]
 address("add", "10.77.0.3/32")
-assert doors.urls(["head.example"]) == (url,), "while an address of its is here, the door stays"
+assert listeners.urls(["head.example"]) == (url,), "while an address of its is here, the listener stays"
 address("del", "10.77.0.1/32"), address("del", "10.77.0.2/32")
 deadline = time.monotonic() + 40
 while True:
-    doors.look(["head.example"])
-    if doors.hosts() or time.monotonic() > deadline:
+    listeners.refresh(["head.example"])
+    if listeners.hosts() or time.monotonic() > deadline:
         break
     time.sleep(0.02)
-print(doors.hosts() == {urlsplit(url).netloc}, reaches("10.77.0.3", url))
+print(listeners.hosts() == {urlsplit(url).netloc}, reaches("10.77.0.3", url))
 stands_for[:] = ["127.0.0.1", "10.77.0.3"]
 assert address_towards([url]) == "10.77.0.3", "others don't reach an agent at its loopback address"
-doors.close()
+listeners.close()
 """
 
 

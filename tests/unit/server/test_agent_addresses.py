@@ -42,8 +42,8 @@ class Far(FakeEngine):
 
 
 @dataclass
-class Doors:
-    """Passes as `ports.AgentListeners`. trouble: why nobody can be listened for."""
+class FakeListeners:
+    """Implements `ports.AgentListeners`. trouble: why nobody can be listened for."""
 
     port: int
     ca: str = "the authority"
@@ -64,7 +64,7 @@ class Doors:
     def awaits(self, address: str) -> bool:
         return bool(address) and address == self.awaited
 
-    def look(self, names: Collection[str]) -> None:
+    def refresh(self, names: Collection[str]) -> None:
         self.names = list(names)
 
     def addresses(self) -> frozenset[str]:
@@ -85,13 +85,13 @@ class Servers:
     made: FakeEngine = field(default_factory=FakeEngine)
     """The engine of every compute that is created."""
 
-    def open(self, number: int, *, has_doors: bool = True) -> Control:
+    def open(self, number: int, *, has_listeners: bool = True) -> Control:
         store = MemoryStore(self.database, LeaseRules(is_alone=False, now=self.clock.monotonic))
         engines = {"local": FakeEngine(), "far": self.far}
         setting = Setting(
             store, FolderArtifacts(self.folder), engines, self.clock, b"key",
             make_engine=lambda _spec: self.made,
-            endpoints=Endpoints((f"http://127.0.0.1:{number}",), Doors(number) if has_doors else None),
+            endpoints=Endpoints((f"http://127.0.0.1:{number}",), FakeListeners(number) if has_listeners else None),
         )  # fmt: skip
         control = Control(setting)
         control.open()
@@ -139,10 +139,10 @@ def test_a_server_that_was_killed_and_started_again_is_alone(servers: Servers):
     assert again.addresses.others == ()
 
 
-def test_server_that_stands_by_opens_doors_for_the_gangs_of_the_active_one(servers: Servers):
+def test_server_that_stands_by_opens_listeners_for_the_gangs_of_the_active_one(servers: Servers):
     one, two = servers.open(1), servers.open(2)
     two.addresses.look()
-    assert [live.doors for live in one.store.other_servers()] == [{}], "nobody calls yet"
+    assert [live.agent_urls for live in one.store.other_servers()] == [{}], "nobody calls yet"
     job = run(one, "far")
     for control in (one, two, one):
         control.addresses.look()
@@ -151,7 +151,9 @@ def test_server_that_stands_by_opens_doors_for_the_gangs_of_the_active_one(serve
     assert one.addresses.known("local") == (), "nothing is told of a compute that nobody uses"
 
 
-def test_a_door_that_cant_be_opened_is_tried_again_and_told_once(servers: Servers, caplog: pytest.LogCaptureFixture):
+def test_a_listener_that_cant_be_opened_is_tried_again_and_told_once(
+    servers: Servers, caplog: pytest.LogCaptureFixture
+):
     one, two = servers.open(1), servers.open(2)
     run(one, "far")
     servers.far.trouble = "no route"
@@ -175,52 +177,52 @@ def test_a_name_that_is_being_looked_up_keeps_no_look_waiting(servers: Servers):
     one.store.put_resource(Resource("compute", "rack", document=to_dict(named)))
     one.engines.look()
     run(one, "rack")
-    doors = two.addresses.doors = Doors(2, awaited="head.example")
+    listeners = two.addresses.listeners = FakeListeners(2, awaited="head.example")
     two.engines.look()
     two.addresses._open["rack"] = ("https://head.example:2",)
     two.addresses.look()
-    assert doors.names == ["head.example"]
+    assert listeners.names == ["head.example"]
     assert two.addresses.known("rack") == (), "nobody is sent where nothing is open"
-    doors.awaited = ""
+    listeners.awaited = ""
     two.addresses.look()
     assert two.addresses._open == {"rack": ("http://127.0.0.1:2",)}
 
 
-def doors_of(control: Control) -> set[str]:
-    """The doors that are open after a look, once the engines that it asks have answered, and a second look."""
+def open_addresses(control: Control) -> set[str]:
+    """The listeners that are open after a look, once the engines that it asks have answered, and a second look."""
     control.addresses.look()
     asking = control.addresses._claims._thread
     if asking is not None:
         asking.join(20)
     control.addresses.look()
-    doors = control.addresses.doors
-    assert isinstance(doors, Doors)
-    return doors.open_ones
+    listeners = control.addresses.listeners
+    assert isinstance(listeners, FakeListeners)
+    return listeners.open_ones
 
 
-def test_door_of_a_deleted_compute_is_closed_once_every_engine_has_named_its_own(servers: Servers):
+def test_listener_of_a_deleted_compute_is_closed_once_every_engine_has_named_its_own(servers: Servers):
     one, servers.made = servers.open(1), Far(address="10.0.0.9")
     one.computes.create({"name": "rack", "type": "ssh", "hosts": ["h"]})
     assert one.addresses.open_for("rack") == ("https://10.0.0.9:1",)
     assert one.addresses.open_for("far") == ("https://10.0.0.1:1",)
     servers.made.address = "10.0.0.8"
     one.addresses.open_for("rack")
-    assert doors_of(one) == {"10.0.0.1", "10.0.0.8", "10.0.0.9"}, "agents may have been told the earlier address"
+    assert open_addresses(one) == {"10.0.0.1", "10.0.0.8", "10.0.0.9"}, "agents may have been told the earlier address"
     one.computes.delete("rack")
     servers.far = one.engines["far"]
-    assert doors_of(one) == {"10.0.0.1"}
+    assert open_addresses(one) == {"10.0.0.1"}
     assert "rack" not in one.addresses._open
 
 
-def test_no_door_is_closed_while_an_engine_cannot_say_where_its_agents_call(servers: Servers):
+def test_no_listener_is_closed_while_an_engine_cannot_say_where_its_agents_call(servers: Servers):
     one, servers.made = servers.open(1), Far(trouble="no route yet")
     one.computes.create({"name": "rack", "type": "ssh", "hosts": ["h"]})
-    one.addresses.doors.open_ones = {"10.0.0.7"}
-    assert doors_of(one) == {"10.0.0.7"}
+    one.addresses.listeners.open_ones = {"10.0.0.7"}
+    assert open_addresses(one) == {"10.0.0.7"}
     servers.made.trouble = ""
-    assert doors_of(one) == {"10.0.0.7"}, "it was asked in vain a moment ago"
+    assert open_addresses(one) == {"10.0.0.7"}, "it was asked in vain a moment ago"
     servers.clock.advance(5)
-    assert doors_of(one) == set()
+    assert open_addresses(one) == set()
 
 
 @dataclass
@@ -238,7 +240,7 @@ class Unanswered(Far):
         return super().server_addresses()
 
 
-def test_door_stays_open_when_a_new_compute_names_it_while_another_engine_is_asked(servers: Servers):
+def test_listener_stays_open_when_a_new_compute_names_it_while_another_engine_is_asked(servers: Servers):
     slow = servers.far = Unanswered()
     slow.is_over.set()
     one, servers.made = servers.open(1), Far(address="10.0.0.9")
@@ -252,21 +254,21 @@ def test_door_stays_open_when_a_new_compute_names_it_while_another_engine_is_ask
             one.addresses.open_for("rack2")
 
     slow.meanwhile = create
-    assert doors_of(one) == {"10.0.0.9"}
-    assert doors_of(one) == {"10.0.0.9"}
+    assert open_addresses(one) == {"10.0.0.9"}
+    assert open_addresses(one) == {"10.0.0.9"}
     assert one.addresses.known("rack2") == ("https://10.0.0.9:1",)
 
 
-def test_claim_of_a_compute_that_is_created_after_all_have_claimed_keeps_its_door(servers: Servers):
+def test_claim_of_a_compute_that_is_created_after_all_have_claimed_keeps_its_listener(servers: Servers):
     one, servers.made = servers.open(1), Far(address="10.0.0.9")
-    claims, doors = one.addresses._claims, Doors(1, open_ones={"10.0.0.8", "10.0.0.9"})
+    claims, listeners = one.addresses._claims, FakeListeners(1, open_ones={"10.0.0.8", "10.0.0.9"})
     for name, engine in one.engines.items():
         claims.claim(name, engine)
     assert claims.far() == {"far"}
     one.computes.create({"name": "rack", "type": "ssh", "hosts": ["h"]})
     one.addresses.open_for("rack")
-    claims.close_unused(doors, doors.addresses(), frozenset())
-    assert doors.open_ones == {"10.0.0.9"}
+    claims.close_unused(listeners, listeners.addresses(), frozenset())
+    assert listeners.open_ones == {"10.0.0.9"}
 
 
 def test_engine_that_was_replaced_while_it_was_asked_takes_no_claim_from_the_new_one(servers: Servers):
@@ -281,20 +283,20 @@ def test_engine_that_was_replaced_while_it_was_asked_takes_no_claim_from_the_new
         one.addresses.open_for("rack")
 
     old.meanwhile = replace
-    one.addresses.doors.open_ones = {"10.0.0.7"}
-    assert doors_of(one) == {"10.0.0.9"}
+    one.addresses.listeners.open_ones = {"10.0.0.7"}
+    assert open_addresses(one) == {"10.0.0.9"}
 
 
 def test_engine_that_looks_up_a_name_for_long_keeps_no_look_waiting_and_is_asked_once(servers: Servers):
     slow = servers.far = Unanswered()
     one = servers.open(1)
-    one.addresses.doors.open_ones = {"10.0.0.7"}
+    one.addresses.listeners.open_ones = {"10.0.0.7"}
     for _ in range(3):
         one.addresses.look()
     assert not slow.is_over.is_set()
-    assert one.addresses.doors.open_ones == {"10.0.0.7"}
+    assert one.addresses.listeners.open_ones == {"10.0.0.7"}
     slow.is_over.set()
-    assert doors_of(one) == set()
+    assert open_addresses(one) == set()
     assert slow.asked == 1
 
 
@@ -302,26 +304,26 @@ def test_engine_that_cannot_say_where_its_agents_call_is_asked_ever_less_often(s
     far = servers.far = Unanswered(trouble="no name server")
     far.is_over.set()
     one = servers.open(1)
-    one.addresses.doors.open_ones = {"10.0.0.7"}
+    one.addresses.listeners.open_ones = {"10.0.0.7"}
     for _ in range(300):
-        doors_of(one)
+        open_addresses(one)
         servers.clock.advance(1)
     assert 6 <= far.asked <= 10
 
 
-def test_door_of_an_earlier_server_stays_while_gangs_on_other_machines_may_call_there(servers: Servers):
+def test_listener_of_an_earlier_server_stays_while_gangs_on_other_machines_may_call_there(servers: Servers):
     one = servers.open(1)
     job = run(one, "far")
-    one.addresses.doors.open_ones = {"10.0.0.1", "10.0.0.7"}
-    assert doors_of(one) == {"10.0.0.1", "10.0.0.7"}
+    one.addresses.listeners.open_ones = {"10.0.0.1", "10.0.0.7"}
+    assert open_addresses(one) == {"10.0.0.1", "10.0.0.7"}
     one.jobs.cancel(job, "me")
     for effect in one.store.outbox():
         one.outbox.carry_out(effect)
-    assert doors_of(one) == {"10.0.0.1"}
+    assert open_addresses(one) == {"10.0.0.1"}
 
 
-def test_a_server_without_doors_lets_in_its_own_machine_only(servers: Servers):
-    one = servers.open(1, has_doors=False)
+def test_a_server_without_listeners_lets_in_its_own_machine_only(servers: Servers):
+    one = servers.open(1, has_listeners=False)
     with pytest.raises(EngineError, match="its own machine only"):
         one.addresses.open_for("far")
     assert one.addresses.open_for("local") == ("http://127.0.0.1:1",)
@@ -331,11 +333,13 @@ def test_a_server_without_doors_lets_in_its_own_machine_only(servers: Servers):
 
 def test_a_compute_is_refused_when_it_is_made_with_an_address_that_isn_t_here(servers: Servers):
     one, rack = servers.open(1), {"name": "rack", "type": "ssh", "hosts": ["h"], "server_address": "10.0.0.9"}
-    one.addresses.doors = away = Doors(1, trouble="10.0.0.9: the server can't listen for agents: it isn't here")
+    one.addresses.listeners = away = FakeListeners(
+        1, trouble="10.0.0.9: the server can't listen for agents: it isn't here"
+    )
     with pytest.raises(EngineError, match=r"10\.0\.0\.9: the server can't listen for agents: it isn't here"):
         one.computes.create(rack)
     assert "rack" not in one.engines
-    one.addresses.doors = Doors(1)
+    one.addresses.listeners = FakeListeners(1)
     assert one.computes.create(rack)[1]
-    one.addresses.doors = away
+    one.addresses.listeners = away
     assert not one.computes.create(rack)[1], "the same again is the same success"

@@ -1,4 +1,4 @@
-"""Doors at a name: the server follows what the name stands for, and waits for no name server."""
+"""Listeners at a name: the server follows what the name stands for, and waits for no name server."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from drumbeat.server.access import name_lookups
-from drumbeat.server.access.agent_listeners import DoorRules, TlsDoors
+from drumbeat.server.access.agent_listeners import AgentListenerRules, TlsAgentListeners
 from drumbeat.wiring import SystemClock
 from tests.faces.api_house import eventually
 
@@ -21,7 +21,7 @@ NAME = "localhost"  # No other name may stand for loopback, which is all that a 
 
 
 class NameServer:
-    """Passes as `socket.getaddrinfo`. number: why it knows nothing, 0 = it knows that the name stands for `ips`."""
+    """Implements `socket.getaddrinfo`. number: why it knows nothing, 0 = it knows that the name stands for `ips`."""
 
     def __init__(self) -> None:
         self.ips, self.number = ["127.0.0.2"], 0
@@ -47,14 +47,14 @@ def names(monkeypatch: pytest.MonkeyPatch) -> Iterator[NameServer]:
 
 
 @pytest.fixture
-def make(tmp_path: Path) -> Iterator[Callable[[], TlsDoors]]:
-    made: list[TlsDoors] = []
+def make(tmp_path: Path) -> Iterator[Callable[[], TlsAgentListeners]]:
+    made: list[TlsAgentListeners] = []
 
-    def doors() -> TlsDoors:
-        made.append(TlsDoors(DoorRules(tmp_path / "ca.pem", tmp_path / "doors.json"), SystemClock()))
+    def listeners() -> TlsAgentListeners:
+        made.append(TlsAgentListeners(AgentListenerRules(tmp_path / "ca.pem", tmp_path / "doors.json"), SystemClock()))
         return made[-1]
 
-    yield doors
+    yield listeners
     for each in made:
         each.close()
 
@@ -64,66 +64,68 @@ def is_open(ip: str, port: int) -> bool:
         return line.connect_ex((ip, port)) == 0
 
 
-def looks_until(doors: TlsDoors, condition: Callable[[], bool]) -> None:
+def looks_until(listeners: TlsAgentListeners, condition: Callable[[], bool]) -> None:
     def look() -> bool:
-        doors.look([NAME])
+        listeners.refresh([NAME])
         return condition()
 
     eventually(look)
 
 
-def test_a_name_is_followed_while_its_old_address_stays_here(names: NameServer, make: Callable[[], TlsDoors]) -> None:
-    doors = make()
-    (url,) = doors.urls([NAME])
+def test_a_name_is_followed_while_its_old_address_stays_here(
+    names: NameServer, make: Callable[[], TlsAgentListeners]
+) -> None:
+    listeners = make()
+    (url,) = listeners.urls([NAME])
     port = urlsplit(url).port or 0
     names.ips = ["127.0.0.3"]
-    looks_until(doors, lambda: is_open("127.0.0.3", port))
-    assert doors.urls([NAME]) == (url,)
+    looks_until(listeners, lambda: is_open("127.0.0.3", port))
+    assert listeners.urls([NAME]) == (url,)
     names.number = socket.EAI_AGAIN
     asked = len(names.asked)
-    looks_until(doors, lambda: len(names.asked) > asked + 1)
+    looks_until(listeners, lambda: len(names.asked) > asked + 1)
     assert is_open("127.0.0.3", port), "a name server that doesn't answer shuts nothing"
-    doors.close()
+    listeners.close()
     assert not is_open("127.0.0.2", port)
     assert not is_open("127.0.0.3", port)
 
 
 def test_a_name_that_was_unknown_at_the_start_is_listened_at_once_it_is_known(
-    names: NameServer, make: Callable[[], TlsDoors]
+    names: NameServer, make: Callable[[], TlsAgentListeners]
 ) -> None:
     before = make()
     (url,) = before.urls([NAME])
     before.close()
     names.number = socket.EAI_AGAIN
-    doors = make()
-    doors.open_again()
-    doors.look([NAME])
-    assert doors.hosts() == frozenset()
-    assert doors.awaits(NAME)
+    listeners = make()
+    listeners.reopen()
+    listeners.refresh([NAME])
+    assert listeners.hosts() == frozenset()
+    assert listeners.awaits(NAME)
     names.number = 0
-    looks_until(doors, lambda: doors.hosts() == {urlsplit(url).netloc})
+    looks_until(listeners, lambda: listeners.hosts() == {urlsplit(url).netloc})
 
 
-def test_a_look_waits_for_no_name_server(names: NameServer, make: Callable[[], TlsDoors]) -> None:
-    doors = make()
-    doors.urls([NAME])
+def test_a_look_waits_for_no_name_server(names: NameServer, make: Callable[[], TlsAgentListeners]) -> None:
+    listeners = make()
+    listeners.urls([NAME])
     names.answers.clear()
     for _ in range(3):  # Each would wait for as long as the name server does.
-        doors.look([NAME])
+        listeners.refresh([NAME])
     eventually(lambda: len(names.asked) == 2)
     names.ips = ["127.0.0.3"]
     names.answers.set()
-    port = doors.shown()[0].port
-    looks_until(doors, lambda: is_open("127.0.0.3", port))
+    port = listeners.views()[0].port
+    looks_until(listeners, lambda: is_open("127.0.0.3", port))
 
 
 def test_a_name_that_no_compute_has_is_looked_up_no_more(
-    tmp_path: Path, names: NameServer, make: Callable[[], TlsDoors]
+    tmp_path: Path, names: NameServer, make: Callable[[], TlsAgentListeners]
 ) -> None:
     (tmp_path / "doors.json").write_text(json.dumps({"gone.example": 4000, NAME: 4001}))
     names.number = socket.EAI_AGAIN
-    doors = make()
-    doors.open_again()
+    listeners = make()
+    listeners.reopen()
     asked = len(names.asked)
-    looks_until(doors, lambda: len(names.asked) > asked + 1)
+    looks_until(listeners, lambda: len(names.asked) > asked + 1)
     assert set(names.asked[asked:]) == {NAME}
