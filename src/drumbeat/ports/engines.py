@@ -39,7 +39,7 @@ class Gang:
     has_node_secrets: bool = True
     """Whether each node has a secret of its own; False = a version of the server before that began the attempt."""
 
-    def secret_of(self, node: int) -> str:
+    def node_secret(self, node: int) -> str:
         """Returns what the agent of a node shows to the server, which believes it for that node alone."""
         return node_secret(self.secret, node) if self.has_node_secrets else self.secret
 
@@ -76,7 +76,7 @@ def _derived(secret: str, purpose: str) -> str:
 
 
 @dataclass(frozen=True)
-class Sighting:
+class GangStatus:
     """What an engine says of a gang. word: its own, "" = it hasn't looked for this gang yet, and says nothing new.
 
     gone: nodes that it knows to have ended, with a sentence each. cause: why they are gone. waits: the gang stands in
@@ -130,7 +130,7 @@ class Engine(Protocol):
         """What it would hand to a scheduler for the gang, as text; "" = it hands nothing over."""
         ...
 
-    def observe(self, gang: Gang) -> Sighting:
+    def observe(self, gang: Gang) -> GangStatus:
         """What is known of the gang. An agent that died is started again where the engine does so itself."""
         ...
 
