@@ -88,8 +88,8 @@ bench-page: setup ## The web page in Chromium: 10,000 jobs, 1,000 trials, curves
 bench-staging: setup ## Inputs from a store: one node beside fsspec, rclone and the stores' own tools, four that pass pieces on (root); writes docs/bench/staging.md
 	$(PYTHON) -m bench.staging --write docs/bench/staging.md
 
-bench-scale: setup ## Gangs of many nodes: CPU, time, memory and bytes by the number of nodes, beside torch's rendezvous (NODES="16 64 256"); writes docs/bench/scale.md
-	$(PYTHON) -m bench.scale --nodes $(or $(NODES),16 64 256) --write docs/bench/scale.md
+bench-scale: setup ## Gangs of many nodes: CPU, time, memory and bytes by the number of nodes, beside torch's rendezvous (NODES="64 256 1024 4096"); writes docs/bench/scale.md
+	$(PYTHON) -m bench.scale --nodes $(or $(NODES),64 256 1024 4096) --write docs/bench/scale.md
 
 bench-sweep: setup ## What a trial of a sweep costs, beside Optuna and Ray Tune; writes docs/bench/sweep.md
 	$(PYTHON) -m bench.sweep --write docs/bench/sweep.md

@@ -1,6 +1,9 @@
 """Gangs of many nodes: what the server needs to start one, to run it and to end it, as the number of nodes grows.
 
-    python -m bench.scale --nodes 16 64 256 --write docs/bench/scale.md
+    python -m bench.scale --nodes 64 256 1024 4096 --write docs/bench/scale.md
+
+--before names a page that the benchmark of an earlier version has written: its tables go into this one, and its figures
+into the chart.
 
 A real server (`bench.scale_server`) over an engine without machines; one process plays all agents over the real
 protocol (`bench.scale_player`). Beside it, in the same run, torch's own `c10d` rendezvous: one TCPStore, and as many
@@ -19,10 +22,12 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import psutil
 
+from bench.scale_chart import Point, draw, read_points
 from bench.scale_player import RANKS, Player, Times
 from bench.serving import MIB
 from bench.start import describe_machine
@@ -36,14 +41,28 @@ HEAD = """\
 <!-- Written by `make bench-scale`. -->
 
 A real server over an engine without machines. One process plays the agents of one gang with {ranks} ranks a node, over
-the agents' own protocol: they enrol, are ready, run for {run_s:.0f} s of long polls; then rank 0 of node 0 fails, all
-end and leave. *CPU* is the server's. *torch* is the time in which as many agents, threads of one process, agree by
-torch's own `c10d` rendezvous (one TCPStore), from the first one's call to the last one's answer; up to {most_torch}.
+the agents' own protocol: they enrol, are ready, and run while each polls once; then rank 0 of node 0 fails, all end and
+leave. *CPU* is the server's. *Running* is the time from when the server has taken in that all run. *torch* is the time
+in which as many agents, threads of one process, agree by torch's own `c10d` rendezvous (one TCPStore), from the first
+one's call to the last one's answer; up to {most_torch}.
 
-Machine: {machine}.
+{goals}
+
+Machine: {machine}. Load of it when each gang began: {loads}.
+
+![Growth with the number of nodes](scale.svg)
 
 {tables}
 """
+GOALS = """\
+Goals: at most 1.5 ms of CPU a node until RUN, linear to 4,096 nodes; for 1,024 nodes 2 s from READY to RUN, and 1 s
+from a failure to STOP; for 4,096 running nodes 0.10 of a core and 200 MB; 4 KB to a node, whatever their number."""
+BEFORE = """\
+## Before
+
+Commit 1708a1be, by its own benchmark: *running* counts from RUN on, so that it has the statuses that say so.
+
+{tables}"""
 TITLES = (
     "nodes", "ranks", "CPU s, submit → all told RUN", "CPU ms a node", "wall s, all READY → last told RUN",
     "torch, wall s", "wall s, failure → last told STOP", "wall s, all ended → last one left",
@@ -51,6 +70,7 @@ TITLES = (
     "running: cores", "MiB on top of idle", "KB to a node until RUN",
 )  # fmt: skip
 MAX_TORCH = 32
+IDLE_CORES = 0.4
 
 RENDEZVOUS = """
 import sys, threading, time
@@ -93,6 +113,8 @@ class Row:
     running_cores: float
     memory_mib: float
     node_kb: float
+    load: float = 0.0
+    """Of the machine, when the gang began."""
 
 
 class Probe:
@@ -104,9 +126,13 @@ class Probe:
         self.at: dict[str, float] = {}
         self.memory: dict[str, int] = {}
 
+    def read_cpu_s(self) -> float:
+        """What the server has used."""
+        return sum(self._process.cpu_times()[:2])
+
     def __call__(self, moment: str) -> None:
         self.at[moment] = time.monotonic()
-        self.cpu_s[moment] = sum(self._process.cpu_times()[:2])
+        self.cpu_s[moment] = self.read_cpu_s()
         self.memory[moment] = self._process.memory_info().rss
 
 
@@ -129,8 +155,18 @@ def paper_server(url: str) -> Iterator[tuple[Path, int]]:
         shutil.rmtree(home, ignore_errors=True)
 
 
-def measure(nodes: int, run_s: float, database: str, url: str) -> Row:
+async def settle(probe: Probe) -> None:
+    """Returns once the server has been nearly idle for a second, or after a minute."""
+    for _ in range(60):
+        before = probe.read_cpu_s()
+        await asyncio.sleep(1)
+        if probe.read_cpu_s() - before < IDLE_CORES:
+            return
+
+
+def measure(nodes: int, database: str, url: str) -> Row:
     """One gang on a server of its own."""
+    load = os.getloadavg()[0]
     with paper_server(url) as (home, pid):
         probe = Probe(pid)
         os.environ["DRUMBEAT_HOME"] = str(home)
@@ -140,10 +176,11 @@ def measure(nodes: int, run_s: float, database: str, url: str) -> Row:
         while not file.exists():
             time.sleep(0.01)
         gang = json.loads(file.read_text(encoding="utf-8"))
-        player = Player(home / "server.sock", gang["job"], gang["attempt"], gang["secrets"], run_s, probe)
+        socket, calm = home / "server.sock", partial(settle, probe)
+        player = Player(socket, gang["job"], gang["attempt"], gang["secrets"], probe, calm)
         times = asyncio.run(player.play())
         probe("left")
-    return row(nodes, database, times, probe)
+    return replace(row(nodes, database, times, probe), load=load)
 
 
 def row(nodes: int, database: str, times: Times, probe: Probe) -> Row:
@@ -158,7 +195,7 @@ def row(nodes: int, database: str, times: Times, probe: Probe) -> Row:
         failure_to_stop_s=max(times.stop) - times.failed,
         ended_to_left_s=max(times.left) - max(times.ended),
         end_cpu_s=cpu["left"] - cpu["fail"],
-        running_cores=(cpu["fail"] - cpu["run"]) / (probe.at["fail"] - probe.at["run"]),
+        running_cores=(cpu["fail"] - cpu["settled"]) / (probe.at["fail"] - probe.at["settled"]),
         memory_mib=(probe.memory["fail"] - probe.memory["idle"]) / MIB,
         node_kb=times.received_by_run / nodes / 1000,
     )
@@ -194,16 +231,23 @@ def torch_rendezvous(nodes: int) -> float | None:
     return float(done.stdout.split()[-1])
 
 
-def render(rows: list[Row], run_s: float) -> str:
-    """The page."""
+def render(rows: list[Row], before: str = "") -> str:
+    """The page. before: tables of an earlier version."""
     tables = []
     for database in dict.fromkeys(one.database for one in rows):
         lines = [f"## {database}", "", f"| {' | '.join(TITLES)} |", "|---" * len(TITLES) + "|"]
         lines += [_line(one) for one in rows if one.database == database]
         tables.append("\n".join(lines))
-    return HEAD.format(
-        ranks=RANKS, run_s=run_s, machine=describe_machine(), most_torch=MAX_TORCH, tables="\n\n".join(tables)
-    )
+    if before:
+        tables.append(BEFORE.format(tables=before.replace("## ", "### ")))
+    loads = ", ".join(f"{one.load:.1f}" for one in rows)
+    words = {"ranks": RANKS, "machine": describe_machine(), "most_torch": MAX_TORCH, "loads": loads, "goals": GOALS}
+    return HEAD.format(tables="\n\n".join(tables), **words)
+
+
+def tables_of(page: str) -> str:
+    """The tables of a page that this benchmark wrote, with their headings."""
+    return page[page.index("\n## ") + 1 :].strip()
 
 
 def _line(one: Row) -> str:
@@ -215,12 +259,17 @@ def _line(one: Row) -> str:
     return f"| {' | '.join(cells)} |"
 
 
+def points_of(rows: list[Row]) -> list[Point]:
+    """What the chart shows of them."""
+    return [Point(one.database, one.nodes, one.start_cpu_s, one.ready_to_run_s, one.ended_to_left_s) for one in rows]
+
+
 def main() -> None:
     """Measures gangs of each size on each database, one after the other."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--nodes", type=int, nargs="+", default=[16, 64, 256])
+    parser.add_argument("--nodes", type=int, nargs="+", default=[64, 256, 1024, 4096])
     parser.add_argument("--databases", nargs="+", choices=["SQLite", "PostgreSQL"], default=["SQLite", "PostgreSQL"])
-    parser.add_argument("--run-s", type=float, default=10.0)
+    parser.add_argument("--before", type=Path, help="a page of an earlier version")
     parser.add_argument("--write", type=Path)
     options = parser.parse_args()
     rows: list[Row] = []
@@ -233,11 +282,14 @@ def main() -> None:
                     url = ""
                     if database == "PostgreSQL" and cluster:
                         url = cluster.url(own.enter_context(cluster.empty_database()))
-                    found = measure(nodes, options.run_s, database, url)
+                    found = measure(nodes, database, url)
                 rows.append(replace(found, torch_s=torch_s))
                 print(_line(rows[-1]), database, flush=True)
     rows.sort(key=lambda one: options.databases.index(one.database))
-    publish(render(rows, options.run_s), options.write)
+    before = tables_of(options.before.read_text(encoding="utf-8")) if options.before else ""
+    publish(render(rows, before), options.write)
+    if options.write:
+        draw(points_of(rows), read_points(before), options.write.with_suffix(".svg"))
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ Every node enrols, is READY until RUN, RUNNING in long polls; then rank 0 of nod
 import asyncio
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,8 +14,8 @@ from typing import Any
 from drumbeat.model.agent import AgentStatus, Phase, RankExit
 from drumbeat.model.roster import Member
 from drumbeat.model.wire import to_wire
+from drumbeat.node.agent.status_reporter import poll_s
 
-WAIT_S = 30.0
 RANKS = 8
 FAILED, STOPPED = (1, None), (None, 15)
 
@@ -39,17 +39,25 @@ class Times:
 
 @dataclass
 class Player:
-    """One gang. probe: called at the beginning of the run and at its end, with what it is."""
+    """One gang. probe: called when all were told to run, before the run is measured and at its end, with what it is.
+
+    settle: returns when the server has taken in that all run.
+    """
 
     socket: Path
     job: str
     attempt: int
     secrets: list[str]
-    run_s: float
     probe: Callable[[str], None]
+    settle: Callable[[], Awaitable[None]]
     times: Times = field(default_factory=Times)
     _all_run: asyncio.Event = field(default_factory=asyncio.Event)
     _fails: asyncio.Event = field(default_factory=asyncio.Event)
+
+    @property
+    def wait_s(self) -> float:
+        """How long a long poll lasts, as that of a real agent of such a gang."""
+        return poll_s(600.0, len(self.secrets))
 
     async def play(self) -> Times:
         """To the last node's leaving."""
@@ -67,7 +75,9 @@ class Player:
         await self._all_run.wait()
         self.times.received_by_run = self.times.received
         self.probe("run")
-        await asyncio.sleep(self.run_s)
+        await self.settle()
+        self.probe("settled")
+        await asyncio.sleep(self.wait_s)  # Each node polls once meanwhile.
         self.probe("fail")
         self._fails.set()
 
@@ -121,13 +131,20 @@ class Node:
         """Hangs up."""
         self._writer.close()
 
-    async def say(self, phase: Phase, *, until: str, wait_s: float = WAIT_S, **fields: Any) -> dict[str, Any]:
+    async def say(self, phase: Phase, *, until: str, wait_s: float | None = None, **fields: Any) -> dict[str, Any]:
         """Repeats a status until the directive has that order, and returns it."""
+        wait_s = self._player.wait_s if wait_s is None else wait_s
         while True:
             self._serial += 1
             status = AgentStatus(phase, fields.pop("round", 0), self._member, serial=self._serial, **fields)
             fields = {"round": status.round, **fields}
-            body = {"status": to_wire(status), "holds": self._holds, "wait_s": wait_s, "knows_cancel": True}
+            body = {
+                "status": to_wire(status),
+                "holds": self._holds,
+                "wait_s": wait_s,
+                "knows_cancel": True,
+                "takes_brief_roster": True,
+            }
             directive = (await self._posted(body))["directive"]
             self._holds = f"{directive['order']}:{directive['attempt']}:{directive['round']}"
             if directive["order"] == until:

@@ -104,10 +104,10 @@ class Agent:
         return {"Authorization": f"Bearer {gang.node_secret(self.node)}"}
 
     def sync(
-        self, status: AgentStatus, holds: str = "", wait_s: float = 0, *, knows_cancel: bool = True
+        self, status: AgentStatus, holds: str = "", wait_s: float = 0, *, knows_cancel: bool = True, **knows: bool
     ) -> httpx.Response:
-        """knows_cancel: False = as an agent of a version before `Directive.is_canceled`."""
-        known = {"knows_cancel": True} if knows_cancel else {}
+        """knows_cancel: False = as an agent of a version before `Directive.is_canceled`. knows: of later versions."""
+        known = {**({"knows_cancel": True} if knows_cancel else {}), **knows}
         body = {"status": wire.to_wire(status), "holds": holds, "wait_s": wait_s, **known}
         return self.house.http.post(f"{self.path}/sync", json=body, headers=self.headers, timeout=90)
 

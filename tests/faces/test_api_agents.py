@@ -17,6 +17,7 @@ import pytest
 from drumbeat.client import Client
 from drumbeat.model import wire
 from drumbeat.model.agent import Directive, NodeMessage, Order, Phase
+from drumbeat.model.packed_roster import unpacked
 from drumbeat.ports.engines import node_secret
 
 from .api_house import BEARER, TOKEN, House, client_of, eventually, house_in, raw
@@ -75,6 +76,28 @@ def test_an_agent_that_holds_the_order_waits_for_another(house: House) -> None:
     assert answer.json()["directive"]["order"] == "stop"
     assert time.monotonic() - begin < 30, "it was told as soon as there was something to tell"
     canceling.join()
+
+
+@pytest.mark.feature("C13")
+def test_node_of_a_large_gang_fetches_the_whole_roster_by_its_digest(house: House) -> None:
+    job = house.submit("six-nodes", resources={"instance_count": 6})
+    agents = [house.agent(job, node) for node in range(6)]
+    for phase in (Phase.ENROLLED, Phase.READY):
+        for agent in agents:
+            agent.say(phase)
+    old, brief = (
+        wire.from_wire(Directive, agents[5].sync(agents[5].status(Phase.READY), **knows).json()["directive"]).roster
+        for knows in ({}, {"takes_brief_roster": True})
+    )
+    assert old
+    assert brief
+    assert (len(old.members), len(brief.members), old.digest) == (6, 1, "")
+    fetched = house.http.get(f"{agents[5].path}/rosters/{brief.digest}", headers=agents[5].headers)
+    assert unpacked(brief.digest, fetched.content) == old
+    other = house.http.get(f"{agents[5].path}/rosters/{'0' * 64}", headers=agents[5].headers)
+    assert (other.status_code, other.json()["code"]) == (404, "not_found")
+    stranger = house.http.get(f"{agents[5].path}/rosters/{brief.digest}", headers=agents[4].headers)
+    assert stranger.status_code == 401
 
 
 @pytest.mark.feature("F7")

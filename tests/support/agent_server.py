@@ -13,6 +13,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Self
 from urllib.parse import parse_qs, unquote, urlsplit
@@ -21,6 +22,7 @@ from drumbeat.model import home_socket, wire
 from drumbeat.model.agent import AgentStatus, Directive, Order, Phase
 from drumbeat.model.errors import DrumbeatError, NotFoundError, StaleError, UnauthorizedError
 from drumbeat.model.logs import LogName
+from drumbeat.model.packed_roster import packed
 from drumbeat.model.roster import Roster
 
 _STATUS = {"stale": 410, "not_found": 404, "unauthorized": 401}
@@ -43,12 +45,15 @@ class AgentServer:
         self.broken_snapshots: list[bytes] = []
         """What is answered first, one after the other, whatever is asked for."""
         self.asked_snapshots: list[str] = []
+        self.fetched_rosters = 0
         self.is_over = False
         self.most_bytes: int | None = None
         """Takes no more than so many bytes of a piece; None = all."""
         self.never_right = ""
         """The path of an output that is never there as it was said to be."""
         self._wanted: dict[int, Directive] = {}
+        self._rosters: dict[str, bytes] = {}
+        """Those that agents may fetch, by digest."""
         self._news = threading.Condition()
         self._http: _Server | None = None
         self._home = tempfile.TemporaryDirectory(prefix="agent-server-", ignore_cleanup_errors=True)
@@ -143,7 +148,23 @@ class AgentServer:
                     break
             self.check()
             wanted = self._wanted.get(node, Directive(Order.PREPARE, self.attempt, 0))
-        return {"directive": wire.to_wire(wanted)}
+        return {"directive": wire.to_wire(self._brief(wanted) if body.get("takes_brief_roster") else wanted)}
+
+    def answer_roster(self, digest: str) -> bytes:
+        """The whole roster of that digest; each fetch is noted."""
+        with self._news:
+            if digest not in self._rosters:
+                raise NotFoundError(f"no roster {digest}")
+            self.fetched_rosters += 1
+            return self._rosters[digest]
+
+    def _brief(self, directive: Directive) -> Directive:
+        """As the real server sends it in a gang of many nodes."""
+        if directive.roster is None:
+            return directive
+        file = packed(directive.roster)
+        self._rosters[file.digest] = file.data
+        return replace(directive, roster=directive.roster.brief(file.digest))
 
     def answer_snapshot(self, digest: str) -> bytes:
         """What there is under the digest; each question is noted."""
@@ -260,7 +281,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._answer(self._put)
 
     def do_GET(self) -> None:
-        """/snapshots/…."""
+        """/snapshots/… and /rosters/…."""
         self._answer(self._get)
 
     def log_message(self, format: str, *args: Any) -> None:
@@ -302,5 +323,7 @@ class _Handler(BaseHTTPRequestHandler):
         return int(parse_qs(urlsplit(self.path).query)["offset"][0])
 
     def _get(self, _node: int, path: str, _body: bytes) -> bytes:
+        if path.startswith("rosters/"):
+            return self.server.owner.answer_roster(path.removeprefix("rosters/"))
         digest = path.removeprefix("snapshots/")
         return self.server.owner.answer_snapshot(digest)

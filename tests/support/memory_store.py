@@ -23,7 +23,11 @@ class JobsDatabase(MemoryDatabase):
 class MemoryStore(SqlStore):
     """`SqlStore` over a database in memory. Two stores over one database are two servers that share it."""
 
+    remembers_in_common = True
+    """Whether a store knows what others have read; else it reads all from the database, which takes longer."""
+
     def __init__(self, database: JobsDatabase | None = None, rules: LeaseRules | None = None) -> None:
         self.database = database or JobsDatabase()
         super().__init__(self.database, rules)
-        self._remembered = self.database.remembered
+        if self.remembers_in_common:
+            self._remembered = self.database.remembered

@@ -18,13 +18,14 @@ from drumbeat.server.jobs.job_filter import JobFilter
 from drumbeat.server.resources.records import Resource
 from tests.support.catalog_contract import CatalogContract, asset
 from tests.support.lease_contract import LeaseContract, Open
+from tests.support.part_contract import PartContract
 from tests.support.removal_contract import RemovalContract
 from tests.support.sample_jobs import SLOTS, START, STOP, ended, full_job, line, sample_job, started, submission
 from tests.support.store_witness import at_once, everything, listed
 from tests.support.users_contract import UsersContract
 
 
-class StoreContract(CatalogContract, RemovalContract, UsersContract, LeaseContract):
+class StoreContract(CatalogContract, RemovalContract, UsersContract, PartContract, LeaseContract):
     """Jobs, stories, outbox, reservations; the lease is in a class above."""
 
     # --- submit ---

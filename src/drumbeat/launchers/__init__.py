@@ -34,6 +34,11 @@ def more_ports(plan: Plan, node: int) -> int:
     return launcher_for(plan).more_ports(plan, node) + horovod.more_ports(plan, node)
 
 
+def needs_all_nodes(plan: Plan) -> bool:
+    """Returns whether a node needs the whole roster of a round."""
+    return launcher_for(plan).needs_all_nodes(plan)
+
+
 def ranks(launcher: str, nodes: int, processes_per_node: int) -> tuple[Rank, ...]:
     """Returns the rank table of a job with the same number of ranks on each node."""
     return LAUNCHERS[launcher].ranks(JobShape(nodes, processes_per_node))

@@ -39,8 +39,8 @@ def scrubbed(plan: RankRuntime) -> tuple[str, ...]:
 def job_variables(plan: Plan, roster: Roster, rank: Rank) -> dict[str, str]:
     """The variables of every rank: the job's own, drumbeat's, and Azure ML's job variables."""
     return {
-        **node_variables(plan, roster.members[rank.node], roster.attempt),
-        "AZ_BATCH_HOST_LIST": ",".join(m.address for m in roster.members),
+        **node_variables(plan, roster.member(rank.node), roster.attempt),
+        **({"AZ_BATCH_HOST_LIST": ",".join(m.address for m in roster.members)} if roster.is_whole else {}),
         "AZ_BATCHAI_JOB_MASTER_NODE_IP": roster.master.address,
         "DRUMBEAT_ROUND": str(roster.round),
         **({UNIQUE_JOB: roster.unique_job} if roster.unique_job else {}),
@@ -69,7 +69,7 @@ def defaults(plan: Plan, roster: Roster, rank: Rank) -> dict[str, str]:
     CUDA_DEVICE_ORDER makes a GPU's number mean the same to every job and to nvidia-smi: CUDA puts the fastest first.
     PYTHONUNBUFFERED makes a line visible when it is printed.
     """
-    member = roster.members[rank.node]
+    member = roster.member(rank.node)
     threads = {"OMP_NUM_THREADS": "1"} if plan.processes_per_node > 1 else {}
     return {**threads, **defaults_of_node(member), **network_variables.variables(plan, member)}
 

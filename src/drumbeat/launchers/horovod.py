@@ -43,7 +43,7 @@ def more_ports(plan: Plan, node: int) -> int:
 
 def with_rendezvous(process: ProcessSpec, plan: Plan, roster: Roster, rank: Rank) -> ProcessSpec:
     """Returns the rank's process with Horovod's variables; rank 0 gets the store beside it."""
-    member = roster.members[rank.node]
+    member = roster.member(rank.node)
     interface = member.interface or ("lo" if plan.nodes == 1 else "")
     defaults = {"HOROVOD_CPU_OPERATIONS": "gloo", "HOROVOD_GLOO_TIMEOUT_SECONDS": TIMEOUT_S}
     defaults |= {"HOROVOD_GLOO_IFACE": interface} if interface else {}

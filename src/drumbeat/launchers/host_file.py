@@ -15,10 +15,25 @@ from drumbeat.model.roster import Roster
 VARIABLE = "DLTS_HOSTFILE"
 """The variable with the path of the host file: the name that DeepSpeed reads by default."""
 
+HOST_LIST = "AZ_BATCH_HOST_LIST"
+"""Has the addresses of all nodes, as Azure Batch gives it."""
+
+MAX_LISTED_NODES = 64
+"""Up to so many nodes each node has all hosts, whatever its job: that is some 2 KB on the wire."""
+
 
 def is_alone(plan: Plan) -> bool:
     """Whether the node runs a single copy of the job's command, which sees the node's own programs."""
     return plan.launcher == "pytorch" and plan.processes_per_node == 1 and plan.container is None
+
+
+def is_needed(plan: Plan) -> bool:
+    """Whether a job's nodes must know all hosts, for the file or for `HOST_LIST`.
+
+    Ranks that meet at node 0 need neither: they have both up to `MAX_LISTED_NODES`, and where the command names one.
+    """
+    is_named = any(word in plan.command for word in ("hostfile", VARIABLE, HOST_LIST))
+    return is_alone(plan) or is_named or plan.nodes <= MAX_LISTED_NODES
 
 
 def is_visited(plan: Plan) -> bool:

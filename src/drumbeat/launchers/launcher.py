@@ -46,6 +46,8 @@ class Launcher:
     """How many ports a node reserves, beyond the one of every node."""
     preview: Callable[[Plan, Roster], tuple[str, ...]] = lambda _plan, _roster: ()
     """The launcher's own command line, as `drumbeat plan` shows it; () = none."""
+    needs_all_nodes: Callable[[Plan], bool] = lambda _plan: True
+    """Whether `render` and the launcher's part on a node need the entries of all nodes, not only node 0's."""
     can_nest: Callable[[Plan], bool] = lambda _plan: False
     """Whether the job's command may itself be a launcher that starts its own ranks."""
     serves_gloo: bool = False

@@ -45,8 +45,8 @@ def starter(plan: Plan, roster: Roster, node: int) -> ProcessSpec | None:
         return None
     own = _process(plan, roster, plan.on(node)[0])
     argv = (
-        host_file.folder(roster.members[node].root),
-        roster.members[node].address,
+        host_file.folder(roster.member(node).root),
+        roster.member(node).address,
         str(host_file.port(roster, node)),
     )
     return replace(own, rank=-1, local_rank=-1, role=COMMAND_SERVER, argv=argv)
@@ -59,11 +59,12 @@ def more_ports(plan: Plan, node: int) -> int:
 
 def _process(plan: Plan, roster: Roster, rank: Rank) -> ProcessSpec:
     made = process(plan, roster, rank, _rank_variables(plan, roster, rank))
-    first = (host_file.programs(roster.members[rank.node].root),) if host_file.is_alone(plan) else ()
+    first = (host_file.programs(roster.member(rank.node).root),) if host_file.is_alone(plan) else ()
     return replace(made, path_first=(*first, *made.path_first))
 
 
 def _rank_variables(plan: RankTable, roster: Roster, rank: Rank) -> dict[str, str]:
+    listed = {host_file.VARIABLE: host_file.file(roster.member(rank.node).root)} if roster.is_whole else {}
     return {
         "RANK": str(rank.rank),
         "LOCAL_RANK": str(rank.local_rank),
@@ -73,7 +74,7 @@ def _rank_variables(plan: RankTable, roster: Roster, rank: Rank) -> dict[str, st
         "GROUP_RANK": str(rank.node),
         "MASTER_ADDR": roster.master.address,
         "MASTER_PORT": str(roster.port),
-        host_file.VARIABLE: host_file.file(roster.members[rank.node].root),
+        **listed,
     }
 
 
@@ -84,6 +85,7 @@ LAUNCHER = Launcher(
     reserved=lambda _: SET,
     starter=starter,
     more_ports=more_ports,
+    needs_all_nodes=host_file.is_needed,
     can_nest=lambda _: True,
     serves_gloo=True,
 )

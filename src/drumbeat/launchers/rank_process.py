@@ -14,7 +14,7 @@ from drumbeat.model.roster import Roster
 
 def process(plan: Plan, roster: Roster, rank: Rank, own: Mapping[str, str]) -> ProcessSpec:
     """The process. own: the variables that the launcher sets."""
-    root = roster.members[rank.node].root
+    root = roster.member(rank.node).root
     return ProcessSpec(
         rank=rank.rank,
         local_rank=rank.local_rank,

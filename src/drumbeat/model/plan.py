@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import cached_property
 from itertools import count
 
 from drumbeat.model.shares import SharePlan
@@ -234,14 +235,21 @@ class RankTable:
         """Ranks in the job, those that serve among them; a preview may leave out the table of them."""
         return len(self.ranks) or self.nodes * self.processes_per_node
 
-    @property
+    @cached_property
     def workers(self) -> tuple[int, ...]:
         """The ranks whose end is the job's: all but those that serve."""
         return tuple(one.rank for one in self.ranks if not one.serves)
 
     def on(self, node: int) -> tuple[Rank, ...]:
         """The ranks of a node, in order."""
-        return tuple(one for one in self.ranks if one.node == node)
+        return self._ranks_by_node.get(node, ())
+
+    @cached_property
+    def _ranks_by_node(self) -> dict[int, tuple[Rank, ...]]:
+        by_node: defaultdict[int, list[Rank]] = defaultdict(list)
+        for one in self.ranks:
+            by_node[one.node].append(one)
+        return {node: tuple(ranks) for node, ranks in by_node.items()}
 
     @property
     def indices(self) -> dict[int, int]:

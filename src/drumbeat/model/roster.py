@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True)
@@ -54,13 +55,60 @@ class Roster:
     ports: tuple[int, ...] = ()
     more_ports: tuple[tuple[int, ...], ...] = ()
     unique_job: str = ""
+    digest: str = ""
+    """Names the whole roster, of which this one has only some members and their ports; "" = this one is whole."""
 
-    def held(self, node: int) -> tuple[int, ...]:
-        """All ports that a node holds, in the order in which it took them; () = not known, as in a preview."""
-        first = self.ports[node : node + 1]
-        return (*first, *(self.more_ports[node] if node < len(self.more_ports) else ()))
+    @property
+    def is_whole(self) -> bool:
+        """Whether it has all members."""
+        return not self.digest
 
     @property
     def master(self) -> Member:
         """Node 0."""
         return self.members[0]
+
+    def member(self, node: int) -> Member:
+        """The entry of a node. Raises IndexError where this roster lacks it."""
+        return self.members[self._index(node)]
+
+    def held(self, node: int) -> tuple[int, ...]:
+        """All ports that a node holds, in the order in which it took them; () = not known, as in a preview."""
+        index = self._index(node)
+        first = self.ports[index : index + 1]
+        return (*first, *(self.more_ports[index] if index < len(self.more_ports) else ()))
+
+    def _index(self, node: int) -> int:
+        if self.is_whole:
+            return node
+        for index, member in enumerate(self.members):
+            if member.node == node:
+                return index
+        raise IndexError(f"the roster has no node {node}")
+
+    def brief(self, digest: str) -> Roster:
+        """Returns what ranks need that meet at node 0: its entry, and one at another address, towards which node 0
+        finds its own interface.
+        """
+        other = next((one.node for one in self.members if one.address != self.master.address), None)
+        return replace(self._of((0,) if other is None else (0, other)), digest=digest)
+
+    def with_member(self, member: Member, ports: tuple[int, ...]) -> Roster:
+        """Returns the roster with the entry of a node that it may lack. ports: all that the node holds."""
+        if self.is_whole or any(one.node == member.node for one in self.members):
+            return self
+        return replace(
+            self,
+            members=(*self.members, member),
+            ports=(*self.ports, *ports[:1]),
+            more_ports=(*self.more_ports, ports[1:]),
+        )
+
+    def _of(self, nodes: Iterable[int]) -> Roster:
+        chosen = tuple(nodes)
+        return replace(
+            self,
+            members=tuple(self.members[node] for node in chosen),
+            ports=tuple(self.ports[node] for node in chosen if node < len(self.ports)),
+            more_ports=tuple(self.more_ports[node] for node in chosen if node < len(self.more_ports)),
+        )

@@ -75,9 +75,9 @@ def make_app(context: ServerContext, *, token: str, hosts: frozenset[str]) -> Fa
     context.callers = Callers(token, user_of_server(), find)
     context.services = ServicePorts(token, context.callers, hosts, context.service_host, require_own)
     for part in (
-        server_info, jobs, job_logs, job_events, job_files, aliases, computes,
+        sync, server_info, jobs, job_logs, job_events, job_files, aliases, computes,
         store_files, space, sweeps, pipelines, exec_sessions, services, metrics, ledger, nodes, page_events,
-        monitoring, tokens, quotas, page_sessions, page, sync, programs, tunnels, inputs, agent_metrics, mlflow,
+        monitoring, tokens, quotas, page_sessions, page, programs, tunnels, inputs, agent_metrics, mlflow,
     ):  # fmt: skip
         add_routes(app, part.router)
     for router in resources.ROUTERS.values():

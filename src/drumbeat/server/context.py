@@ -149,15 +149,17 @@ def digest_of_caller(context: ServerContext, request: Request) -> str:
     return context.sessions.digest_of(session) if context.sessions else ""
 
 
-def _context(request: Request) -> ServerContext:
+# They are coroutines, although they wait for nothing: FastAPI runs plain functions in threads, which takes longer than
+# all the rest of a request.
+async def _context(request: Request) -> ServerContext:
     return request.app.state.context
 
 
-def _control(request: Request) -> Control:
+async def _control(request: Request) -> Control:
     return request.app.state.context.control
 
 
-def _principal(request: Request) -> Principal:
+async def _principal(request: Request) -> Principal:
     return request.state.principal
 
 

@@ -34,7 +34,7 @@ from drumbeat.server.jobs.child_watch import ChildWatch
 from drumbeat.server.jobs.jobs import Jobs
 from drumbeat.server.jobs.ledger import Ledger
 from drumbeat.server.jobs.planner import Planner
-from drumbeat.server.loop.bus import Bus, job_topic
+from drumbeat.server.loop.bus import Bus, node_topic
 from drumbeat.server.loop.lease_wait import LeaseWait
 from drumbeat.server.loop.loop import Loop
 from drumbeat.server.loop.outbox import Outbox
@@ -189,7 +189,7 @@ class Control:
             self.engines, self.addresses, states, Scaler(self.loop, self.engines, states), lambda: self.is_active
         )
         self.tokens = Tokens(store, clock)
-        self.node_requests = NodeRequests(self.loop, lambda job: self.bus.publish(job_topic(job)))
+        self.node_requests = NodeRequests(self.loop, lambda job, node: self.bus.publish(node_topic(job, node)))
         self.hang_watch = HangWatch(self.loop, self.node_requests, setting.artifacts.write_text)
         self.agents = Agents(self.loop, self.secrets, heartbeats, self.addresses, self.catalogs.registries)
         self.computes = Computes(self.loop, self.engines, self.addresses, states)

@@ -110,16 +110,18 @@ class Fanout:
             self._watches.discard(watch)
 
     @contextmanager
-    def signal(self, topic: Topic) -> Generator[TopicSignal]:
-        """Yields a signal of a topic for the `with` block."""
+    def signal(self, *topics: Topic) -> Generator[TopicSignal]:
+        """Yields a signal of several topics for the `with` block."""
         signal = TopicSignal()
-        self._signals[topic].add(signal)
+        for topic in topics:
+            self._signals[topic].add(signal)
         try:
             yield signal
         finally:
-            self._signals[topic].discard(signal)
-            if not self._signals[topic]:
-                del self._signals[topic]
+            for topic in topics:
+                self._signals[topic].discard(signal)
+                if not self._signals[topic]:
+                    del self._signals[topic]
 
 
 def _nothing() -> None:

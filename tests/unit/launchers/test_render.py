@@ -173,3 +173,31 @@ def test_ranks_are_told_of_the_path_where_things_appear():
 def test_a_copied_file_keeps_its_name():
     plan = a_plan(1, 1, inputs=(InputPlan("f", "uri_file", "file:///a/labels.csv", "download"),))
     assert path_substitution.node_paths(plan, "/n/0")["inputs"]["f"] == "/n/0/inputs/f/labels.csv"
+
+
+@pytest.mark.feature("C13")
+def test_rank_with_a_brief_roster_lacks_the_lists_of_hosts_alone():
+    plan, whole = a_plan(80, 2), a_roster(80)
+    brief = whole.brief("abc").with_member(whole.members[70], ())
+    full, short = (launchers.render(plan, roster, 70)[1].set for roster in (whole, brief))
+    assert full.keys() - short.keys() == {"AZ_BATCH_HOST_LIST", "DLTS_HOSTFILE"}
+    assert {name: full[name] for name in short} == short
+
+
+@pytest.mark.feature("C13")
+@pytest.mark.parametrize(
+    ("plan", "is_needed"),
+    [
+        (a_plan(64, 8), True),
+        (a_plan(65, 8), False),
+        (a_plan(65, 1), True),
+        (a_plan(65, 8, command="deepspeed --hostfile $DLTS_HOSTFILE t.py"), True),
+        (a_plan(65, 8, command="echo $AZ_BATCH_HOST_LIST"), True),
+        (a_plan(65, 8, launcher="mpi"), True),
+        (a_plan(65, 8, launcher="ray"), True),
+        (a_plan(65, 8, launcher="tensorflow"), True),
+        (a_plan(65, 8, launcher="of a later version"), True),
+    ],
+)
+def test_whole_roster_is_needed_for_lists_of_hosts(plan: Plan, is_needed: bool):
+    assert launchers.needs_all_nodes(plan) is is_needed

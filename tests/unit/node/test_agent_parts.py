@@ -43,6 +43,14 @@ def test_an_agent_is_heard_three_times_before_its_node_would_be_lost(lost_after_
     assert poll_s(lost_after_s) == poll
 
 
+@pytest.mark.feature("C13")
+@pytest.mark.parametrize(
+    ("nodes", "lost_after_s", "poll"), [(64, 600, 20), (1024, 600, 30), (9000, 600, 50), (9000, 9, 3)]
+)
+def test_agents_of_large_gangs_poll_more_rarely_and_never_too_rarely(nodes: int, lost_after_s: float, poll: float):
+    assert poll_s(lost_after_s, nodes) == poll
+
+
 def test_a_tail_is_the_last_sixty_lines_whatever_they_hold():
     assert last_lines(b"".join(b"%d\n" % i for i in range(99))).split("\n") == [str(i) for i in range(39, 99)]
     assert last_lines(b"\xff\xfea\x1b[31mred\n") == "\ufffd\ufffda\x1b[31mred"

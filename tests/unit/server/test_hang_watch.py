@@ -93,7 +93,7 @@ class Node:
         story = (entry.sentence for entry in self.store.events("j"))
         return [next(word for word in words if word in line) for line in story if any(word in line for word in words)]
 
-    def _answer(self, _job: str) -> None:
+    def _answer(self, _job: str, _node: int) -> None:
         self.looks += 1
         key = NodeKey("j", 1, 0)
         facts = (RankFacts(rank, (replace(one, pid=100 + rank),)) for rank, one in enumerate((WAITS, self.second)))

@@ -4,17 +4,28 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from drumbeat.core.lifecycle.events import CancelRequested, Placed, PlacementDeferred, StartGang
-from drumbeat.model.agent import AgentStatus, Phase
+from drumbeat.core.lifecycle.events import (
+    CancelRequested,
+    NodeLost,
+    Placed,
+    PlacementDeferred,
+    StartGang,
+    StatusReported,
+    StopGang,
+)
+from drumbeat.model import failpoints
+from drumbeat.model.agent import AgentStatus, Order, Phase, RankExit
 from drumbeat.model.api.requests import JobRequest
-from drumbeat.model.errors import StaleError, StorageError
+from drumbeat.model.errors import SpecError, StaleError, StorageError, UnauthorizedError
 from drumbeat.model.roster import Member
 from drumbeat.model.states import Reason, State
 from drumbeat.server.database.records import Change
+from drumbeat.server.loop.bus import Topic, gang_topic, job_topic
 from drumbeat.server.loop.steps import Report
 from drumbeat.server.loop.work_queue import WaitingReports, WorkQueue
 
@@ -36,11 +47,22 @@ def house(tmp_path: Path) -> House:
 
 
 def ready(house: House, node: int, attempt: int = 1) -> Report:
-    status = AgentStatus(Phase.READY, 1, Member(node, f"h{node}", "127.0.0.1", "/r", "/c"), 2000)
     secret = house.engine.gangs[f"j.{attempt}"].node_secret(node)
-    job, event = house.control.agents.read_report("j", attempt, node, secret, status)
+    job, event = house.control.agents.read_report("j", attempt, node, secret, status_of(node))
     assert event
     return Report(job.name, event)
+
+
+def status_of(node: int, serial: int = 0) -> AgentStatus:
+    return AgentStatus(Phase.READY, 1, Member(node, f"h{node}", "127.0.0.1", "/r", "/c"), 2000, serial=serial)
+
+
+def ended(node: int, phase: Phase) -> AgentStatus:
+    return replace(status_of(node), phase=phase, exits=(RankExit(node, 0, None, 1.0, 0),))
+
+
+def refuse(_changes: Sequence[Change]) -> None:
+    raise StorageError("the disk is full")
 
 
 def commits(house: House, monkeypatch: pytest.MonkeyPatch) -> list[Sequence[Change]]:
@@ -93,9 +115,6 @@ def test_refused_batch_is_as_if_nothing_was_reported(house: House, monkeypatch: 
     reports = [ready(house, node) for node in range(NODES)]
     before = house.control.loop.jobs["j"]
 
-    def refuse(_changes: Sequence[Change]) -> None:
-        raise StorageError("the disk is full")
-
     with monkeypatch.context() as patched:
         patched.setattr(house.store, "commit", refuse)
         house.control.loop.apply_all(reports)
@@ -138,3 +157,89 @@ def test_queue_gives_reports_that_wait_together_and_calls_in_their_turn(house: H
     call()
     caller.join(5)
     assert queue.is_empty()
+
+
+def test_reports_wake_the_gang_only_when_it_should_do_something_else(house: House):
+    rung: list[Topic] = []
+    house.control.bus.subscribe(rung.append)
+    reports = [ready(house, node) for node in range(NODES)]
+    house.control.loop.apply_all(reports[:-1])
+    assert rung == [job_topic("j")]
+    house.control.loop.apply_all(reports[-1:])
+    assert rung[1:] == [job_topic("j"), gang_topic("j")]
+
+
+def test_status_of_a_replaced_attempt_is_refused_and_the_others_of_its_batch_count(house: House):
+    old, good = ready(house, 0), ready(house, 1)
+    lost = Report("j", NodeLost(1, 2, "gone"))
+    house.control.loop.apply_all([lost, old, good])
+    house.carry_out(StopGang)
+    house.control.loop.place()
+    house.carry_out(StartGang)
+    new, late = ready(house, 1, attempt=2), Report("j", ready(house, 0, attempt=2).event)
+    stale = Report("j", old.event)
+    house.control.loop.apply_all([stale, new, late])
+    job = new.done.result()
+    assert (job.attempt, [bool(one) for one in job.nodes]) == (2, [False, True, False, False])
+    assert [bool(one) for one in late.done.result().nodes] == [True, True, False, False]
+    with pytest.raises(StaleError, match="replaced by attempt 2"):
+        house.control.agents.directive_for(1, stale.done.result())
+
+
+def test_status_with_a_serial_that_goes_back_changes_nothing(house: House):
+    later, earlier = (Report("j", replace(ready(house, 0).event, status=status_of(0, serial))) for serial in (5, 4))
+    house.control.loop.apply_all([later, earlier])
+    assert [one.done.result().nodes[0].serial for one in (later, earlier)] == [5, 5]
+
+
+def test_agent_that_speaks_for_another_node_is_refused(house: House):
+    secret = house.engine.gangs["j.1"].node_secret(0)
+    with pytest.raises(SpecError, match="node 0 of job j can't speak for node 1"):
+        house.control.agents.read_report("j", 1, 0, secret, status_of(1))
+    with pytest.raises(UnauthorizedError):
+        house.control.agents.read_report("j", 1, 1, secret, status_of(1))
+
+
+def test_agents_of_a_refused_batch_say_it_again_and_count_then(house: House, monkeypatch: pytest.MonkeyPatch):
+    with monkeypatch.context() as patched:
+        patched.setattr(house.store, "commit", refuse)
+        refused = [ready(house, node) for node in range(NODES)]
+        house.control.loop.apply_all(refused)
+    assert all(isinstance(one.done.exception(), StorageError) for one in refused)
+    house.control.loop.tick()
+    again = [ready(house, node) for node in range(NODES)]
+    house.control.loop.apply_all(again)
+    assert again[-1].done.result().state is State.RUNNING
+
+
+@pytest.mark.parametrize("point", ["loop.before_commit", "loop.after_commit"])
+def test_server_that_dies_in_a_batch_keeps_all_of_it_or_nothing(
+    house: House, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, point: str
+):
+    def die(passed: str) -> None:
+        if passed == point:
+            raise KeyboardInterrupt
+
+    reports = [ready(house, node) for node in range(NODES)]
+    with monkeypatch.context() as patched:
+        patched.setattr(failpoints, "hook", die)
+        with pytest.raises(KeyboardInterrupt):
+            house.control.loop.apply_all(reports)
+    assert not any(one.done.done() for one in reports)
+    following = House(tmp_path / "following", house)
+    job = following.store.load("j").job
+    assert [bool(one) for one in job.nodes] == [point == "loop.after_commit"] * NODES
+    assert (job.state is State.RUNNING) == (point == "loop.after_commit")
+
+
+@pytest.mark.feature("C13")
+def test_agents_of_a_job_that_has_just_ended_are_answered_from_memory(house: House):
+    for node in range(NODES):
+        house.control.loop.apply_all([ready(house, node)])
+    for phase in (Phase.ENDED, Phase.UPLOADED):
+        for node in range(NODES):
+            house.control.loop.apply_all([Report("j", StatusReported(1, node, ended(node, phase)))])
+    assert house.control.loop.jobs == {}
+    agents = house.control.agents
+    assert agents.is_in_memory("j", 1)
+    assert agents.directive("j", 1).order is Order.LEAVE

@@ -2,7 +2,7 @@ import asyncio
 import threading
 
 from drumbeat.server.fanout import Fanout
-from drumbeat.server.loop.bus import Bus, job_topic
+from drumbeat.server.loop.bus import Bus, gang_topic, job_topic, node_topic
 
 JOB = job_topic("a")
 
@@ -60,3 +60,19 @@ def test_a_bell_that_is_put_down_is_forgotten() -> None:
     with fanout.signal(JOB), fanout.signal(JOB):
         assert len(fanout._signals[JOB]) == 2
     assert not fanout._signals
+
+
+def test_signal_of_several_topics_hears_each_and_is_forgotten_whole() -> None:
+    async def scene() -> list[bool]:
+        fanout, bus = opened()
+        gang, node = gang_topic("a"), node_topic("a", 3)
+        with fanout.signal(gang, node) as signal:
+            heard: list[bool] = []
+            for topic in (gang, node, JOB, node_topic("a", 4)):
+                bus.publish(topic)
+                await asyncio.sleep(0)
+                heard.append(await signal.wait(0))
+        assert not fanout._signals
+        return heard
+
+    assert asyncio.run(scene()) == [True, True, False, False]

@@ -10,6 +10,7 @@ import pytest
 from drumbeat.core.lifecycle import ending, state_machine
 from drumbeat.core.lifecycle.events import Decision, GangObserved, Placed
 from drumbeat.core.lifecycle.job import Job
+from drumbeat.core.lifecycle.node_statuses import Mark, NodeStatuses
 from drumbeat.core.scheduling import scheduler, slot_fitting
 from drumbeat.model.agent import Phase
 from drumbeat.model.errors import StorageError
@@ -17,11 +18,13 @@ from drumbeat.model.states import State
 from drumbeat.server.control import Control
 from drumbeat.server.database import SqlStore
 from drumbeat.server.database.records import Change, Record
+from drumbeat.server.jobs import part_tables
 from drumbeat.server.loop.loop import Loop
 from drumbeat.server.loop.outbox import Outbox
 from drumbeat.server.loop.placer import Placer
 from drumbeat.server.nodes.agents import Agents
 from tests.chaos.points import SIMULATED
+from tests.support.memory_store import MemoryStore
 from tests.support.simulation.action import Action
 from tests.support.simulation.schedules import schedule
 from tests.support.simulation.shrink import failure, shrink
@@ -32,9 +35,11 @@ from .seeds import LANES, PATIENT, how_many, near
 pytestmark = PATIENT
 
 
-@pytest.mark.feature("F5", "C3", "F6")
+@pytest.mark.feature("F5", "C3", "C13", "F6")
 @pytest.mark.parametrize("lane", range(LANES))
-def test_schedules_of_faults_hold(lane: int, pytestconfig: pytest.Config):
+def test_schedules_of_faults_hold(lane: int, pytestconfig: pytest.Config, monkeypatch: pytest.MonkeyPatch):
+    if lane % 4 == 0:
+        all_jobs_have_rows(monkeypatch)
     for seed in range(lane, how_many(pytestconfig), LANES):
         said = failure(schedule(seed))
         assert not said, f"{said}; see `python -m tests.support.simulation --seed {seed}`"
@@ -110,7 +115,8 @@ def old_attempts_are_believed(patch: pytest.MonkeyPatch) -> None:
         return decide(job, event, now)
 
     patch.setattr("drumbeat.server.loop.loop.decide", believing)
-    patch.setattr(Agents, "_current", lambda self, name, _attempt: self._loop.store.load(name).job)
+    for method in ("_current", "_recent"):
+        patch.setattr(Agents, method, lambda self, name, _attempt: self._loop.store.load(name).job)
 
 
 def slots_are_booked_twice(patch: pytest.MonkeyPatch) -> None:
@@ -191,6 +197,12 @@ def exits_of_an_old_round_are_believed(patch: pytest.MonkeyPatch) -> None:
         found = ((node, one) for node, status in enumerate(job.nodes) if status for one in status.exits)
         return tuple(sorted(found, key=lambda pair: (pair[1].at, pair[1].order)))
 
+    of_round = NodeStatuses.count_ranks
+
+    def count(self: NodeStatuses, mark: Mark, _round: int) -> int:
+        return sum(of_round(self, mark, number) for number in range(10))
+
+    patch.setattr(NodeStatuses, "count_ranks", count)
     patch.setattr(Job, "exits", property(exits))
 
 
@@ -202,13 +214,24 @@ def phases_of_an_old_round_are_believed(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Job, "are_all", are_all)
 
 
+def parts_of_jobs_are_forgotten(patch: pytest.MonkeyPatch) -> None:
+    all_jobs_have_rows(patch)
+    patch.setattr(part_tables, "_rewrite_parts", lambda *_: None)
+
+
+def all_jobs_have_rows(patch: pytest.MonkeyPatch) -> None:
+    """Has the parts of each job written to rows of their own, as those of large jobs are, and read by each server."""
+    patch.setattr(part_tables, "MAX_WHOLE_NODES", 0)
+    patch.setattr(MemoryStore, "remembers_in_common", False)
+
+
 PLANTED = {
     slots_are_never_given_back: 0, effects_are_done_before_they_are_carried_out: 5, nothing_is_written_down: 0,
     old_attempts_are_believed: 617, slots_are_booked_twice: 0, nobody_looks_at_the_queue_again: 0,
     a_refused_grant_is_forgotten: 32, a_new_attempt_counts_as_seen: 496,
     results_are_not_kept: 0, nobody_says_what_a_job_waits_for: 0, who_waits_is_told_what_another_needs: 0,
     who_waits_is_not_told: 0, an_engine_that_is_away_is_not_told_of: 84, kept_stories_are_empty: 0,
-    kept_stories_lack_their_ends: 0, exits_of_an_old_round_are_believed: 220,
+    kept_stories_lack_their_ends: 0, exits_of_an_old_round_are_believed: 220, parts_of_jobs_are_forgotten: 0,
 }  # fmt: skip
 """Each with a seed that finds it."""
 

@@ -22,6 +22,7 @@ from drumbeat.core.lifecycle.events import (
     StopGang,
 )
 from drumbeat.core.lifecycle.job import Failure, Job
+from drumbeat.core.lifecycle.node_statuses import Mark
 from drumbeat.core.lifecycle.recovery import Next
 from drumbeat.core.lifecycle.transitions import move, then
 from drumbeat.core.reason_table import REASONS, Evidence
@@ -71,14 +72,21 @@ def leaving_stopping(job: Job, event: NodeDeparture) -> Decision:
 
 def stopped(job: Job, now: datetime) -> Decision:
     """Decides what follows once all ranks that are being stopped have ended; nothing before that."""
-    statuses = [status for node, status in enumerate(job.nodes) if status and node not in job.lost]
-    taken_node = next((status.member.node for status in statuses if status.is_preempted), None)
+    taken_node = _preempted_node(job)
     if taken_node is not None:  # Its engine will report the cause, or its agent is started again.
         is_cause = _evidence(job) is Evidence.RANKS
         return Decision(replace(job, verdict=verdict_rules.taken(taken_node)) if is_cause else job)
     if not job.are_all(Phase.ENDED, Phase.UPLOADING, Phase.UPLOADED):
         return Decision(job)
     return _after_stop(_judged_again(job), now)
+
+
+def _preempted_node(job: Job) -> int | None:
+    """The first node that its machine asked to leave, of those that aren't lost."""
+    if not job.statuses.count(Mark.PREEMPTED):
+        return None
+    statuses = (status for node, status in enumerate(job.nodes) if status and node not in job.lost)
+    return next((status.member.node for status in statuses if status.is_preempted), None)
 
 
 def _evidence(job: Job) -> Evidence | None:
@@ -177,10 +185,8 @@ def _without_results(job: Job, node: int, why: str) -> Job:
 
 
 def _finalized(job: Job, now: datetime) -> Decision:
-    """Ends the job when every node has uploaded; the round of a status doesn't matter here."""
-    statuses = [status for node, status in enumerate(job.nodes) if node not in job.lost]
-    is_done = all(status is not None and status.phase is Phase.UPLOADED for status in statuses)
-    return end(job, now) if is_done else Decision(job)
+    """Ends the job when every node has uploaded."""
+    return end(job, now) if job.have_all_uploaded else Decision(job)
 
 
 def end(job: Job, now: datetime) -> Decision:

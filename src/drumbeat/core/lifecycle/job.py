@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from typing import cast
 
 from drumbeat.core.child_jobs import PipelineProgress, SweepProgress
 from drumbeat.core.end_verdict import Verdict
+from drumbeat.core.lifecycle.node_statuses import Mark, NodeStatuses, when_ended
 from drumbeat.core.scheduling.resource_needs import JobPolicy, Need, Slot
 from drumbeat.launchers import host_file
 from drumbeat.model import wire
@@ -128,6 +131,16 @@ class Job:
     first_version: int = 1
     """The version that its record began with: beyond those of the deleted jobs that had its name. Set by the store."""
 
+    def __post_init__(self) -> None:
+        """Has what is counted over the nodes go along with their statuses."""
+        if not isinstance(self.nodes, NodeStatuses):
+            object.__setattr__(self, "nodes", NodeStatuses(self.nodes))
+
+    @property
+    def statuses(self) -> NodeStatuses:
+        """What the agent of each node last said, with what is counted over them."""
+        return cast("NodeStatuses", self.nodes)
+
     @property
     def unique_name(self) -> str:
         """The name that no other job has or had: what outlives a job is kept under it."""
@@ -159,23 +172,34 @@ class Job:
     @property
     def waits_for(self) -> str:
         """What keeps its nodes from going on, such as `input train`; "" = nothing does."""
-        details = [status.detail for status in self.nodes if status and WAITS in status.detail]
-        return details[0].partition(WAITS)[0].partition(":")[0] if details else ""
+        if not self.statuses.count(Mark.WAITS):
+            return ""
+        detail = next(status.detail for status in self.nodes if status and WAITS in status.detail)
+        return detail.partition(WAITS)[0].partition(":")[0]
 
     @property
     def exits(self) -> tuple[tuple[int, RankExit], ...]:
         """(node, exit) of every rank of this round that has ended, earliest first."""
+        if not self.statuses.count_ranks(Mark.EXITS, self.round):
+            return ()
         exits = [
             (node, one)
             for node, status in enumerate(self.nodes)
             if status and status.round == self.round
             for one in status.exits
         ]
-        return tuple(sorted(exits, key=lambda pair: (pair[1].at, pair[1].order)))
+        return tuple(sorted(exits, key=when_ended))
+
+    @property
+    def has_failures(self) -> bool:
+        """Whether a rank of this round has failed."""
+        return self.statuses.count_ranks(Mark.FAILURES, self.round) > 0
 
     @property
     def are_all_workers_well(self) -> bool:
         """Whether every worker rank exited 0 before it was stopped."""
+        if self.statuses.count_ranks(Mark.WELL, self.round) < len(self.plan.workers):
+            return False
         well = {one.rank for _, one in self.exits if not one.is_failure and not one.is_stopped}
         return well.issuperset(self.plan.workers)
 
@@ -191,6 +215,8 @@ class Job:
     @property
     def has_ranks_left(self) -> bool:
         """Whether a rank of this round hasn't ended, on a node that isn't lost."""
+        if not self.lost and self.statuses.count_ranks(Mark.EXITS, self.round) < len(self.plan.ranks):
+            return True
         ended = {one.rank for _, one in self.exits}
         return any(one.rank not in ended and one.node not in self.lost for one in self.plan.ranks)
 
@@ -202,16 +228,21 @@ class Job:
 
     def are_all(self, *phases: Phase) -> bool:
         """Whether every node that isn't lost is in one of these phases of this round."""
-        return all(
-            status is not None and status.round == self.round and status.phase in phases
-            for node, status in enumerate(self.nodes)
-            if node not in self.lost
-        )
+        return self._are_nodes_left_in(phases, self.round)
+
+    @property
+    def have_all_uploaded(self) -> bool:
+        """Whether every node that isn't lost has uploaded its outputs; the round of its status doesn't matter."""
+        return self._are_nodes_left_in((Phase.UPLOADED,), None)
+
+    def _are_nodes_left_in(self, phases: Collection[Phase], round: int | None) -> bool:
+        lost = [self.nodes[node] for node in self.lost]
+        gone = [one for one in lost if one and one.phase in phases and round in (None, one.round)]
+        return self.statuses.count_nodes(phases, round) - len(gone) == len(self.nodes) - len(lost)
 
     def with_node(self, node: int, status: AgentStatus) -> Job:
         """Gives the job with the latest status of that node."""
-        nodes = tuple(status if n == node else old for n, old in enumerate(self.nodes))
-        return replace(self, nodes=nodes)
+        return replace(self, nodes=self.statuses.with_status(node, status))
 
     def without_node(self, node: int) -> Job:
         """Gives the job without that node, which is lost."""

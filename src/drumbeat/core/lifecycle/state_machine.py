@@ -46,6 +46,7 @@ from drumbeat.core.lifecycle.events import (
     ValueLogged,
 )
 from drumbeat.core.lifecycle.job import Job, Observed
+from drumbeat.core.lifecycle.node_statuses import Mark, when_ended
 from drumbeat.core.lifecycle.transitions import is_same_trouble, move, then
 from drumbeat.core.lifecycle.unusable_machines import checked_nodes, give_up
 from drumbeat.model.agent import Phase
@@ -226,7 +227,7 @@ def _agent_preparing(job: Job, event: StatusReported, now: datetime) -> Decision
         reason = Reason.OUT_OF_REACH if event.status.is_transient else Reason.STAGING_FAILED
         return ending.stop(updated, verdict_rules.for_reason(reason, sentence, node=event.node), now)
     enrolled = Decision(updated)
-    if updated.state is State.PROVISIONING and all(updated.nodes):
+    if updated.state is State.PROVISIONING and not updated.statuses.count(Mark.MISSING):
         sentence = f"{counted(len(updated.nodes), 'agent')} enrolled"
         enrolled = move(updated, now, State.STAGING, Reason.PREPARING_NODES, sentence)
     built = then(enrolled, _environment_building(enrolled.job, now))
@@ -236,15 +237,16 @@ def _agent_preparing(job: Job, event: StatusReported, now: datetime) -> Decision
 
 def _environment_building(job: Job, now: datetime) -> Decision:
     """Records when nodes begin to build what their ranks run in, and when the last one has done so."""
-    builders = [number for number, status in enumerate(job.nodes) if status and status.builds_environment]
+    has_builders = job.statuses.count(Mark.BUILDS) > 0
     is_building = job.reason is Reason.BUILDING_ENVIRONMENT
-    if job.state is not State.STAGING or bool(builders) is is_building:
+    if job.state is not State.STAGING or has_builders is is_building:
         return Decision(job)
     if is_building:
         return move(job, now, State.STAGING, Reason.PREPARING_NODES, "what the ranks run in is ready on every node")
-    sentence = f"node {builders[0]} builds the environment {job.plan.environment}"
+    builder = next(number for number, status in enumerate(job.nodes) if status and status.builds_environment)
+    sentence = f"node {builder} builds the environment {job.plan.environment}"
     if job.plan.container:
-        sentence = f"node {builders[0]} pulls or builds the image {job.plan.container.image}"
+        sentence = f"node {builder} pulls or builds the image {job.plan.container.image}"
     return move(job, now, State.STAGING, Reason.BUILDING_ENVIRONMENT, sentence)
 
 
@@ -295,10 +297,9 @@ def _agent_running(job: Job, event: StatusReported, now: datetime) -> Decision:
     lost = verdict_rules.lost(updated)
     if lost is not None:
         return ending.stop(updated, lost, now)
-    has_failed = any(ended.is_failure for _, ended in updated.exits)
-    if has_failed and not (updated.has_ranks_left and _is_guess(job, updated)):
+    if updated.has_failures and not (updated.has_ranks_left and _is_guess(job, event)):
         return ending.stop(updated, verdict_rules.failed(updated), now)
-    if has_failed:
+    if updated.has_failures:
         return _wait_for_the_first(updated, now)
     # An agent that has lost its supervisor, and can't start another, reports no exits.
     updated = replace(updated, judge_at=None)
@@ -324,15 +325,19 @@ def _training(job: Job, event: ValueLogged, now: datetime) -> Decision:
     return move(reported, now, State.RUNNING, Reason.TRAINING, event.sentence)
 
 
-def _is_guess(job: Job, updated: Job) -> bool:
+def _is_guess(job: Job, event: StatusReported) -> bool:
     """Whether no rank has told yet why ranks fail.
 
     Where that was so before, only the first failure among the earlier exits is read again: there may be a thousand.
     """
-    judged = job.exits if job.judge_at else ()
-    failed = [(node, one) for node, one in judged if one.is_failure]
-    ranks = {one.rank for _, one in judged}
-    return blame.is_guess([*failed[:1], *((node, one) for node, one in updated.exits if one.rank not in ranks)])
+    if not job.judge_at:
+        return blame.is_guess(job.with_node(event.node, event.status).exits)
+    before = job.nodes[event.node]
+    ranks = {one.rank for one in before.exits} if before and before.round == job.round else set[int]()
+    exits = event.status.exits if event.status.round == job.round else ()
+    new = sorted(((event.node, one) for one in exits if one.rank not in ranks), key=when_ended)
+    first = job.statuses.first_failure(job.round)
+    return blame.is_guess([*([first] if first else []), *new])
 
 
 def _time_up(job: Job, now: datetime) -> Decision:
@@ -364,6 +369,8 @@ def _is_old_news(job: Job, event: StatusReported) -> bool:
 def _with_messages(job: Job, event: StatusReported, now: datetime) -> Decision:
     """Adds the node's new messages to the events; each subject once, by the first node that reports it."""
     new = [one for one in event.status.messages if one.subject not in job.reported_subjects]
+    if not new:
+        return Decision(job)
     kept = replace(job, reported_subjects=(*job.reported_subjects, *(one.subject for one in new)))
     sentences = (f"node {event.node}: {one.sentence}" for one in new)
     lines = (JobEvent(now, job.state, job.reason, sentence, job.attempt, job.round) for sentence in sentences)

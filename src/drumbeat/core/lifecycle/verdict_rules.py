@@ -11,6 +11,7 @@ from drumbeat.core.diagnosis import blame, shutdown_deaths
 from drumbeat.core.end_verdict import Verdict
 from drumbeat.core.lifecycle.events import CancelRequested, Loss, NodeDeparture, NodeLost
 from drumbeat.core.lifecycle.job import Job
+from drumbeat.core.lifecycle.node_statuses import Mark
 from drumbeat.core.reason_table import REASONS
 from drumbeat.launchers import world_size
 from drumbeat.model.plurals import counted
@@ -78,6 +79,8 @@ def lost(job: Job) -> Verdict | None:
 
     None = there is no such node, or a rank has a failure of its own.
     """
+    if not job.statuses.count(Mark.LOST):
+        return None
     there = (one for node, one in enumerate(job.nodes) if one and node not in job.lost)
     status = next((one for one in there if one.lost and one.round == job.round), None)
     own = [(node, one) for node, one in job.exits if one.is_failure and not one.is_stopped]

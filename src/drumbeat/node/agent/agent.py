@@ -174,7 +174,7 @@ class Agent:
         failpoint("agent.ready")
 
     def _start(self) -> None:
-        roster = self._wanted.roster if self._wanted else None
+        roster = self._roster()
         self._metrics.begin()
         try:
             todo, starter = self._processes.processes(roster, self._metrics.address) if roster else ([], None)
@@ -190,6 +190,11 @@ class Agent:
         self._supervisor.start(StartRound(self._facts.round.number, tuple(todo), starter, order, tuple(services)))
         failpoint("agent.after_start")
         self._follow_logs()
+
+    def _roster(self) -> Roster | None:
+        """Returns the round's roster, in which the server may have left out this node."""
+        roster, here = self._wanted.roster if self._wanted else None, self._facts.round
+        return roster and roster.with_member(self._staging.member, (here.port, *here.more_ports))
 
     def _start_services(self, roster: Roster) -> list[ProcessStart]:
         """Returns the processes of the services; their failure prevents no rank from starting."""

@@ -36,7 +36,7 @@ def member(enrolment: Enrolment) -> Member:
 
 def seen_from(roster: Roster, node: int, plan: LauncherOptions) -> Roster:
     """Returns the roster with this node's interface towards the others if its own address is on no interface."""
-    here = roster.members[node]
+    here = roster.member(node)
     others = [one.address for one in roster.members if one.address != here.address]
     if here.interface or plan.network or not others:
         return roster

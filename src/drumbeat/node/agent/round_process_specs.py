@@ -167,6 +167,8 @@ class RoundProcesses:
     def processes(self, roster: Roster, metrics: str = "") -> tuple[list[ProcessStart], ProcessStart | None]:
         """Returns the processes for the supervisor: the ranks, and the launcher's own process. Raises DrumbeatError.
 
+        roster: whole, or with this node's own entry.
+
         metrics: the address of the node's metrics endpoint without the rank, "" = none.
         """
         node, root = self._enrolment.node, self._enrolment.root
@@ -174,7 +176,7 @@ class RoundProcesses:
         roster = seen_from(roster, node, self._plan)
         modules_for_ranks.provide(root)
         ranks = [self._with_modules(self._tracked(each, metrics)) for each in render(self._plan, roster, node)]
-        ranks = [self._contained(self._with_end_mark(each), roster.members[node]) for each in ranks]
+        ranks = [self._contained(self._with_end_mark(each), roster.member(node)) for each in ranks]
         beside = starter(self._plan, roster, node)
         round_ = NodeRound(self._plan, roster, node, self._enrolment.shared_secret)
         ranks = self._launcher.wrap(round_, ranks)
@@ -194,7 +196,7 @@ class RoundProcesses:
         roster = seen_from(roster, node, self._plan)
         own = ServiceNode(self._with_modules(render(self._plan, roster, node)[0]), root, self._enrolment.shared_secret)
         made = [service_process(self._plan, one, own, given[one.name]) for one in here if has_process(one)]
-        return [process_start(self._contained(each, roster.members[node]), root) for each in made]
+        return [process_start(self._contained(each, roster.member(node)), root) for each in made]
 
     def warm_pool_order(self, ranks: Sequence[ProcessStart]) -> WarmPoolOrder:
         """Returns the warm workers that the supervisor prepares for the round after that of these ranks."""

@@ -13,10 +13,12 @@ import time
 from collections import deque
 from collections.abc import Callable
 
+from drumbeat.launchers import needs_all_nodes
 from drumbeat.model import wire
 from drumbeat.model.agent import AgentStatus, Directive, Enrolment, NodeRequest
 from drumbeat.model.errors import DrumbeatError, StaleError
 from drumbeat.model.failpoints import failpoint
+from drumbeat.model.packed_roster import unpacked
 from drumbeat.node.platform.agent_log import Journal
 from drumbeat.node.platform.request_backoff import Backoff
 from drumbeat.node.platform.server_addresses import remember
@@ -24,6 +26,10 @@ from drumbeat.node.platform.server_link import ServerLink
 
 WAIT_S = 20.0
 MIN_WAIT_S = 0.5
+MAX_WAIT_S = 50.0
+"""Less than a server lets an agent wait."""
+NODES_PER_S = 100
+"""The number of nodes for which polls last a second longer."""
 _MARGIN_S = 10.0
 _IMMEDIATE_S = 0.05
 _MAX_STATUSES = 1_000_000_000
@@ -76,13 +82,15 @@ class StatusReporter:
 
     def _poll(self) -> None:
         holds, received = "", deque[str](maxlen=_RECEIVED_REQUESTS)
-        wait_s = poll_s(self._enrolment.plan.lost_after_s)
+        wait_s = poll_s(self._enrolment.plan.lost_after_s, self._enrolment.plan.nodes)
         link = ServerLink(self._enrolment, wait_s + _MARGIN_S)
         backoff = Backoff()
         while True:
             asked_at = time.monotonic()
             try:
                 directive = wire.from_wire(Directive, link.sync(wire.to_wire(self._status), holds, wait_s, received))
+                if directive.key != holds:
+                    directive = self._with_roster(directive, link)
             except StaleError as error:
                 self._end(error)
                 return
@@ -104,6 +112,13 @@ class StatusReporter:
                 backoff.wait()
                 continue
             backoff.reset()
+
+    def _with_roster(self, directive: Directive, link: ServerLink) -> Directive:
+        """Returns the directive with the whole roster, where this job's launcher needs it."""
+        brief = directive.roster
+        if brief is None or brief.is_whole or not needs_all_nodes(self._enrolment.plan):
+            return directive
+        return dataclasses.replace(directive, roster=unpacked(brief.digest, link.roster(brief.digest)))
 
     def _report(self) -> None:
         link = ServerLink(self._enrolment, _MARGIN_S)
@@ -133,9 +148,12 @@ class StatusReporter:
         self._on_stale()
 
 
-def poll_s(lost_after_s: float) -> float:
-    """Returns how long a poll may last: an agent polls three times before its node would count as lost."""
-    return min(WAIT_S, max(MIN_WAIT_S, lost_after_s / 3))
+def poll_s(lost_after_s: float, nodes: int = 1) -> float:
+    """Returns how long a poll may last: an agent polls three times before its node would count as lost.
+
+    In a gang of thousands of nodes polls are rarer, so that a server that has nothing to say has little to do.
+    """
+    return min(WAIT_S + nodes // NODES_PER_S, MAX_WAIT_S, max(MIN_WAIT_S, lost_after_s / 3))
 
 
 def first_serial(path: str) -> int:

@@ -25,7 +25,7 @@ class NodeRound:
     @property
     def root(self) -> str:
         """The attempt's folder on the node."""
-        return self.roster.members[self.node].root
+        return self.roster.member(self.node).root
 
 
 @dataclass(frozen=True)

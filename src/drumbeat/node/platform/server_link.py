@@ -59,7 +59,7 @@ class ServerLink:
 
         received: the ids of the requests that this node has received, None = requests aren't supported.
         """
-        message = {"status": status, "holds": holds, "wait_s": wait_s, "knows_cancel": True}
+        message = {"status": status, "holds": holds, "wait_s": wait_s, "knows_cancel": True, "takes_brief_roster": True}
         body = json.dumps(message if received is None else {**message, "requests": [*received]}).encode()
         return self._json("POST", "/sync", body, is_sync=True).get("directive")
 
@@ -92,6 +92,15 @@ class ServerLink:
     def output_link(self, name: str) -> str:
         """The URL to which ranks write an output directly."""
         return self._json("GET", f"/outputs/{quote(name, safe='')}/link", b"")["links"][0]["url"]
+
+    def roster(self, digest: str) -> bytes:
+        """The whole roster of that digest, as JSON that was packed by zlib."""
+        response = self._begun(f"/rosters/{quote(digest)}")
+        try:
+            return response.read()
+        except (OSError, http.client.HTTPException) as error:
+            self._drop()
+            raise UnreachableError(f"the server broke off: {error}") from error
 
     def peers(self) -> list[Any]:
         """What each node of the attempt reported about itself, None for one without a report."""

@@ -20,6 +20,8 @@ class Record:
     version: int
     spec: dict[str, object] = field(default_factory=dict[str, object])
     archived: bool = False
+    is_apart: bool = field(default=False, compare=False)
+    """Whether parts of it are in rows of their own (`server/jobs/part_tables.py`)."""
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from sqlalchemy import (
 from sqlalchemy.engine import Dialect
 from sqlalchemy.types import TypeDecorator
 
-HEAD = "0017"
+HEAD = "0018"
 """The database revision that this code reads and writes."""
 
 Serial = BigInteger().with_variant(Integer, "sqlite")
@@ -123,6 +123,17 @@ jobs = Table(
     sqlite_autoincrement=True,
 )
 """number: the order of submission. document: the `Job` as JSON; what lists are made by is beside it."""
+
+job_parts = Table(
+    "job_parts",
+    metadata,
+    Column("job", Text, ForeignKey("jobs.name"), primary_key=True),
+    Column("part", Text, primary_key=True),
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    Column("document", Text, nullable=False),
+)
+"""Parts of large jobs, which their documents leave out (`server/jobs/part_tables.py`). number: of the node, where each
+node has a row of that part."""
 
 submissions = Table(
     "submissions",

@@ -34,6 +34,7 @@ from drumbeat.server.database.records import (  # fmt: skip
 from drumbeat.server.database.schema import facts, settings
 from drumbeat.server.database.upgrade import upgrade
 from drumbeat.server.jobs import history_tables as job_histories
+from drumbeat.server.jobs import part_tables
 from drumbeat.server.jobs import tables as jobs
 from drumbeat.server.loop import outbox_tables as outbox
 from drumbeat.server.loop.lease_tables import Lease, LeaseRules
@@ -178,7 +179,7 @@ class SqlStore:
         has_slots = any(change.reserve or change.release for change in changes)
         with self._slots_changed() if has_slots else nullcontext(), self._write() as connection:
             for change in changes:
-                jobs.rewrite(connection, change)
+                jobs.rewrite(connection, change, self._remembered)
             jobs.add_events(connection, [(change.job.name, entry) for change in changes for entry in change.events])
             outbox.remove(connection, [one for change in changes for one in change.done])
             for change in changes:
@@ -189,7 +190,7 @@ class SqlStore:
     def _remember(self, changes: Sequence[Change]) -> None:
         known = [(self._remembered.get(change.job.name, change.version), change) for change in changes]
         self._remembered.put(
-            replace(record, job=change.job, version=change.version + 1)
+            replace(record, job=change.job, version=change.version + 1, is_apart=part_tables.is_apart(change.job))
             for record, change in known
             if record is not None
         )

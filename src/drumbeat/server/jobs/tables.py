@@ -20,6 +20,7 @@ from drumbeat.model.errors import ConflictError, NotFoundError, StaleError
 from drumbeat.model.states import Reason, State
 from drumbeat.server.database.records import Change, ExperimentUse, Record, Submission
 from drumbeat.server.database.schema import job_events, jobs, removals, submissions
+from drumbeat.server.jobs import part_tables
 from drumbeat.server.loop.lease_tables import UNFINISHED
 from drumbeat.server.resources.tables import note_uses
 
@@ -52,11 +53,15 @@ _ADD, _ADD_SUBMISSION, _ADD_EVENTS = insert(jobs), insert(submissions), insert(j
 
 
 class Remembered:
-    """Caches records, so that a job is parsed once per version and not once per read."""
+    """Caches records, so that a job is parsed once per version and not once per read.
 
-    def __init__(self, size: int = 512) -> None:
-        self._size = size
+    As many as `size` are kept, and no more than have `nodes` together; the last one is kept whatever its size.
+    """
+
+    def __init__(self, size: int = 512, nodes: int = 20_000) -> None:
+        self._size, self._max_nodes = size, nodes
         self._records: OrderedDict[str, Record] = OrderedDict()
+        self._nodes = 0
         self._lock = threading.Lock()
 
     def get(self, name: str, version: int) -> Record | None:
@@ -72,10 +77,12 @@ class Remembered:
         """Adds records, and drops the least recently used ones."""
         with self._lock:
             for record in records:
+                before = self._records.pop(record.job.name, None)
                 self._records[record.job.name] = record
-                self._records.move_to_end(record.job.name)
-            while len(self._records) > self._size:
-                self._records.popitem(last=False)
+                self._nodes += record.job.plan.nodes - (before.job.plan.nodes if before else 0)
+            while len(self._records) > self._size or (self._nodes > self._max_nodes and len(self._records) > 1):
+                _, forgotten = self._records.popitem(last=False)
+                self._nodes -= forgotten.job.plan.nodes
 
 
 # --- reading ----------------------------------------------------------------------------------------------------
@@ -159,9 +166,10 @@ def _shown(record: Record, *, is_archived: bool) -> Record:
 def _parsed(connection: Connection, names: Sequence[str]) -> dict[str, Record]:
     found: dict[str, Record] = {}
     for start in range(0, len(names), _SOME):
-        for row in connection.execute(_WHOLE, {"names": names[start : start + _SOME]}):
-            job = wire.loads(Job, row.document)
-            found[job.name] = Record(job, row.version, json.loads(row.spec))
+        rows = connection.execute(_WHOLE, {"names": names[start : start + _SOME]}).all()
+        read = part_tables.read(connection, [row.document for row in rows])
+        for row, (job, is_apart) in zip(rows, read, strict=True):
+            found[job.name] = Record(job, row.version, json.loads(row.spec), is_apart=is_apart)
     return found
 
 
@@ -187,11 +195,12 @@ def add(connection: Connection, new: Submission) -> Record:
     fixed = {"name": job.name, "submitted_at": job.submitted_at, "version": version, "archived": False}
     spec = json.dumps(new.spec, separators=(",", ":"))
     connection.execute(_ADD, fixed | _columns(job))
+    part_tables.add(connection, job)
     request = wire.dumps(new.request) if new.request else ""
     connection.execute(_ADD_SUBMISSION, {"key": new.key, "job": job.name, "spec": spec, "request": request})
     add_events(connection, [(job.name, entry) for entry in new.events])
     note_uses(connection, job.name, new.uses)
-    return Record(job, version, json.loads(spec))
+    return Record(job, version, json.loads(spec), is_apart=part_tables.is_apart(job))
 
 
 def _free_name(connection: Connection, name: str) -> int:
@@ -206,12 +215,13 @@ def _free_name(connection: Connection, name: str) -> int:
     return int(deleted.version) + 1
 
 
-def rewrite(connection: Connection, change: Change) -> None:
+def rewrite(connection: Connection, change: Change, remembered: Remembered) -> None:
     """Replaces the version of a job from which the change was made. Raises StaleError, NotFoundError."""
     guard = {"its_name": change.job.name, "its_version": change.version}
     columns = {"version": change.version + 1, **_columns(change.job)}
     if connection.execute(_REWRITE, guard | columns).rowcount != 1:
         raise _why_stale(connection, change)
+    part_tables.rewrite(connection, remembered.get(change.job.name, change.version), change.job)
 
 
 def add_events(connection: Connection, lines: Sequence[tuple[str, JobEvent]]) -> None:
@@ -240,7 +250,7 @@ def _columns(job: Job) -> dict[str, object]:
         "display_name": job.display_name,
         "parent": job.parent,
         "person": job.user,
-        "document": wire.dumps(job),
+        "document": part_tables.document(job),
     }
 
 

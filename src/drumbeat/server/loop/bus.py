@@ -9,6 +9,13 @@ JOB = "job"
 """Kind of the topics of jobs: published after each change of a job or of its logs."""
 
 
+GANG = "gang"
+"""Kind of the topics of gangs: published when the agents of a job should do something else."""
+
+NODE = "node"
+"""Kind of the topics of nodes: published when a node is asked for something."""
+
+
 @dataclass(frozen=True)
 class Topic:
     """One thing that can change. kind: what it is, such as `job`; name: which one."""
@@ -20,6 +27,18 @@ class Topic:
 def job_topic(name: str) -> Topic:
     """The topic of a job."""
     return Topic(JOB, name)
+
+
+def gang_topic(job: str) -> Topic:
+    """The topic of a job's gang. Long polls of its agents end with it, and with nothing else that changes of the job:
+    of a thousand nodes each writes logs and reports.
+    """
+    return Topic(GANG, job)
+
+
+def node_topic(job: str, node: int) -> Topic:
+    """The topic of one of a job's nodes."""
+    return Topic(NODE, f"{job}/{node}")
 
 
 class Bus:

@@ -27,7 +27,7 @@ from drumbeat.model.states import State
 from drumbeat.ports.clock import Clock
 from drumbeat.server.database import SqlStore
 from drumbeat.server.database.records import Record
-from drumbeat.server.loop.bus import Bus, job_topic
+from drumbeat.server.loop.bus import Bus, gang_topic, job_topic
 from drumbeat.server.loop.deadlines import DeadlineTimes, has_deadlines
 from drumbeat.server.loop.growth_offers import Grower
 from drumbeat.server.loop.ownership import LEASE_TIMEOUT
@@ -340,6 +340,8 @@ class Loop:
                 self.must_place = True  # The jobs behind it say so.
         for name in dict.fromkeys(step.job.name for step in steps):
             self.bus.publish(job_topic(name))
+        for name in dict.fromkeys(step.job.name for step in steps if step.changes_directive):
+            self.bus.publish(gang_topic(name))
         for step in steps:
             self._observe(
                 Applied(step.record.job, step.job, step.decision.events, step.now, self.clock.monotonic() - step.at)
@@ -394,6 +396,7 @@ class Loop:
         self.jobs[record.job.name] = record
         self.must_place = True
         self.bus.publish(job_topic(record.job.name))
+        self.bus.publish(gang_topic(record.job.name))
 
     def freed(self) -> None:
         """Has the queue looked at again, after slots were given back."""

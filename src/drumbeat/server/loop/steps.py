@@ -7,6 +7,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
+from drumbeat.core.lifecycle.directive import directive
 from drumbeat.core.lifecycle.events import Event
 from drumbeat.core.lifecycle.job import Job
 from drumbeat.core.lifecycle.transitions import Decision
@@ -38,6 +39,11 @@ class Step:
     def job(self) -> Job:
         """The job after the event."""
         return self.decision.job
+
+    @property
+    def changes_directive(self) -> bool:
+        """Whether the agents of the job should do something else from now on."""
+        return directive(self.record.job).key != directive(self.job).key
 
 
 @dataclass(frozen=True)

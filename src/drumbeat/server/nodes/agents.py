@@ -8,14 +8,17 @@ from drumbeat.core.lifecycle.events import StatusReported
 from drumbeat.core.lifecycle.job import Job
 from drumbeat.core.lifecycle.late_nodes import is_heard_late, over
 from drumbeat.model.agent import AgentStatus, Directive
-from drumbeat.model.errors import SpecError, StaleError
+from drumbeat.model.errors import NotFoundError, SpecError, StaleError
 from drumbeat.server.computes.agent_addresses import AgentAddresses
-from drumbeat.server.loop.loop import Loop
+from drumbeat.server.loop.loop import Applied, Loop
 from drumbeat.server.loop.work_queue import result_of
 from drumbeat.server.nodes.directive_cache import DirectiveCache
 from drumbeat.server.nodes.engine_gangs import Secrets
 from drumbeat.server.nodes.heartbeats import Heartbeats
 from drumbeat.server.resources.registries import Registries
+
+MAX_ENDED = 16
+"""Ended jobs that are kept for their agents."""
 
 
 class Agents:
@@ -27,6 +30,9 @@ class Agents:
         self._loop, self._secrets, self._heartbeats = loop, secrets, heartbeats
         self._addresses, self._registries = addresses, registries
         self.directives = DirectiveCache()
+        self._ended: dict[str, Job] = {}
+        """Jobs that have ended just now: all their agents report and ask at once."""
+        loop.observers.append(self._on_change)
 
     def report(self, job: str, attempt: int, node: int, secret: str, status: AgentStatus) -> Directive:
         """Takes an agent's status, and returns what it should do: to leave, when its attempt is over.
@@ -58,8 +64,14 @@ class Agents:
 
     def is_in_memory(self, job: str, attempt: int) -> bool:
         """Whether a job is known in that attempt without the store: then nothing here blocks but the loop's answer."""
-        record = self._loop.jobs.get(job) if self._loop.is_current else None
-        return record is not None and record.job.attempt >= attempt
+        current = self._in_memory(job)
+        return current is not None and current.attempt >= attempt
+
+    def _in_memory(self, name: str) -> Job | None:
+        if not self._loop.is_current:
+            return None
+        record = self._loop.jobs.get(name)
+        return record.job if record else self._ended.get(name)
 
     def has_news_of_logs(self, job: str, attempt: int, node: int, secret: str, status: AgentStatus) -> bool:
         """Whether this status is the first to say that all logs of a round have been sent. Raises as `report` does.
@@ -72,7 +84,9 @@ class Agents:
         return status.has_sent_logs and not is_reported
 
     def _heard(self, job: str, attempt: int, node: int, secret: str, status: AgentStatus) -> Job:
-        current = self._known(job, attempt, node, secret)
+        self._secrets.check(job, attempt, node, secret)
+        current = self._recent(job, attempt)
+        self._secrets.check_job(current, attempt, node, secret)
         if status.member.node != node:
             raise SpecError(f"node {node} of job {job} can't speak for node {status.member.node}")
         self._heartbeats.heard(job, attempt, node)
@@ -80,10 +94,27 @@ class Agents:
 
     def directive(self, job: str, attempt: int) -> Directive:
         """What the agents of an attempt should do now; no heartbeat is noted. Raises StaleError, NotFoundError."""
-        return self._directive(self._current(job, attempt))
+        return self._directive(self._recent(job, attempt))
+
+    def roster(self, digest: str, job: Job) -> bytes:
+        """Returns the whole roster of that digest, packed. Raises NotFoundError where the job's round has another."""
+        made = self.directives.made(job, self._addresses.known(job.plan.compute))
+        file = made.packed_roster
+        if file is None or file.digest != digest:
+            raise NotFoundError(f"job {job.name} has no roster {digest[:80]} now", fix="Ask for the directive again.")
+        return file.data
 
     def _directive(self, job: Job) -> Directive:
         return self.directives.directive(job, self._addresses.known(job.plan.compute))
+
+    def _on_change(self, applied: Applied) -> None:
+        job = applied.job
+        if job.is_without_nodes:
+            self.directives.forget(job.name)
+        if job.state.is_terminal:
+            while len(self._ended) >= MAX_ENDED:
+                self._ended.pop(next(iter(self._ended)))
+            self._ended[job.name] = job
 
     def admit(self, job: str, attempt: int, node: int, secret: str) -> Job:
         """Returns the job of an agent that shows its secret.
@@ -111,6 +142,11 @@ class Agents:
         """The credentials with which a job's nodes pull its images. Raises NotFoundError."""
         container = self._loop.record(job).job.plan.container
         return self._registries.access(container.registries if container else ())
+
+    def _recent(self, name: str, attempt: int) -> Job:
+        """The same, also as memory has it of a job that has ended just now; it may have been deleted since."""
+        job = self._in_memory(name)
+        return _of_attempt(attempt, job) if job and job.attempt >= attempt else self._current(name, attempt)
 
     def _current(self, name: str, attempt: int) -> Job:
         """The job in that attempt, which memory knows only once its grant was answered. Raises StaleError."""

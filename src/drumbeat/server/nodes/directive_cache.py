@@ -1,4 +1,4 @@
-"""Directives, which all nodes of a gang get alike: made once for each value of their job, and written as JSON once."""
+"""Directives, which all nodes of a gang get alike: made once for each change of their job, and written as JSON once."""
 
 from __future__ import annotations
 
@@ -9,44 +9,81 @@ from functools import cached_property
 from drumbeat.core.lifecycle.directive import directive
 from drumbeat.core.lifecycle.job import Job
 from drumbeat.model.agent import Directive
+from drumbeat.model.packed_roster import PackedRoster, packed
 from drumbeat.model.wire import to_wire
 
-MAX_JOBS = 1000
-"""Jobs whose directives are kept. All are dropped at once: they are made again as they are asked for."""
+MAX_WHOLE_ROSTER = 4
+"""Up to so many nodes a directive carries the whole roster: fetching it would take longer, and as many bytes."""
 
 
 class DirectiveCache:
-    """The directives of the jobs that were asked for last. Thread-safe."""
+    """The directives of the jobs that have nodes. Thread-safe."""
 
     def __init__(self) -> None:
         self._made: dict[str, MadeDirective] = {}
 
     def directive(self, job: Job, servers: tuple[str, ...]) -> Directive:
         """Returns what the agents of a job should do. servers: where they call from now on."""
-        made = self._made.get(job.name)
-        if made is None or made.job is not job or made.directive.servers != servers:
-            if len(self._made) >= MAX_JOBS:
-                self._made.clear()
-            made = self._made[job.name] = MadeDirective(job, replace(directive(job), servers=servers))
-        return made.directive
+        return self.made(job, servers).directive
 
-    def json(self, name: str, given: Directive) -> bytes:
-        """Returns the answer to an agent: `{"directive": …}`."""
+    def made(self, job: Job, servers: tuple[str, ...]) -> MadeDirective:
+        """Returns the same with what is written of it."""
+        kept = self._made.get(job.name)
+        if kept is not None and kept.job is job and kept.directive.servers == servers:
+            return kept
+        fresh = replace(directive(job), servers=servers)
+        if kept is not None and kept.directive == fresh:  # Most changes of a job change nothing for its nodes.
+            kept.job = job
+            return kept
+        made = MadeDirective(job, fresh)
+        if job.is_without_nodes:
+            self._made.pop(job.name, None)
+        else:
+            self._made[job.name] = made
+        return made
+
+    def forget(self, name: str) -> None:
+        """Drops that of a job that has ended."""
+        self._made.pop(name, None)
+
+    def json(self, name: str, given: Directive, *, is_brief: bool = False) -> bytes:
+        """Returns the answer to an agent: `{"directive": …}`. is_brief: whether the agent takes a brief roster."""
         made = self._made.get(name)
-        return made.json if made is not None and made.directive is given else write_directive(given)
+        if made is None or made.directive.roster is not given.roster:
+            return write_directive(given)
+        if made.directive is given:
+            return made.brief_json if is_brief else made.json
+        return write_directive(replace(given, roster=made.brief.roster) if is_brief else given)
 
 
-@dataclass(frozen=True)
+@dataclass
 class MadeDirective:
-    """A directive, and the value of the job that it was made from."""
+    """A directive, and the value of the job that it was last made from."""
 
     job: Job
     directive: Directive
 
     @cached_property
+    def packed_roster(self) -> PackedRoster | None:
+        """The whole roster, where it isn't part of each directive."""
+        roster = self.directive.roster
+        return packed(roster) if roster is not None and len(roster.members) > MAX_WHOLE_ROSTER else None
+
+    @cached_property
+    def brief(self) -> Directive:
+        """The directive for agents that fetch the roster if they need it."""
+        roster, file = self.directive.roster, self.packed_roster
+        return replace(self.directive, roster=roster.brief(file.digest)) if roster and file else self.directive
+
+    @cached_property
     def json(self) -> bytes:
         """The answer that carries it."""
         return write_directive(self.directive)
+
+    @cached_property
+    def brief_json(self) -> bytes:
+        """The answer that carries the brief one."""
+        return write_directive(self.brief)
 
 
 def write_directive(given: Directive) -> bytes:

@@ -38,11 +38,15 @@ class PendingRequest:
 
 
 class NodeRequests:
-    """The requests of this server that wait for their answers. Thread-safe. wake: ends the long polls of a job."""
+    """The requests of this server that wait for their answers. Thread-safe.
 
-    def __init__(self, loop: Loop, wake: Callable[[str], None]) -> None:
+    wake: ends the long poll of a job's node.
+    """
+
+    def __init__(self, loop: Loop, wake: Callable[[str, int], None]) -> None:
         self._loop, self._wake, self._lock = loop, wake, Lock()
-        self._pending: dict[str, PendingRequest] = {}
+        self._pending: dict[NodeKey, dict[str, PendingRequest]] = {}
+        """By node, and by their ids."""
 
     def ask(self, job: str, node: int, kind: str, fields: dict[str, str] | None = None) -> PendingRequest:
         """Hands a request to the node's agent at its next word.
@@ -60,22 +64,21 @@ class NodeRequests:
         request = NodeRequest(secrets.token_urlsafe(12), kind, fields or {})
         pending = PendingRequest(NodeKey(job, current.attempt, node), request, Future())
         with self._lock:
-            self._pending[request.id] = pending
-        self._wake(job)
+            self._pending.setdefault(pending.key, {})[request.id] = pending
+        self._wake(job, node)
         return pending
 
     def due(self, key: NodeKey, received: Collection[str]) -> tuple[NodeRequest, ...]:
         """The requests that this node hasn't received yet. received: the ids of those that it has."""
         with self._lock:
-            return tuple(
-                one.request for one in self._pending.values() if one.key == key and one.request.id not in received
-            )
+            pending = self._pending.get(key, {})
+            return tuple(one.request for one in pending.values() if one.request.id not in received)
 
     def find(self, key: NodeKey, request_id: str) -> PendingRequest:
         """The request of this node. Raises NotFoundError once nobody waits for its answer."""
         with self._lock:
-            pending = self._pending.get(request_id)
-        if pending is None or pending.key != key:
+            pending = self._pending.get(key, {}).get(request_id)
+        if pending is None:
             raise NotFoundError("nobody waits for the answer to this request")
         return pending
 
@@ -92,4 +95,7 @@ class NodeRequests:
     def forget(self, pending: PendingRequest) -> None:
         """Takes a request back: nobody waits any more."""
         with self._lock:
-            self._pending.pop(pending.request.id, None)
+            own = self._pending.get(pending.key, {})
+            own.pop(pending.request.id, None)
+            if not own:
+                self._pending.pop(pending.key, None)

@@ -7,12 +7,21 @@ from sqlalchemy import Connection, Table, delete, insert, select, update
 from drumbeat.core.lifecycle.events import DROPPED_WITH_JOB
 from drumbeat.model.errors import ConflictError
 from drumbeat.server.database.records import Removal
-from drumbeat.server.database.schema import asset_uses, job_events, jobs, outbox, removals, reservations, submissions
+from drumbeat.server.database.schema import (
+    asset_uses,
+    job_events,
+    job_parts,
+    jobs,
+    outbox,
+    removals,
+    reservations,
+    submissions,
+)
 from drumbeat.server.jobs.tables import no_job
 from drumbeat.server.loop import outbox_tables as effects
 from drumbeat.server.loop.lease_tables import UNFINISHED
 
-_OF_A_JOB: tuple[Table, ...] = (job_events, outbox, reservations, asset_uses, submissions)
+_OF_A_JOB: tuple[Table, ...] = (job_parts, job_events, outbox, reservations, asset_uses, submissions)
 
 
 def delete_job(connection: Connection, name: str, note: str) -> None:

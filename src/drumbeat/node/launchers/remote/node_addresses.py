@@ -36,8 +36,13 @@ class NodeAddresses:
 
 
 def make(plan: Plan, roster: Roster, node: int, secret: str) -> None:
-    """Writes the job's host file and the replacements of ssh and pdsh to this node's folder. Raises StorageError."""
-    root = roster.members[node].root
+    """Writes the job's host file and the replacements of ssh and pdsh to this node's folder, if it knows all hosts.
+
+    Raises StorageError.
+    """
+    if not roster.is_whole:
+        return
+    root = roster.member(node).root
     folder = host_file.folder(root)
     try:
         write_whole(host_file.file(root), host_file.text(plan, roster), 0o644)
@@ -89,5 +94,5 @@ def _addresses(plan: RankTable, roster: Roster, node: int, secret: str) -> NodeA
         key=key(secret, "remote", plan.job, roster.attempt, roster.round),
         own=(*names[node], "localhost", "127.0.0.1", "::1"),
         servers=servers,
-        places={"root": roster.members[node].root, "python": plan.variables.get("VIRTUAL_ENV", "")},
+        places={"root": roster.member(node).root, "python": plan.variables.get("VIRTUAL_ENV", "")},
     )

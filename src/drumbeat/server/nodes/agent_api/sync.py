@@ -6,11 +6,11 @@ A directive is a level: an agent holds one, and its next call waits here until a
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, BinaryIO, cast
+from typing import Annotated, Any, BinaryIO, TypeVar, cast
 
 from fastapi import Depends, Query, Request, Response
 from fastapi import Path as InPath
@@ -27,11 +27,13 @@ from drumbeat.server.context import ContextOf, Lacking, ServerContext, away
 from drumbeat.server.fanout import TopicSignal
 from drumbeat.server.home_folder.stored_files import iter_pieces
 from drumbeat.server.json_bodies import read_json
-from drumbeat.server.loop.bus import job_topic
+from drumbeat.server.loop.bus import gang_topic, job_topic, node_topic
 from drumbeat.server.loop.work_queue import CALL_TIMEOUT_S, unanswered
 from drumbeat.server.nodes.node_requests import NodeKey
-from drumbeat.server.routing import new_router
+from drumbeat.server.routing import answered_by, new_router
 from drumbeat.server.url_paths import rest
+
+T = TypeVar("T")
 
 LONGEST_WAIT_S = 60.0
 
@@ -65,7 +67,7 @@ class Caller:
         return self
 
 
-def _caller(
+async def _caller(
     request: Request,
     context: ContextOf,
     job: str,
@@ -91,23 +93,32 @@ Hole = Annotated[int, Query(ge=0, le=1 << 42, description="Bytes of zeros that f
 """At most 4 TiB: its SHA-256 takes an hour."""
 
 
+async def _answer_sync(request: Request) -> Response:
+    path, context = request.path_params, request.app.state.context
+    secret = bearer(request.headers.raw)
+    return await sync(Caller(path["job"], int(path["attempt"]), int(path["node"]), secret, context), request)
+
+
 @router.post("/sync", openapi_extra=JSON_BODY)
+@answered_by(_answer_sync)
 async def sync(caller: Speaking, request: Request) -> Response:
     """Hears `{status, holds, wait_s}`, and answers `{directive}` once it isn't the one that the agent holds.
 
     `requests`, the ids of those that the agent has received, asks for others, which end the wait, too. `knows_cancel`
-    says that the agent's `holds` tells canceled directives from others.
+    says that the agent's `holds` tells canceled directives from others; `takes_brief_roster`, that a roster may have
+    node 0 alone, with the digest by which the agent fetches the whole one.
     """
     body, status = await read_json(await request.body(), lambda read: (read, _status(read)))
     if status.has_sent_logs:
         await settle_logs(caller, status)
-    with caller.context.fanout.signal(job_topic(caller.job)) as signal:
+    with caller.context.fanout.signal(gang_topic(caller.job), node_topic(caller.job, caller.node)) as signal:
         directive = await reported(caller, status)
         directive = _with_requests(caller, directive, body)
         if _key(directive, body) == body.get("holds") and not directive.requests:
             wait = DirectiveWait(signal, asyncio.get_running_loop().time() + _wait_s(body))
             directive = await another(caller, directive, wait, request, body)
-    content = caller.context.control.agents.directives.json(caller.job, directive)
+    is_brief = body.get("takes_brief_roster") is True
+    content = caller.context.control.agents.directives.json(caller.job, directive, is_brief=is_brief)
     return Response(content, media_type="application/json")
 
 
@@ -118,7 +129,7 @@ async def reported(caller: Caller, status: AgentStatus) -> Directive:
     def begin() -> Future[Job]:
         return agents.begin_report(caller.job, caller.attempt, caller.node, caller.secret, status)
 
-    done = begin() if agents.is_in_memory(caller.job, caller.attempt) else await away(begin)
+    done = await _in_memory_or_away(caller, begin)
     try:
         job = await asyncio.wait_for(asyncio.wrap_future(done), CALL_TIMEOUT_S)
     except TimeoutError:
@@ -152,7 +163,7 @@ async def answer(request_id: str, caller: Admitted, request: Request) -> dict[st
 async def settle_logs(caller: Caller, status: AgentStatus) -> None:
     """Has the disk take a round's logs when its node first says that they are all here, and may be let go then."""
     control, node = caller.context.control, (caller.job, caller.attempt, caller.node)
-    if not await away(lambda: control.agents.has_news_of_logs(*node, caller.secret, status)):
+    if not await _in_memory_or_away(caller, lambda: control.agents.has_news_of_logs(*node, caller.secret, status)):
         return
     try:
         # A slow disk must not hold up what other agents say.
@@ -204,9 +215,24 @@ async def another(
 
 async def _directive(caller: Caller) -> Directive:
     agents = caller.context.control.agents
-    if agents.is_in_memory(caller.job, caller.attempt):
-        return agents.directive(caller.job, caller.attempt)
-    return await away(lambda: agents.directive(caller.job, caller.attempt))
+    return await _in_memory_or_away(caller, lambda: agents.directive(caller.job, caller.attempt))
+
+
+async def _in_memory_or_away(caller: Caller, call: Callable[[], T]) -> T:
+    """Runs a call in a thread only where it may have to ask the store."""
+    is_in_memory = caller.context.control.agents.is_in_memory(caller.job, caller.attempt)
+    return call() if is_in_memory else await away(call)
+
+
+@router.get("/rosters/{digest}", response_class=Response)
+async def get_roster(digest: str, caller: Speaking) -> Response:
+    """The whole roster of the present round, as JSON that is packed by zlib; all nodes are answered alike."""
+    agents = caller.context.control.agents
+
+    def read() -> bytes:
+        return agents.roster(digest, agents.admit(caller.job, caller.attempt, caller.node, caller.secret))
+
+    return Response(await away(read), media_type="application/zlib")
 
 
 @router.get("/registries")
