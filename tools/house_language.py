@@ -73,7 +73,10 @@ def _names_in(node: ast.AST) -> Iterator[tuple[int, str, str]]:
             pass
 
 
-NOUNS = ("Setting", "String", "Sampling", "Listing", "Mapping", "Binding", "Building", "Ring", "Thing", "Warning")
+NOUNS = (
+    "Setting", "String", "Sampling", "Listing", "Mapping", "Binding", "Building", "Reading", "Ring", "Scaling", "Thing",
+    "Warning",
+)  # fmt: skip
 """Nouns that end as participles do."""
 
 

@@ -50,8 +50,8 @@ def test_an_agent_is_told_what_to_do(house: House) -> None:
 
 def test_story_can_be_read_when_a_node_names_a_file_that_is_not_utf8(house: House) -> None:
     agent = house.agent(house.submit("bytes"))
-    remark = NodeMessage("checkpoints before round 1 on node 0", "checkpoints: caf\udce9 \U0001f600.pt was put back")
-    status = replace(agent.status(Phase.ENROLLED), messages=(remark,), detail="sending caf\udce9.pt")
+    message = NodeMessage("checkpoints before round 1 on node 0", "checkpoints: caf\udce9 \U0001f600.pt was put back")
+    status = replace(agent.status(Phase.ENROLLED), messages=(message,), detail="sending caf\udce9.pt")
     body = json.dumps({"status": wire.to_wire(status), "holds": "", "wait_s": 0})
     said = house.http.post(f"{agent.path}/sync", content=body, headers=agent.headers)
     assert said.status_code == 200, said.text

@@ -371,17 +371,17 @@ def test_nodes_that_let_each_other_in_stay_until_the_ranks_of_all_have_ended():
 
 @pytest.mark.feature("L2")
 def test_a_world_that_is_smaller_than_was_meant_is_told_in_the_story_and_at_the_end():
-    remark = NodeMessage("world", "accelerate was asked for 2 processes, and the world has 1")
-    first = told(running(1, 1), said(0, Phase.RUNNING, messages=(remark,)))
-    assert [entry.sentence for entry in first.events] == [f"node 0: {remark.sentence}"]
-    assert told(first.job, said(0, Phase.RUNNING, messages=(remark,))).events == ()
-    last = after(first.job, said(0, Phase.ENDED, exits=(ended(0),), messages=(remark,)))
+    message = NodeMessage("world", "accelerate was asked for 2 processes, and the world has 1")
+    first = told(running(1, 1), said(0, Phase.RUNNING, messages=(message,)))
+    assert [entry.sentence for entry in first.events] == [f"node 0: {message.sentence}"]
+    assert told(first.job, said(0, Phase.RUNNING, messages=(message,))).events == ()
+    last = after(first.job, said(0, Phase.ENDED, exits=(ended(0),), messages=(message,)))
     assert last.verdict is not None
-    assert last.verdict.sentence == f"1 rank ended with exit code 0; but on node 0 {remark.sentence}"
-    last = after(first.job, said(0, Phase.ENDED, exits=(ended(0, 1),), messages=(remark,)))
+    assert last.verdict.sentence == f"1 rank ended with exit code 0; but on node 0 {message.sentence}"
+    last = after(first.job, said(0, Phase.ENDED, exits=(ended(0, 1),), messages=(message,)))
     assert (
         last.failures[-1].verdict.sentence
-        == f"rank 0 on node 0 stopped with exit code 1; and on node 0 {remark.sentence}"
+        == f"rank 0 on node 0 stopped with exit code 1; and on node 0 {message.sentence}"
     )
 
 

@@ -28,18 +28,18 @@ def test_a_full_disk_is_named_though_the_rank_could_not_say_it(tmp_path: Path, m
 
 
 @pytest.mark.feature("F10")
-def test_a_remark_that_cant_be_written_down_is_told_again_when_there_is_room(tmp_path: Path):
+def test_message_that_the_full_disk_refused_is_stored_once_there_is_space(tmp_path: Path):
     root, notes, news = tmp_path / "root", list[str](), list[int]()
     plan = Plan("j", "e", "pytorch", 1, 1, "true", ())
     beyond = AttemptMounts(Enrolment("j", 1, 0, (), "s", str(root), "/c", plan), notes.append, lambda: news.append(1))
-    remark = NodeMessage("data", "it is mounted")
-    beyond.remember(remark)
-    assert (len(notes), news, beyond.remarks()) == (1, [], ())
+    message = NodeMessage("data", "it is mounted")
+    beyond.remember(message)
+    assert (len(notes), news, beyond.messages()) == (1, [], ())
     assert notes[0].startswith("it is mounted: not remembered: ")
     root.mkdir()
     for _ in range(2):
-        beyond.remember(remark)
-    assert (len(notes), news, beyond.remarks()) == (1, [1], (remark,))
+        beyond.remember(message)
+    assert (len(notes), news, beyond.messages()) == (1, [1], (message,))
 
 
 @pytest.mark.feature("F10")

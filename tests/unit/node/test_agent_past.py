@@ -17,7 +17,7 @@ STATE = SupervisorState(pid=1, round=1, over=False, stopping=True)
 
 @pytest.mark.feature("F1")
 @pytest.mark.parametrize("has_supervisor", [True, False])
-def test_a_remark_that_comes_first_is_not_taken_for_the_supervisors_word(
+def test_message_before_the_first_state_is_not_taken_for_the_supervisors(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_supervisor: bool
 ):
     (tmp_path / "keeper").mkdir()

@@ -135,7 +135,7 @@ def test_a_container_that_is_not_removed_for_long_is_named_and_the_round_is_over
     assert agent._facts.detail == f"the end of the round waits: {why}"
     agent._containers._on_cleared(here, given_up.value)
     assert (phase(agent._facts), agent._facts.detail) == (Phase.ENDED, "")
-    assert [one.sentence for one in agent._mounts.remarks()] == [why]
+    assert [one.sentence for one in agent._mounts.messages()] == [why]
     monkeypatch.setattr("sys.argv", ["ending", docker])
     assert cleanup.main() == 1
     assert why in capsys.readouterr().err

@@ -354,7 +354,7 @@ class Agent:
         self._facts.supervisor_error = message
 
     def _on_message(self) -> None:
-        self._facts.remarks = self._mounts.remarks()
+        self._facts.messages = self._mounts.messages()
 
     def _on_silence(self, number: int, silence: Silence) -> None:
         if number == self._facts.round.number and not self._facts.round.over:

@@ -79,28 +79,28 @@ class AttemptMounts:
 
             vanish(self._root)
 
-    # --- remarks --------------------------------------------------------------------------------------------------
-    def remarks(self) -> tuple[NodeMessage, ...]:
-        """Returns the remarks of all agents of this attempt."""
+    # --- messages -------------------------------------------------------------------------------------------------
+    def messages(self) -> tuple[NodeMessage, ...]:
+        """Returns the messages of all agents of this attempt."""
         try:
             with open(f"{self._root}/remarks.json", encoding="utf-8") as file:
                 return tuple(wire.from_wire(NodeMessage, one) for one in json.load(file))
         except (OSError, ValueError):
             return ()
 
-    def remember(self, remark: NodeMessage) -> None:
-        """Stores a remark for the status of this agent and later ones, unless the disk refuses. Thread-safe."""
+    def remember(self, message: NodeMessage) -> None:
+        """Stores a message for the status of this agent and later ones, unless the disk refuses. Thread-safe."""
         part = f"{self._root}/remarks.json.part"
         with self._remembering:
-            if remark in (before := self.remarks()):
+            if message in (before := self.messages()):
                 return
-            others = [one for one in before if one.subject != remark.subject]
+            others = [one for one in before if one.subject != message.subject]
             try:
                 with open(part, "w", encoding="utf-8") as file:
-                    json.dump(wire.to_wire([*others, remark]), file)
+                    json.dump(wire.to_wire([*others, message]), file)
                 os.rename(part, f"{self._root}/remarks.json")
             except OSError as error:
-                self._note(f"{remark.sentence}: not remembered: {error}")
+                self._note(f"{message.sentence}: not remembered: {error}")
                 return
         self._has_news()
 

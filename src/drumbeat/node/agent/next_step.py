@@ -87,7 +87,7 @@ class AttemptFacts:
     preflight: NodeCheck | None = None
     supervisor_error: str = ""
     is_preempted: bool = False
-    remarks: tuple[NodeMessage, ...] = ()
+    messages: tuple[NodeMessage, ...] = ()
     is_building: bool = False
     """Whether the environment of the ranks is being built."""
     is_silent: bool = False
@@ -186,7 +186,7 @@ def status(facts: AttemptFacts, member: Member) -> AgentStatus:
         is_restarted=here.is_restarted,
         is_preempted=facts.is_preempted,
         more_ports=here.more_ports,
-        messages=facts.remarks,
+        messages=facts.messages,
         is_transient=facts.is_transient,
         builds_environment=facts.is_building,
         is_share_missing=facts.is_share_missing,

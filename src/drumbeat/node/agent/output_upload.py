@@ -69,12 +69,12 @@ class OutputUpload:
     @property
     def message(self) -> str:
         """The message about entries that the last `send` left out or renamed, "" = none."""
-        remarks = (
+        messages = (
             _describe(self._skipped, "not kept"),
             _describe(dict.fromkeys(self._places, "its name isn't UTF-8"), "kept by other names"),
             _describe(self._sparse, "sparse, and of full size in a datastore of objects (S3, Azure, Google)"),
         )
-        return "; ".join(one for one in remarks if one)
+        return "; ".join(one for one in messages if one)
 
     def send(self, most_listed: int = LISTED_BYTES) -> None:
         """Returns when everything is visible. Continues after any time without a server.

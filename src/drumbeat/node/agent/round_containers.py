@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from drumbeat.model.agent import WAITS, Enrolment, Remark
+from drumbeat.model.agent import WAITS, Enrolment, NodeMessage
 from drumbeat.model.errors import DrumbeatError
 from drumbeat.node.agent.inbox import Inbox
 from drumbeat.node.agent.next_step import AttemptFacts, RoundFacts
@@ -25,7 +25,7 @@ class RoundContainers:
         journal: Journal,
         inbox: Inbox,
         facts: AttemptFacts,
-        remember: Callable[[Remark], None],
+        remember: Callable[[NodeMessage], None],
     ) -> None:
         self._root, self._node = enrolment.root, enrolment.node
         self._journal, self._inbox, self._facts, self._remember = journal, inbox, facts, remember
@@ -48,6 +48,6 @@ class RoundContainers:
         here.clearing = False
         if error:
             self._journal.note(error.what)
-            self._remember(Remark(f"containers of round {here.number} on node {self._node}", error.what))
+            self._remember(NodeMessage(f"containers of round {here.number} on node {self._node}", error.what))
         if here is self._facts.round:
             self._facts.detail = ""

@@ -102,7 +102,7 @@ def _explain_missing_index(output: str) -> str:
         return ""
     match = _WHY_NO_LINE.search(line)
     why = next((one for one in match.groups() if one), "its certificate isn't trusted on this node") if match else ""
-    asked = next((found[1] for one in _PIP.findall(output) if (found := _NO_VERSION.search(one))), "")
+    asked = next((missing[1] for one in _PIP.findall(output) if (missing := _NO_VERSION.search(one))), "")
     return _without_index("could not reach", _host(line) or _hosts(output), why, asked.partition(" (from ")[0])
 
 

@@ -30,7 +30,7 @@ class Ways:
         """Whether the ranks have it now. folder: the server's own that it is, "" = none. Raises OSError."""
         if folder and sees(folder, listing):
             note(self._root, planned.name, folder)
-            self._remark(planned, f"is used in place: {folder}")
+            self._report(planned, f"is used in place: {folder}")
             return True
         forget(self._root, planned.name)
         return planned.mount and self._is_mounted(planned, listing)
@@ -42,12 +42,12 @@ class Ways:
         try:
             rates = self._mounts().mount(planned, listing)
         except (RefusedError, EngineError) as error:
-            self._remark(planned, f"isn't mounted but fetched to the node's disk: {error.what}")
+            self._report(planned, f"isn't mounted but fetched to the node's disk: {error.what}")
             return False
-        self._remark(planned, format_rates(rates, "eval_download" if planned.evaluated else "download"))
+        self._report(planned, format_rates(rates, "eval_download" if planned.evaluated else "download"))
         return True
 
-    def _remark(self, planned: InputPlan, sentence: str) -> None:
+    def _report(self, planned: InputPlan, sentence: str) -> None:
         self._remember(NodeMessage(f"input {planned.name}", f"input {planned.name} {sentence}"))
 
 
