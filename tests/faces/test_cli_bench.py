@@ -80,7 +80,7 @@ def test_networks_are_made_for_the_benchmark_and_removed(drumbeat: Type, server:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--model", "vgg"), "'vgg' isn't known at --model → Choose one of resnet50"),
+        (("--model", "vgg"), "'vgg' is unknown at --model → Choose one of resnet50"),
         (("--ranks", "1,x"), "'1,x' aren't valid numbers of ranks at --ranks → Separate them by commas"),
         (("--picture", "gif"), "'gif' is no format of the chart at --picture → Choose png or svg."),
         (("--data", "nowhere"), "isn't a folder at --data → Name a folder with a folder for each class"),

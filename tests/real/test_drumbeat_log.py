@@ -94,15 +94,15 @@ class Pair:
 BAD_CALLS: list[tuple[dict[str, object], str]] = [
     (
         {"tokens": 1.0, "step": 2**63},
-        "'tokens' at step 9223372036854775808 is not kept: a step must be an integer of 64",
+        "'tokens' at step 9223372036854775808 is not kept: a step must be a 64-bit integer",
     ),
     ({"tokens": 1.0, "step": float("nan")}, "'tokens' at step nan is not kept: a step must be an integer"),
     ({"words": 1.0, "step": "one"}, "'words' at step 'one' is not kept: a step must be an integer"),
     ({"n" * 251: 1.0}, "is not kept: a name must have 1 to 250 characters, and this one has 251"),
     ({"": 1.0}, "'' is not kept: a name must have 1 to 250 characters, and this one has 0"),
-    ({"loss": "much"}, "'loss' is not kept: a value is a number, and this is 'much'"),
-    ({"none": None}, "'none' is not kept: a value is a number, and this is None"),
-    ({"huge": 10**400}, "'huge' is not kept: a value is a number, and this is 10000"),
+    ({"loss": "much"}, "'loss' is not kept: a value must be a number, and this is 'much'"),
+    ({"none": None}, "'none' is not kept: a value must be a number, and this is None"),
+    ({"huge": 10**400}, "'huge' is not kept: a value must be a number, and this is 10000"),
     ({"loss": Pair()}, "'loss' is not kept: a value must be one number, and this is an array of shape [2]"),
 ]
 

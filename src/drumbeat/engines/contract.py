@@ -134,7 +134,7 @@ class EngineContract:
         gang = replace(a_gang(), secret="s3cr3t-in-no-argument")  # noqa: S106
         try:
             output = engine.start(gang) + engine.observe(gang).word
-            secrets = (gang.secret, gang.peer_secret, *(gang.secret_of(node) for node in range(gang.plan.nodes)))
+            secrets = (gang.secret, gang.peer_secret, *(gang.node_secret(node) for node in range(gang.plan.nodes)))
             assert not [one for one in secrets if one in output or one in repr(gang)]
         finally:
             stop(engine, gang.name)

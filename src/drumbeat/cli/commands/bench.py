@@ -107,7 +107,7 @@ def _numbers(text: str) -> tuple[int, ...]:
     try:
         return tuple(int(word) for word in text.split(","))
     except ValueError:
-        what = f"{text!r} are no numbers of ranks"
+        what = f"{text!r} aren't valid numbers of ranks"
         raise SpecError(what, where="--ranks", fix="Separate them by commas: --ranks 1,2,4.") from None
 
 
