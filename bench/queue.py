@@ -100,7 +100,7 @@ class LongQueue:
             machine, at = divmod(number, RUNNING_ON_ONE)
             gpus = tuple(f"GPU-{machine}-{gpu}" for gpu in range(2 * at, 2 * at + 2))
             slot = Slot(0, f"m-{machine:04}", CPUS // RUNNING_ON_ONE, gpus)
-            self._run(f"runs-{number:05}", slot, self._now + timedelta(hours=number % 20) if number % 2 else None)
+            self._run(f"runs-{number:05}", slot, 3600.0 * (2 + number % 20) if number % 2 else None)
         for number in range(jobs):
             job = self._job(f"waits-{number:05}", self._random.choice(NEEDS))
             job = replace(job, submitted_at=self._now - timedelta(seconds=self._random.randrange(80_000)))
@@ -111,11 +111,13 @@ class LongQueue:
         policy = JobPolicy(timeout_s=self._random.choice((None, 3600.0, 86400.0)))
         return Job(name, plan, need, policy, self._now, user=self._random.choice(self._users))
 
-    def _run(self, name: str, slot: Slot, until: datetime | None) -> None:
-        job = self._job(name, Need(1, slot.cpus, len(slot.gpus)))
+    def _run(self, name: str, slot: Slot, limit_s: float | None) -> None:
+        job = replace(self._job(name, Need(1, slot.cpus, len(slot.gpus))), policy=JobPolicy(timeout_s=limit_s))
         record, _ = self.store.submit(Submission(name, job, {}, (line("accepted"),)))
-        runs = replace(job, state=State.RUNNING, reason=Reason.TRAINING, attempt=1, slots=(slot,), deadline=until)
-        self.store.commit([Change(runs, record.version, reserve=(slot,), at=self._now - timedelta(hours=1))])
+        since = self._now - timedelta(hours=1)
+        state, reason = State.RUNNING, Reason.TRAINING
+        runs = replace(job, state=state, reason=reason, attempt=1, slots=(slot,), started_at=since)
+        self.store.commit([Change(runs, record.version, reserve=(slot,), at=since)])
 
     def end_one(self) -> None:
         """A job gives its slots back."""

@@ -130,7 +130,7 @@ def place(  # noqa: PLR0913 - the queue, what there is, and how the persons stan
 
 
 class _Kind:
-    """Waiting jobs with the same need on the same machines: what is found out for one holds for all in a pass."""
+    """QueuedJob jobs with the same need on the same machines: what is found out for one holds for all in a pass."""
 
     def __init__(self, asked: QueuedJob, rooms: Sequence[MachineCapacity], compute: str) -> None:
         self.job = asked.least
@@ -189,6 +189,7 @@ class _Pass:
         self._kinds: dict[object, _Kind] = {}
         self._quota_waits: dict[object, QuotaWait | None] = {}
         self._waits_behind: dict[object, str] = {}
+        self._starts_behind: dict[int, str] = {}
         self._holders = _Holders(held)
         self._is_start_known = False
         self._start_known: tuple[datetime, FreeSlots] | None = None
@@ -307,8 +308,12 @@ class _Pass:
         if not self._is_start_known:
             assert self._blocked is not None  # noqa: S101 - it is asked only then
             self._is_start_known = True
-            self._start_known = _start_of(self._blocked, self._rooms, self._holding)
+            self._start_known = _start_of(self._blocked, self._free_for(self._blocked), self._holding)
         return self._start_known
+
+    def _free_for(self, job: QueuedJob) -> FreeSlots:
+        """What is free of the machines as a job may use them, to be changed."""
+        return FreeSlots(machines_for_job(job, self._rooms), self._holding) if job.lacking else self._free.copy()
 
     def _keep(self) -> None:
         """Keeps slots for the jobs that wait, where they wait for no blocked job."""
@@ -348,7 +353,8 @@ class _Pass:
         self._changes += 1
         self._set_allowances(self._allowances.reserved_for(asked.job, asked.payer, takes))
         needed = replace(asked, need=asked.aim) if asked.job in self._ending else asked.least
-        return _needs(needed, kind.own, self._holding, self._compute)
+        held = _Held(self._free_for(asked), self._holding, self._holders)
+        return _needs(needed, kind.own, held, self._compute)
 
     def _wait_behind(self, asked: QueuedJob, blocked: QueuedJob, *, has_slots: bool) -> str:
         """Behind whom it waits, and why."""
@@ -366,7 +372,12 @@ class _Pass:
 
     def _describe_wait_behind(self, first: QueuedJob) -> str:
         """Why a job that would fit waits behind the next one, and when that one starts as far as it is known."""
-        start = _describe_start(first, machines_for_job(first, self._rooms), self._holding)
+        if len(self._holding) not in self._starts_behind:
+            self._starts_behind[len(self._holding)] = self._format_wait_behind(first)
+        return self._starts_behind[len(self._holding)]
+
+    def _format_wait_behind(self, first: QueuedJob) -> str:
+        start = _describe_start(first, self._free_for(first), self._holding)
         when = [f"starts {start}"] if start else []
         if latest := self._first_start:
             when.append(f"at the latest at {latest[0].astimezone(UTC):%H:%M UTC on %d %B}, by their time limits")
@@ -450,8 +461,10 @@ def _missing(job: QueuedJob, own: Sequence[MachineCapacity], compute: str) -> Pl
     )
 
 
-def _expected(own: Sequence[MachineCapacity]) -> list[MachineCapacity]:
+def _expected(own: Sequence[MachineCapacity]) -> Sequence[MachineCapacity]:
     """The machines as they will be: those that can't be used for the moment count as if they could."""
+    if not any(room.unusable for room in own):
+        return own
     return [room if room.unusable in ("", _LACKS) or room.is_missing else replace(room, unusable="") for room in own]
 
 
@@ -478,14 +491,11 @@ def _fit_elsewhere(
     return fit(job.need, others, held)
 
 
-def _start_of(
-    first: QueuedJob, rooms: Sequence[MachineCapacity], held: Sequence[SlotAllocation]
-) -> tuple[datetime, FreeSlots] | None:
+def _start_of(first: QueuedJob, free: FreeSlots, held: Sequence[SlotAllocation]) -> tuple[datetime, FreeSlots] | None:
     """When a job fits at the latest, by the time limits of those that hold slots, and what is free of its machines
-    then; None = that can't be told.
+    then; None = that can't be told. free: what is free of them now.
     """
-    need, own = first.need, machines_for_job(first, rooms)
-    free = FreeSlots(own, held)
+    need = first.need
     count = free.count(need)
     limited = sorted((one for one in held if one.until is not None), key=_until)
     for end, ending in groupby(limited, key=_until):
@@ -520,8 +530,16 @@ def _never(job: QueuedJob, rooms: Sequence[MachineCapacity], compute: str) -> st
     return f"the job needs {format_amount(job.need)}; {compute} has {_size(cpus, gpus)} in all"
 
 
-def _needs(job: QueuedJob, rooms: Sequence[MachineCapacity], held: Sequence[SlotAllocation], compute: str) -> str:
-    usable, free = [room for room in rooms if not room.unusable], FreeSlots(rooms, held)
+class _Held(NamedTuple):
+    """What is free of a job's machines, and who holds the rest."""
+
+    free: FreeSlots
+    holding: Sequence[SlotAllocation]
+    holders: _Holders
+
+
+def _needs(job: QueuedJob, rooms: Sequence[MachineCapacity], held: _Held, compute: str) -> str:
+    usable, free = [room for room in rooms if not room.unusable], held.free
     left, whole = free.cpus, sum(room.cpus for room in usable)
     free_gpus, gpus = free.gpus, sum(len(room.gpus) for room in usable)
     is_full = not left and not (job.need.gpus and free_gpus)
@@ -530,13 +548,10 @@ def _needs(job: QueuedJob, rooms: Sequence[MachineCapacity], held: Sequence[Slot
         of += f" and {free_gpus} of {counted(gpus, 'GPU')} are free"
     else:
         of += " is free" if left == 1 else " are free"
-    holders = (
-        f"; {'all' if is_full else 'the others'} are held by {_Holders(held).describe()}"
-        if any(h.slots for h in held)
-        else ""
-    )
+    who = held.holders.describe()
+    holders = f"; {'all' if is_full else 'the others'} are held by {who}" if held.holders.count else ""
     unusable = "".join(f"; {room.name} can't be used: {room.unusable}" for room in rooms if room.unusable)
-    start = _describe_start(job, rooms, held)
+    start = _describe_start(job, free, held.holding)
     return (
         f"needs {_format_need(job)} of {compute}, where {of}{holders}; it is next"
         f"{f' and starts {start}' if start else ''}{unusable}"
@@ -548,13 +563,11 @@ def _format_need(job: QueuedJob) -> str:
     return f"at least {what}" if job.need.is_elastic and job.need.nodes == job.need.min_nodes else what
 
 
-def _describe_start(job: QueuedJob, rooms: Sequence[MachineCapacity], held: Sequence[SlotAllocation]) -> str:
+def _describe_start(job: QueuedJob, free: FreeSlots, held: Sequence[SlotAllocation]) -> str:
     """Whose end is enough for the next job to start; "" = that isn't known, or would be a long list."""
     names = sorted({one.job for one in held if one.slots} - {job.job})
     if len(names) > _MAX_TRIED:
         return ""
-
-    free = FreeSlots(rooms, held)
 
     def fits_without(ending: Collection[str]) -> bool:
         return free.fits_after(job.need, [one for one in held if one.job in ending])
@@ -581,6 +594,11 @@ class _Holders:
             self._order.remove((not self._waits[holding.job], holding.job))
         self._waits[holding.job] = ""
         insort(self._order, (True, holding.job))
+
+    @property
+    def count(self) -> int:
+        """How many they are."""
+        return len(self._order)
 
     def describe(self) -> str:
         """Returns the first of them by name, and how many there are."""

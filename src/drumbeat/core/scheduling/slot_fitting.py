@@ -69,6 +69,13 @@ class FreeSlots:
         for one in held:
             self.take(one)
 
+    def copy(self) -> FreeSlots:
+        """The same, to be changed on its own."""
+        copied = FreeSlots(())
+        used = {machine: dict(gpus) for machine, gpus in self._used.items()}
+        vars(copied).update(vars(self), _cpus=dict(self._cpus), _used=used)
+        return copied
+
     def take(self, holding: SlotAllocation) -> None:
         """Takes slots away."""
         self._change(holding, 1)
