@@ -118,6 +118,7 @@ def measure_gang(bench: Bench, root: Path, rounds: int, found: Found) -> None:
     shape = ["tc", "qdisc", "replace", "dev", lab["interface"], "root", "tbf", "rate", EGRESS, "burst", "128kb"]
     subprocess.run([*shape, "latency", "50ms"], check=True)
     address = f"{lab['gateway']}:8080"
+    bench.client.create_datastore({"name": "lab-web", "type": "http", "url": f"http://{address}"}, check=False)
     with serving(root, address, bench.folder / "nginx-lab") as log:
         for _ in range(rounds):
             for data, (count, size) in GANG.items():
@@ -223,7 +224,7 @@ def main() -> None:
         root = bench.folder / "served"
         make_data(root)
         bench.folder.chmod(0o755)
-        with web(root, bench.folder / "nginx") as store:
+        with web(bench.client, root, bench.folder / "nginx") as store:
             measure_one(bench, store, given.rounds, found)
         with bucket(bench.client, root, bench.folder / "s3") as store:
             measure_one(bench, store, given.rounds, found)

@@ -54,9 +54,10 @@ def _rclone(source: Callable[[str], str], *options: str) -> dict[str, Command]:
 
 
 @contextlib.contextmanager
-def web(root: Path, folder: Path) -> Iterator[Store]:
-    """Nginx."""
+def web(client: Client, root: Path, folder: Path) -> Iterator[Store]:
+    """Nginx. The server calls addresses of its own machine only where a datastore names them."""
     address = f"http://127.0.0.1:{free_ports(1)[0]}"
+    client.create_datastore({"name": "web", "type": "http", "url": address}, check=False)
     with serving(root, address.removeprefix("http://"), folder):
         others = {
             **_fsspec("http", {}, lambda data: f"{address}/{data}/"),

@@ -53,11 +53,11 @@ class Files:
 
     def place(self, name: str) -> str:
         """Where it lies when it is whole."""
-        return os.path.join(self.folder, "files", name[:2], name)
+        return f"{self.folder}/files/{name[:2]}/{name}"
 
     def part(self, name: str) -> str:
         """Where it grows."""
-        return os.path.join(self.folder, "parts", name)
+        return f"{self.folder}/parts/{name}"
 
     def take_part(self, name: str, *, create: bool = True) -> int | None:
         """Its part, locked, as `locks.take` gives it."""

@@ -7,10 +7,11 @@ this fetch had begun.
 from __future__ import annotations
 
 import errno
+import os
 import threading
 import time
 from collections.abc import Callable, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 
 from drumbeat.model.errors import DrumbeatError, StorageError, UnreachableError
 from drumbeat.node.inputs.cache.partial_file import PIECE, forget
@@ -172,13 +173,26 @@ stand in each other's way. Small files of a near store took twice as long with e
 
 
 def _clocks() -> tuple[float, float]:
-    return time.process_time(), time.monotonic()
+    return time.process_time() + _delay_s(), time.monotonic()
+
+
+def _delay_s() -> float:
+    """Seconds for which this process's threads were ready to run and had no processor (proc(5), `schedstat`).
+
+    On a busy machine they count as work: another thread would only wait for a processor, too.
+    """
+    delay_ns = 0
+    with suppress(OSError, ValueError, IndexError):  # A thread may end meanwhile; not every kernel counts it.
+        for task in os.listdir("/proc/self/task"):
+            with open(f"/proc/self/task/{task}/schedstat", encoding="ascii") as file:
+                delay_ns += int(file.read().split()[1])
+    return delay_ns / 1e9
 
 
 class Crew:
     """Up to `most` threads at one task. is_wide: all of them at once; else they double while there is time for more.
 
-    clocks: processor seconds of this process, and the wall's.
+    clocks: seconds for which this process used a processor or waited for one, and the wall's.
     """
 
     def __init__(

@@ -7,6 +7,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from drumbeat.model.errors import DrumbeatError
 from drumbeat.model.input_listing import ListedFile
@@ -37,7 +38,7 @@ class Want:
     refused: int = 0
     is_relayed: bool = False
 
-    @property
+    @cached_property
     def name(self) -> str:
         """In the cache."""
         return name_of(self.file)
