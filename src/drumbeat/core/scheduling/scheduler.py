@@ -130,7 +130,7 @@ def place(  # noqa: PLR0913 - the queue, what there is, and how the persons stan
 
 
 class _Kind:
-    """QueuedJob jobs with the same need on the same machines: what is found out for one holds for all in a pass."""
+    """Queued jobs with the same need on the same machines: what is found out for one holds for all in a pass."""
 
     def __init__(self, asked: QueuedJob, rooms: Sequence[MachineCapacity], compute: str) -> None:
         self.job = asked.least
