@@ -5,12 +5,17 @@ An agent starts the result of `render(plan, roster, node)`, and `drumbeat plan` 
 
 from __future__ import annotations
 
-from drumbeat.launchers import horovod
+from dataclasses import replace
+
+from drumbeat.launchers import horovod, host_file, mpi, pytorch
 from drumbeat.launchers.launcher import JobShape
 from drumbeat.launchers.launcher_table import LAUNCHERS, launcher_for
 from drumbeat.model.plan import Plan, Rank
 from drumbeat.model.process import ProcessSpec
 from drumbeat.model.roster import Roster
+
+_EVEN = (pytorch.LAUNCHER.name, mpi.LAUNCHER.name)
+"""Launchers that assign the same number of ranks to each node."""
 
 
 def render(plan: Plan, roster: Roster, node: int) -> list[ProcessSpec]:
@@ -42,3 +47,18 @@ def needs_all_nodes(plan: Plan) -> bool:
 def ranks(launcher: str, nodes: int, processes_per_node: int) -> tuple[Rank, ...]:
     """Returns the rank table of a job with the same number of ranks on each node."""
     return LAUNCHERS[launcher].ranks(JobShape(nodes, processes_per_node))
+
+
+def without_ranks(plan: Plan) -> Plan:
+    """Returns the plan of a large job without its ranks, where each node can assign them itself."""
+    is_large = plan.launcher in _EVEN and plan.nodes > host_file.MAX_LISTED_NODES
+    if not is_large or plan.ranks != ranks(plan.launcher, plan.nodes, plan.processes_per_node):
+        return plan
+    return replace(plan, ranks=())
+
+
+def with_ranks(plan: Plan) -> Plan:
+    """Returns a plan with the ranks that `without_ranks` left out."""
+    if plan.ranks or plan.launcher not in _EVEN:
+        return plan
+    return replace(plan, ranks=ranks(plan.launcher, plan.nodes, plan.processes_per_node))

@@ -6,10 +6,12 @@ import hashlib
 import hmac
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Protocol, runtime_checkable
 
 from drumbeat.core.lifecycle.events import Loss
 from drumbeat.core.scheduling.resource_needs import Slot
+from drumbeat.launchers import without_ranks
 from drumbeat.model.api.computes import Machine, Scale
 from drumbeat.model.errors import UnreachableError
 from drumbeat.model.plan import Plan
@@ -38,6 +40,11 @@ class Gang:
     """As `Job` has it."""
     has_node_secrets: bool = True
     """Whether each node has a secret of its own; False = a version of the server before that began the attempt."""
+
+    @cached_property
+    def node_plan(self) -> Plan:
+        """The plan as each node gets it, whose size doesn't grow with the job."""
+        return without_ranks(self.plan)
 
     def node_secret(self, node: int) -> str:
         """Returns what the agent of a node shows to the server, which believes it for that node alone."""

@@ -29,6 +29,8 @@ from drumbeat.engines.slurm.render import agents_folder, batch_script, gang_fold
 from drumbeat.engines.start_errors import not_started
 from drumbeat.engines.unwanted_gangs import Wanted, unwanted
 from drumbeat.jobfile.compute.slurm import SlurmCompute
+from drumbeat.model import wire
+from drumbeat.model.agent import Enrolment
 from drumbeat.model.api.computes import Machine, Scale
 from drumbeat.model.errors import DrumbeatError, EngineError, Problem, UnreachableError
 from drumbeat.model.failpoints import failpoint
@@ -200,13 +202,15 @@ class SlurmEngine:
         """Rewrites the enrolments: nodes call the servers that exist when they start, possibly days from now."""
         if self._addressed.get(gang.name) == gang.servers:
             return
-        with contextlib.suppress(OSError):  # The earlier servers may still exist.
-            self._enrol(gang, self._gang_folder(gang.name))
+        folder = self._gang_folder(gang.name)
+        with contextlib.suppress(OSError, ValueError):  # The earlier servers may still exist.
+            before = wire.loads(Enrolment, (folder / str(gang.slots[0].node) / "enrolment.json").read_bytes())
+            self._enrol(gang, folder, has_ranks=bool(before.plan.ranks))
 
-    def _enrol(self, gang: Gang, folder: Path) -> None:
+    def _enrol(self, gang: Gang, folder: Path, *, has_ranks: bool = False) -> None:
         checkpoints = f"{self._spec.folder}/jobs/{self._job_name(gang.unique_job)}/checkpoints"
         for slot in gang.slots:
-            text = enrolment(gang, slot.node, root="", checkpoints=checkpoints)
+            text = enrolment(gang, slot.node, root="", checkpoints=checkpoints, has_ranks=has_ranks)
             write_private(folder / str(slot.node) / "enrolment.json", text)
         self._addressed[gang.name] = gang.servers
 

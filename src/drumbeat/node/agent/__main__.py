@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from dataclasses import replace
 
+from drumbeat.launchers import with_ranks
 from drumbeat.model import wire
 from drumbeat.model.agent import Enrolment
 from drumbeat.node.agent.agent import Agent
@@ -20,6 +22,7 @@ def main() -> int:
     """Returns 0 when the agent left on the server's order; agent.py has the other codes."""
     with open(sys.argv[1], "rb") as file:
         enrolment = wire.loads(Enrolment, file.read())
+    enrolment = replace(enrolment, plan=with_ranks(enrolment.plan))
     os.chdir("/")
     try:
         os.makedirs(f"{enrolment.root}/keeper", mode=0o700, exist_ok=True)
