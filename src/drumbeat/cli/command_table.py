@@ -17,7 +17,7 @@ from drumbeat.cli.terminal.help import add_command
 class CommandEntry:
     """A command, or a family of commands.
 
-    place: the module in `cli.commands`, and what is called so there: a function, or a family's `typer.Typer`.
+    place: the module in `cli.commands`, and the name of a function in it, or of a family's `typer.Typer`.
     example: of a command; "" = it is a family. takes_more: see `add_command`. has_words: it takes words behind `--`.
     """
 
@@ -27,7 +27,7 @@ class CommandEntry:
     has_words: bool = False
 
     def load(self, name: str) -> Any:
-        """Returns the command, made of what its module has."""
+        """Returns the command, made from its module."""
         module, _, attribute = self.place.partition(":")
         source = getattr(import_module(f"drumbeat.cli.commands.{module}"), attribute)
         if not self.example:

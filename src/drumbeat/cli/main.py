@@ -1,4 +1,4 @@
-"""The entry of `drumbeat`: its commands, and what becomes of every failure."""
+"""The entry point of `drumbeat`: its commands, and the handling of every failure."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Commands(TyperGroup):
         self.commands = LateCommands()
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """The names of all commands."""
+        """Returns the names of all commands."""
         del ctx
         return list(self.commands)
 
@@ -62,17 +62,17 @@ def options(
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
-    """Options of every command; what they do is done elsewhere."""
+    """Declares the options of every command; callbacks and `main` handle them."""
 
 
 def main() -> None:
-    """Runs the command line; never shows a traceback of its own accord."""
+    """Runs the command line; shows tracebacks only with --debug."""
     standard_streams.prepare()
     # httpx goes without its command line, which imports rich, click and pygments: a third of the start of `run`.
     sys.modules.setdefault("httpx._main", cast("ModuleType", None))
     try:
         app(prog_name="drumbeat")
-    except KeyboardInterrupt:  # Before a command had begun, which has words of its own for it.
+    except KeyboardInterrupt:  # Before a command had begun: commands print messages of their own.
         sys.exit(128 + signal.SIGINT)
     finally:
         standard_streams.flush_quietly()

@@ -1,4 +1,4 @@
-"""Starting this user's server, detached, once: however many programs want it at the same time.
+"""Starts this user's server, detached, and only once, however many programs want it at the same time.
 
 Whether one that runs already is understood, by its version, is decided in `discovery.py`.
 """
@@ -26,11 +26,11 @@ LOOK_S = 0.01
 MAX_PAUSE_S = 2.0
 """Between two servers that are started because a home is taken; at first a tenth of a second."""
 STUCK_S = 5.0
-"""How long a server that has the home, and says where it is, may go on not answering there."""
+"""How long a server that holds the home, and has published its address, may fail to answer there."""
 SPARE_FILES = 8
 """A server with no more files than these free can't take a connection and answer on it."""
 EXIT_TAKEN = 3
-"""How a server ends that found another one in its home: that one is starting, or about to be gone."""
+"""The exit code of a server that found another one in its home: that one is starting, or about to end."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class ServerStart:
 
     @property
     def is_stuck(self) -> bool:
-        """Whether the silent server has the home and still says where it is: it is neither starting nor about to go."""
+        """Whether the silent server holds the home and publishes its address: it is neither starting nor ending."""
         if self.silent is None or find(self.home) != self.silent:
             return False
         with suppress(OSError, ValueError):
@@ -60,7 +60,7 @@ class ServerStart:
 
     @property
     def log(self) -> Path:
-        """What a server says before it has a log of its own."""
+        """The file for the output of a server that has no log of its own yet."""
         return self.home / "server-start.log"
 
 
@@ -73,14 +73,14 @@ def require_server(home: Path) -> None:
 
 
 def missing_packages() -> str:
-    """What a server needs and this Python does not have, "" = nothing."""
+    """Returns the packages that a server needs and this Python lacks, "" = none."""
     from importlib import metadata
 
     from packaging.requirements import Requirement
 
     try:
         requirements = [Requirement(text) for text in metadata.requires("drumbeat") or ()]
-    except metadata.PackageNotFoundError:  # Run from its sources.
+    except metadata.PackageNotFoundError:  # It runs from its sources.
         return ""
     needed = [each.name for each in requirements if each.marker and each.marker.evaluate({"extra": "server"})]
     return ", ".join(name for name in needed if not any(metadata.distributions(name=name)))
@@ -145,7 +145,7 @@ def _is_stopped(pid: int) -> bool:
 
 
 def _exhausted_files(pid: int) -> int:
-    """How many files a process may have open, if nearly all of them are; else 0."""
+    """Returns how many files a process may have open, if nearly all of them are; else 0."""
     with suppress(OSError, ValueError, StopIteration):
         lines = Path(f"/proc/{pid}/limits").read_text().splitlines()
         most = int(next(line.split()[3] for line in lines if line.startswith("Max open files")))
@@ -163,7 +163,7 @@ def _spawn(starting: ServerStart) -> subprocess.Popen[bytes]:
         process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd="/", start_new_session=True
         )
-    # It outlives most clients; in one that it doesn't outlive, somebody has to take its exit code.
+    # It outlives most clients; in one that it doesn't outlive, its exit code must be collected.
     threading.Thread(target=process.wait, name="server-exit", daemon=True).start()
     return process
 
@@ -178,7 +178,7 @@ def _last_words(starting: ServerStart) -> str:
 
 @contextmanager
 def _alone(home: Path) -> Generator[bool]:
-    """One program at a time starts a server in this home: whether this is it."""
+    """Yields whether this program is the one that starts a server in this home."""
     try:
         home.mkdir(parents=True, exist_ok=True, mode=0o700)
         descriptor = os.open(home / "start.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)

@@ -1,4 +1,4 @@
-"""`Client`: everything that a program can ask of a server."""
+"""`Client`: all calls of a server's API."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class Client(
         self.close()
 
     def close(self) -> None:
-        """Lets go of the connection; the next call opens another."""
+        """Closes the connection; the next call opens another."""
         self.connection.close()
 
     # --- sending ----------------------------------------------------------------------------------------------
@@ -92,11 +92,11 @@ class Client(
         return view(JobView, self._post("/jobs", job, job_upload.Given(sets, name), is_sending=True))
 
     def plan(self, job: GivenJob, *, sets: Sequence[str] = (), name: str | None = None) -> PreviewView:
-        """What `submit` would run; nothing is started, sent or written."""
+        """Returns what `submit` would run; nothing is started, sent or written."""
         return view(PreviewView, self._post("/plan", job, job_upload.Given(sets, name), is_sending=False))
 
     def _post(self, path: str, job: GivenJob, given: job_upload.Given, *, is_sending: bool) -> Any:
-        # First what can be wrong in the file: no server is started for that.
+        # The file is checked first: an invalid one starts no server.
         written = job_upload.written(job, given)
         request = build_request(written, self.connection, is_sending=is_sending)
         return self.connection.call("POST", path, json=wire.to_wire(request))
@@ -161,7 +161,7 @@ class Client(
         self.connection.call("POST", f"/jobs/{part(name)}/archive")
 
     def restore(self, name: str) -> None:
-        """Shows it again."""
+        """Shows an archived job in lists again."""
         self.connection.call("POST", f"/jobs/{part(name)}/restore")
 
     def delete(self, name: str) -> Freed:
@@ -171,7 +171,7 @@ class Client(
         return view(Freed, self.connection.call("DELETE", f"/jobs/{part(name)}"))
 
     def wait(self, name: str, timeout_s: float | None = None) -> JobWithEvents | None:
-        """The job once it is over: it has ended, and its outputs are in their places, or held up for half a minute.
+        """Waits until a job is over: it has ended, and its outputs are stored, or held up for half a minute.
 
         None when the time is up first.
         """
@@ -207,9 +207,9 @@ class Client(
     def stream(self, name: str, *, logs: bool = True, away: threading.Event | None = None) -> Iterator[Event]:
         """Story lines, states, pieces of logs from the beginning and as they happen; the last one is `End`.
 
-        Goes on by itself after a broken connection or a new start of the server: nothing comes twice. Raises
+        Continues after a broken connection or a restart of the server: nothing comes twice. Raises
         UnreachableError when no server answers for two minutes; the job may go on. away: is set each time that none
-        does; whoever gave it clears it.
+        does; the caller clears it.
         """
         place = job_events.StreamPosition(has_logs=logs, away=away or threading.Event())
         return job_events.follow(self.connection.another(), name, place)
@@ -223,13 +223,13 @@ class Client(
             wanted = {"after": after, "limit": PAGE}
             page = self.connection.call("GET", f"/jobs/{part(name)}/logs", params=wanted)
             if end == math.inf:
-                end = page.get("end", end)  # Older servers don't tell.
+                end = page.get("end", end)  # Older servers don't send it.
             before, after = after, page["after"]
             yield from (view(LogPiece, one) for one in page["pieces"])
 
     # --- files ------------------------------------------------------------------------------------------------
     def files(self, name: str) -> list[FileView]:
-        """Everything that can be fetched of a job: outputs, logs, story, plan."""
+        """Lists the files of a job: outputs, logs, events, plan."""
         return self._all(FileView, f"/jobs/{part(name)}/files")
 
     def source_of_files(self, name: str) -> str:
@@ -237,11 +237,11 @@ class Client(
         return self.best(name).job if self.get(name).type == JobKind.SWEEP else name
 
     def fetch(self, name: str, path: str, to: Path, seen: Callable[[int], None] = lambda _: None) -> None:
-        """Brings one file to the path `to`, whole or not at all. seen: is told the bytes that have come each time."""
+        """Downloads one file to the path `to`, whole or not at all. seen: takes the number of bytes of each piece."""
         job_downloads.fetch(self.connection, name, path, to, seen)
 
     def download(self, name: str, to: str | Path, *, under: str = "") -> list[Path]:
-        """Brings the files of a job into a folder. under: only those whose path begins so, like `outputs/`.
+        """Downloads the files of a job into a folder. under: only those whose path begins so, like `outputs/`.
 
         Of a sweep, these are the files of its best trial.
         """
@@ -256,12 +256,12 @@ class Client(
 
     # --- the server -------------------------------------------------------------------------------------------
     def status(self) -> ServerView:
-        """Who answers, and how it is."""
+        """Returns the identity and state of the server."""
         told = {**self.connection.call("GET", "/version"), **self.connection.call("GET", "/status")}
         return view(ServerView, {**told, "url": self.connection.line.url})
 
     def set_idle_stop(self, after: timedelta | None) -> None:
-        """Sets after how long with nothing to do the running server stops; None = never. It holds until it ends."""
+        """Sets the idle time after which the running server stops; None = never. It holds until the server ends."""
         body = {"idle_stop_s": after.total_seconds() if after else 0.0}
         self.connection.call("PUT", "/idle-stop", json=body)
 

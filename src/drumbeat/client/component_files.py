@@ -55,7 +55,7 @@ class FileOrigin:
 
 @dataclass(frozen=True)
 class StepSource:
-    """What of a step lies on this machine: three tables of keys, each with the file that it is written in."""
+    """The local parts of a step: three tables of keys, each with the file that it is written in."""
 
     inputs: tuple[Table, FileOrigin]
     command: tuple[Table, FileOrigin] | None = None

@@ -1,4 +1,4 @@
-"""Requests to the server: found, started if need be, asked whether it fits, and found again when it has moved."""
+"""Requests to the server: finds it, starts it if needed, checks its version, and finds it again when it has moved."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ LISTING_TIMEOUT = httpx.Timeout(1800.0, connect=5.0)
 minutes where the files are very many.
 """
 HELLO = httpx.Timeout(30.0, connect=5.0)
-"""How long a server of this machine may take to say who it is: it asks nobody for that."""
+"""How long a server of this machine may take to identify itself, which needs no other process."""
 TRIES = 5
-"""How often what may go on where it broke off is begun."""
+"""How often an interrupted transfer is resumed."""
 AWAY_S = 3.0
 """How long a call is sent again whose server has no database for now: PostgreSQL starts again in about that time."""
 TAKEOVER_S = 30.0
@@ -49,7 +49,7 @@ TAKEOVER_HELLO = httpx.Timeout(5.0, connect=3.0)
 TAKEOVER_TIMEOUT = httpx.Timeout(20.0, connect=3.0)
 """For calls where several servers are known: the active one may stand still, and another one take over."""
 RECONNECT_TIMEOUT_S = 120.0
-"""How long a follower looks for a server that went away."""
+"""How long a follower looks for a lost server."""
 MAX_PAUSE_S = 2.0
 ENDING_S = 60.0
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
@@ -57,7 +57,7 @@ LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 @dataclass
 class OpenConnection:
-    """An open connection, and who is at its other end."""
+    """An open connection, and the machine of its server."""
 
     http: httpx.Client
     url: str
@@ -74,7 +74,7 @@ class HomeSocketTransport(httpx.HTTPTransport):
         path = home / home_socket.NAME
         try:
             home_socket.connect(str(path), CONNECT_S).close()
-            # Held open: later connections go to the same folder, and its path may be too long for an address.
+            # Kept open: later connections go to the same folder, and its path may be too long for an address.
             self._folder = os.open(home, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         except OSError as error:
             fix = "`drumbeat server status` tells whether it runs."
@@ -128,12 +128,12 @@ class Connection:
         return self.line.machine == discovery.here()
 
     def call(self, method: str, path: str, **options: Any) -> Any:
-        """The JSON that is answered; None for an empty body. Raises what the server raised, or UnreachableError."""
+        """Returns the JSON of the answer; None for an empty body. Raises the server's error, or UnreachableError."""
         response = self.send(method, path, **options)
         return response.json() if response.content else None
 
     def send(self, method: str, path: str, **options: Any) -> httpx.Response:
-        """The answer, whole."""
+        """Returns the complete response."""
         return self._sent(method, lambda http: checked(http.request(method, api(path), **options)))
 
     def upload(
@@ -151,7 +151,7 @@ class Connection:
 
     @contextmanager
     def streaming(self, path: str, **options: Any) -> Generator[httpx.Response]:
-        """An answer that is read as it comes. A break comes out as httpx's own: the reader knows how far it is."""
+        """Yields a response to read as it arrives. A break raises httpx's error: the reader knows its position."""
         method = options.pop("method", "GET")
         with self.line.http.stream(method, api(path), **options) as response:
             if response.status_code >= 400:
@@ -165,7 +165,7 @@ class Connection:
         self._line = self._opened(is_starting=False)
 
     def wait_for_end(self) -> None:
-        """Returns when the server that was told to stop has ended, or after a few seconds.
+        """Waits until the server that was told to stop has ended, or for a few seconds.
 
         One that was found by its home folder doesn't write there any more; of one that was told, it is known only that
         it doesn't answer.
@@ -184,7 +184,7 @@ class Connection:
         return True
 
     def _has_its_home(self) -> bool:
-        """Whether a server has the lock of the home folder: it keeps it to its last word."""
+        """Whether a server has the lock of the home folder: it keeps it until it ends."""
         if self.where.url:
             return False
         with suppress(FileNotFoundError), (self.where.home / "server.lock").open("rb") as file:
@@ -195,11 +195,11 @@ class Connection:
         return False
 
     def another(self) -> Connection:
-        """One more to the same server, for another thread."""
+        """Returns another connection to the same server, for another thread."""
         return Connection(self.where, is_starting=self.is_starting, idle_stop_s=self.idle_stop_s)
 
     def close(self) -> None:
-        """Lets go of the connection."""
+        """Closes the connection."""
         if self._line is not None:
             self._line.http.close()
             self._line = None
@@ -263,7 +263,7 @@ class Connection:
             try:
                 return self._answering_at_home(found)
             except UnreachableError:
-                # It wrote its address and is about to be gone, or its number is another process's by now.
+                # It is about to end, or another process has its number by now.
                 if not is_starting:
                     raise
         if not is_starting:
@@ -273,7 +273,7 @@ class Connection:
         return self._answering_at_home(autostart.start(starting))
 
     def _active(self, urls: Sequence[str]) -> OpenConnection:
-        """A connection to the active one of several servers; of a single one, whichever it is."""
+        """Opens a connection to the active one of several servers, or to the only one."""
         trouble: DrumbeatError | None = None
         for url in urls:
             try:
@@ -283,7 +283,9 @@ class Connection:
         raise trouble or UnreachableError("no server is named", where="DRUMBEAT_SERVER")
 
     def _answering_at_home(self, address: ServerAddress) -> OpenConnection:
-        """A connection to the server of the home folder, which is trusted with the token: only it can listen there."""
+        """Opens a connection to the server of the home folder, which is trusted with the token: only it can listen
+        there.
+        """
         if not (self.where.home / home_socket.NAME).exists() and self._has_its_home():
             what = f"the server that runs has version {address.version}; this client doesn't send its token to a port"
             fix = f"End the server: `kill {address.pid}`. The next command starts it again, and its jobs go on."
@@ -293,7 +295,7 @@ class Connection:
     def _answering(
         self, url: str, transport: HomeSocketTransport | None = None, *, accepts_standby: bool = True
     ) -> OpenConnection:
-        """A connection to a server that answers and fits. Raises StandbyError for one that stands by."""
+        """Opens a connection to a server that answers and is compatible. Raises StandbyError for one that stands by."""
         is_loopback = transport is not None or urlsplit(url).hostname in LOOPBACK
         headers = {"Authorization": f"Bearer {self.where.secret()}"}
         # A proxy for the outside mustn't see, and can't reach, what is on this machine. Certificates are read only for
@@ -327,17 +329,17 @@ class Connection:
 
 
 def api(path: str) -> str:
-    """The path under the API's root."""
+    """Returns the path under the API's root."""
     return f"/api/v1{path}"
 
 
 def part(text: str) -> str:
-    """A name as one piece of a path."""
+    """Returns a name as one segment of a path."""
     return quote(text, safe="")
 
 
 def checked(response: httpx.Response) -> httpx.Response:
-    """The same answer; raises the error that it carries."""
+    """Returns the response; raises the error that it carries."""
     if response.status_code < 400:
         return response
     if response.request.method == "HEAD" and response.status_code == 404:
@@ -350,7 +352,7 @@ def checked(response: httpx.Response) -> httpx.Response:
         code = response.headers.get("drumbeat-error")
         told = {"code": code, "what": response.reason_phrase.lower(), "where": where} if code else None
     if isinstance(told, dict) and "error_code" in told:
-        # Of MLflow's protocol, which has a form of its own for errors.
+        # MLflow's protocol has its own form of errors.
         said = cast("dict[str, Any]", told)
         kind = NotFoundError if response.status_code == 404 else RefusedError
         raise kind(str(said.get("message", said["error_code"])), where=where)
@@ -360,19 +362,19 @@ def checked(response: httpx.Response) -> httpx.Response:
 
 
 def is_silence(error: httpx.TransportError) -> bool:
-    """Whether a server has the call and says nothing, as against one that cannot be connected to."""
+    """Whether a connected server stays silent, as opposed to one that can't be connected to."""
     return isinstance(error, httpx.ReadTimeout | httpx.WriteTimeout)
 
 
 def _silence_s(error: httpx.TransportError) -> float:
-    """For how long a call has been waited for that came to nothing."""
+    """Returns how long a failed call has waited."""
     with suppress(RuntimeError):  # It has no request where httpx knows of none.
         return error.request.extensions.get("timeout", {}).get("read") or SILENCE_S
     return SILENCE_S
 
 
 def unreachable(error: httpx.TransportError, url: str) -> UnreachableError:
-    """What httpx says of a server that can't be reached, as a sentence."""
+    """Translates httpx's error about an unreachable server."""
     match error:
         case httpx.ConnectError():
             what = "no server answers"
@@ -388,9 +390,9 @@ def unreachable(error: httpx.TransportError, url: str) -> UnreachableError:
 
 
 def again(line: Connection, send: Callable[[], Any]) -> Any:
-    """What `send` gives, tried again after a break: it resumes where it stopped, or begins again.
+    """Returns the result of `send`, called again after a break: it resumes where it stopped, or begins again.
 
-    After a silence of `SILENCE_S` it is tried again only if the server answers who it is.
+    After a silence of `SILENCE_S` it is called again only if the server identifies itself.
     """
     for attempt in range(TRIES):
         try:

@@ -1,7 +1,7 @@
-"""Where the server is: told, or found by the file that it keeps in its home folder.
+"""Finds the server: by its URL, or by the file in its home folder.
 
 The file of a server that is gone (another boot, another machine that shares the folder, a process that has ended) is
-as good as none.
+ignored.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from drumbeat.model import wire
 from drumbeat.model.errors import UnauthorizedError, VersionError
 
 PROTOCOL = 1
-"""What this client speaks; a server of another number isn't talked to."""
+"""The protocol of this client; servers with another number are refused."""
 
 YOURS = "your token for this server; an owner of it makes one: drumbeat token create NAME"
 
 
 @dataclass(frozen=True)
 class ServerAddress:
-    """What a server's file says of it."""
+    """The content of a server's file."""
 
     url: str
     host: str
@@ -39,7 +39,7 @@ class ServerAddress:
 
 @dataclass(frozen=True)
 class MachineIdentity:
-    """A machine in one boot of it."""
+    """A machine, and its current boot."""
 
     host: str
     boot_id: str
@@ -47,7 +47,7 @@ class MachineIdentity:
 
 @dataclass(frozen=True)
 class ServerLocation:
-    """How to come to a server. token: "" = the one in the home folder."""
+    """How to reach a server. token: "" = the one in the home folder."""
 
     home: Path
     url: str = ""
@@ -65,7 +65,7 @@ class ServerLocation:
         return len(self.urls) > 1
 
     def secret(self) -> str:
-        """The token. Raises UnauthorizedError when there is none to be had."""
+        """The token. Raises UnauthorizedError when there is none."""
         if self.token:
             return self.token
         try:
@@ -77,7 +77,7 @@ class ServerLocation:
             raise UnauthorizedError(what, where=str(self.home / "token"), fix=fix) from None
 
     def refusal(self, error: UnauthorizedError) -> UnauthorizedError:
-        """A server's refusal of the token, in terms of what the caller has set."""
+        """Returns a server's refusal of the token, in terms of what the caller has set."""
         if self.token:
             return UnauthorizedError(error.what, where=self.url or str(self.home), fix=f"Set DRUMBEAT_TOKEN to {YOURS}")
         if self.url:
@@ -88,7 +88,7 @@ class ServerLocation:
 
 
 def locate(home: str | Path | None, url: str | None, token: str | None, environ: Mapping[str, str]) -> ServerLocation:
-    """What was told, else what the environment says, else this user's own server."""
+    """Returns the given server, else that of the environment, else this user's own."""
     return ServerLocation(
         Path(home).absolute() if home else default_home(environ),
         (url or environ.get("DRUMBEAT_SERVER", "")).rstrip("/"),
@@ -105,7 +105,7 @@ def default_home(environ: Mapping[str, str]) -> Path:
 
 
 def here() -> MachineIdentity:
-    """The machine that we are on."""
+    """Returns this machine."""
     boot_id = ""
     with suppress(OSError):
         boot_id = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
@@ -113,7 +113,7 @@ def here() -> MachineIdentity:
 
 
 def find(home: Path) -> ServerAddress | None:
-    """The server of that home, if it may be alive: of this boot of this machine, and its process is there."""
+    """Returns the server of a home, if it may be alive: its process exists in this boot of this machine."""
     try:
         address = wire.loads(ServerAddress, (home / "server.json").read_bytes())
     except (OSError, ValueError):

@@ -1,4 +1,4 @@
-"""The files that an environment names, read here and sent with it; and the folder that an image is built from."""
+"""Reads the files that an environment names, and packs the folder that an image is built from."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ if TYPE_CHECKING:
     GivenEnvironment = str | Path | Mapping[str, Any] | Model
 
 Keep = Callable[[Path, str], str]
-"""Packs a folder, for the server to have; gives the digest. The text: the key that names it, for messages."""
+"""Packs and sends a folder; returns its digest. The text: the key that names it, for messages."""
 
 _FILE = "file:"
 BESIDE = (
     "environment.yml", "environment.yaml", "conda.yml", "conda.yaml", "conda_dependencies.yml",
     "conda_dependencies.yaml", "requirements.txt",
 )  # fmt: skip
-"""What a build folder may have beside its Dockerfile, the first one first."""
+"""Files of packages beside a Dockerfile, the preferred one first."""
 
 
 @dataclass(frozen=True)
 class EnvironmentOrigin:
-    """Where an environment is written. base: what its paths count from. source, text: the file, "" = none.
+    """Where an environment is written. base: the folder that paths count from. source, text: the file, "" = none.
 
-    keys: what leads to it in there.
+    keys: lead to it in the file.
     """
 
     base: Path

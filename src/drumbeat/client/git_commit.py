@@ -1,4 +1,4 @@
-"""Which commit the code of a job is, as git tells; nothing where there is no git, or it takes too long."""
+"""Asks git for the commit of a job's code; returns nothing without git, or when it takes too long."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
 TIMEOUT_S = 2.0
-"""A question that takes longer isn't worth a person's wait."""
+"""Slower answers aren't worth the user's wait."""
 
 PREFIX = "azureml.git."
 SAME = {
@@ -35,7 +35,7 @@ def git_properties(folder: Path) -> dict[str, str]:
 
 
 def _asked(folder: Path, *words: str) -> str | None:
-    """What git answers, without the line's end; None where it doesn't, or refuses."""
+    """Returns git's answer without the line's end; None if it fails or takes too long."""
     try:
         done = subprocess.run(
             ["git", "--no-optional-locks", "-C", str(folder), *words],

@@ -1,4 +1,4 @@
-"""What stays out of a snapshot: `.amlignore`, else `.gitignore`, in the folder and those below, read as git does."""
+"""The files that a snapshot leaves out: by `.amlignore`, else `.gitignore`, in each folder, read as git does."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ALWAYS = frozenset({".git", "__pycache__"})
 
 
 FILES = (".amlignore", ".gitignore")
-"""Where the rules are; the first that is there."""
+"""The files with rules; the first one that exists counts."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class IgnoreRules:
         return replace(self, specs=(Spec.from_lines(path, lines), *self.specs))
 
     def skips(self, path: str) -> bool:
-        """Whether that path, ending in `/` for a folder, stays out. The nearest folder with an opinion has it."""
+        """Whether that path, ending in `/` for a folder, is left out. The rule of the nearest folder counts."""
         if path.rstrip("/").rsplit("/", 1)[-1] in self.always:
             return True
         return bool(self.line(path))
@@ -88,7 +88,7 @@ class IgnoreRules:
 
 
 WHOLE = IgnoreRules(file="", always=frozenset())
-"""Nothing stays out."""
+"""Leaves nothing out."""
 
 
 def _is_readable(line: str) -> bool:

@@ -1,4 +1,4 @@
-"""Files of a job into a folder here: resumed where they broke off, whole or not at all, never outside the folder."""
+"""Downloads files of a job: resumes interrupted ones, writes whole files or none, and never outside the folder."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from drumbeat.model.sparse_files import append
 
 PIECE = 1 << 20
 BEGINNINGS = 5
-"""How often a file is begun that changes while it is brought."""
+"""How often a file that changes during its download is begun."""
 
 Seen = Callable[[int], None]
 Holes = tuple[tuple[int, int], ...]
-"""Start and end of each stretch of a file that is zeros and doesn't come."""
+"""Start and end of each stretch of zeros in a file that isn't sent."""
 
 
 def place_in(folder: Path, path: str) -> Path:
-    """Where a file of a job goes. Raises ForbiddenError for a path that leaves the folder, by `..` or by a link."""
+    """Returns the local path of a job's file. Raises ForbiddenError for one outside of the folder."""
     parts = PurePosixPath(path).parts
     if not parts or path.startswith("/") or ".." in parts or "\0" in path:
         raise ForbiddenError("the server names a file outside of the job's folder", where=repr(path))
@@ -39,7 +39,7 @@ def place_in(folder: Path, path: str) -> Path:
 
 
 def check_folder(folder: Path) -> None:
-    """Raises RefusedError where files can't be brought to because something else is there, naming it."""
+    """Raises RefusedError if a file is in the place of the folder or one of its parents."""
     taken = next((place for place in (folder, *folder.parents) if place.exists() and not place.is_dir()), None)
     if taken:
         raise RefusedError("this is a file, not a folder", where=str(taken), fix="Name a folder to bring the files to.")
@@ -56,7 +56,7 @@ class RemoteFile:
 
     @classmethod
     def from_response(cls, address: str, response: httpx.Response) -> RemoteFile:
-        """The version that an answer tells of, or begins to send."""
+        """Returns the version that a response describes or sends."""
         holes = _holes(response.headers.get(HOLES_HEADER, ""))
         return cls(address, int(response.headers["content-length"]), response.headers["etag"], holes)
 
@@ -75,7 +75,7 @@ class RemoteFile:
 
 
 def fetch(connection: Connection, name: str, path: str, to: Path, seen: Seen) -> None:
-    """Brings one file to `to`, as it was at one moment.
+    """Downloads one file to `to`, as it was at one moment.
 
     What of it came before a break isn't sent again, unless it changed meanwhile: then it is begun again. seen: is told
     fewer than 0 bytes for those that came in vain.
@@ -89,7 +89,7 @@ def fetch(connection: Connection, name: str, path: str, to: Path, seen: Seen) ->
 
 
 def _fetch_version(connection: Connection, address: str, to: Path, seen: Seen) -> Path:
-    """Where all of one version of the file lies."""
+    """Downloads one version of the file, and returns its place."""
     for _ in range(BEGINNINGS - 1):
         with suppress(ConflictError):
             return _version(connection, address, to, seen)
@@ -110,7 +110,7 @@ def _version(connection: Connection, address: str, to: Path, seen: Seen) -> Path
 
 
 def _begin(connection: Connection, address: str, to: Path, seen: Seen) -> RemoteFile:
-    """The version that is there now. It comes with the same answer, unless a part of it lies here from another run."""
+    """Returns the current version. The same response has its content, unless an earlier run left a part of it here."""
     now = RemoteFile.from_response(address, connection.send("HEAD", address))
     if (half := partial_path(to, now.version)).exists():
         seen(half.stat().st_size)

@@ -1,4 +1,4 @@
-"""A job's events as they happen, over broken connections and servers that start again."""
+"""Streams a job's events, over broken connections and restarts of the server."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ KINDS: dict[str, type[Event]] = {"story": EventView, "state": JobView, "log": Lo
 
 
 SHORT_S = 1.0
-"""How long a follower with a time limit listens at once."""
+"""How long a follower with a time limit listens at a time."""
 
 
 @dataclass
 class StreamPosition:
-    """How far a follower is. last: the id of the last event that it saw. until: on the monotonic clock.
+    """The position of a follower. last: the id of the last event that it saw. until: on the monotonic clock.
 
-    away: set each time that no server is heard; whoever gave it clears it.
+    away: set each time that no server answers; the caller clears it.
     """
 
     last: str = ""
@@ -38,7 +38,7 @@ class StreamPosition:
 
     @property
     def left_s(self) -> float:
-        """How much time is left; infinite without a limit."""
+        """The remaining time; infinite without a limit."""
         return math.inf if self.until is None else self.until - time.monotonic()
 
     @property
@@ -47,11 +47,11 @@ class StreamPosition:
         return self.left_s <= 0
 
     def timeout(self) -> httpx.Timeout:
-        """How long silence is listened to."""
+        """How long a silent server is waited for."""
         return TIMEOUT if self.until is None else httpx.Timeout(60.0, connect=5.0, read=SHORT_S)
 
     def headers(self) -> dict[str, str]:
-        """What makes the server go on behind it."""
+        """The headers with which the server continues after the position."""
         return {"Accept": "text/event-stream", **({"Last-Event-ID": self.last} if self.last else {})}
 
 
@@ -76,7 +76,7 @@ def _follow(connection: Connection, job: str, place: StreamPosition) -> Iterator
             if place.until is not None and isinstance(error, httpx.ReadTimeout):
                 continue
             _come_back(connection, place, wait, unreachable(error, connection.line.url))
-        except (UnreachableError, AwayError) as error:  # It is there again, and its database isn't yet.
+        except (UnreachableError, AwayError) as error:  # The server is back before its database.
             _come_back(connection, place, wait, UnreachableError(error.what, where=error.where, fix=error.fix))
         else:
             _come_back(
@@ -117,7 +117,7 @@ def _come_back(connection: Connection, place: StreamPosition, wait: ReconnectPau
 
 
 class ReconnectPause:
-    """Longer and longer pauses while nobody answers, up to a limit in all."""
+    """Growing pauses while no server answers, up to a limit in all."""
 
     def __init__(self) -> None:
         self.reset()

@@ -1,4 +1,4 @@
-"""The request that submits or plans a job: its document, and what was sent of it."""
+"""Builds the request that submits or plans a job: its document, and references to what was sent."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from drumbeat.model.api.requests import MAX_NOTES, JobRequest
 
 
 def build_request(job: WrittenJob, connection: Connection, *, is_sending: bool) -> JobRequest:
-    """The request. is_sending: what lies here is sent first, unless the server has it; else only hashed."""
+    """Returns the request. is_sending: local files are sent first, unless the server has them; else they are only
+    hashed.
+    """
     if job.document.get("type") == "pipeline":
         return _pipeline(job, connection, is_sending=is_sending)
     if isinstance(job.document.get("trial"), str):

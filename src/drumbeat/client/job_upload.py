@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class WrittenJob:
-    """A job, and where it was written. base: what its local paths count from. source: for messages. text: of a file."""
+    """A job and its origin. base: the folder that local paths count from. source: for messages. text: of a file."""
 
     document: dict[str, Any]
     base: Path
@@ -79,7 +79,7 @@ def _read(job: GivenJob, sets: Sequence[str]) -> WrittenJob:
 
 
 def described(compute: GivenCompute, sets: Sequence[str]) -> tuple[dict[str, Any], str]:
-    """The compute as a document, and where it was written. Raises SpecError."""
+    """Returns the compute as a document, and its source. Raises SpecError."""
     from drumbeat.jobfile.compute.computes import compute_from, load_compute
     from drumbeat.jobfile.reading.writer import to_dict
 
@@ -91,7 +91,7 @@ def described(compute: GivenCompute, sets: Sequence[str]) -> tuple[dict[str, Any
 
 
 def default_experiment(base: Path) -> str:
-    """The folder's name, as far as it can name an experiment."""
+    """Returns the folder's name in the form of an experiment's name."""
     return re.sub(r"[^A-Za-z0-9_-]+", "-", base.name).strip("-_")[:255] or "default"
 
 
@@ -116,7 +116,7 @@ class JobParcel:
 
     @cached_property
     def _command(self) -> dict[str, Any]:
-        """What names the code and the environment: the job itself, or the trial of a sweep."""
+        """The table that names the code and the environment: the job itself, or the trial of a sweep."""
         trial = self.written.document.get("trial")
         return cast("dict[str, Any]", trial) if isinstance(trial, dict) else self.written.document
 
@@ -247,7 +247,7 @@ class JobParcel:
             return {}  # The server says so, with the names that there are.
 
     def local_place(self, path: str, key: str) -> Path:
-        """The absolute place of a path in the job. path: not as a URL."""
+        """Returns the absolute path of a local path in the job. path: not a URL."""
         place = (self.written.base / Path(path).expanduser()).resolve()
         if not place.exists():
             where = f"{self.written.source}: {'.'.join((*self.written.keys, key))}"

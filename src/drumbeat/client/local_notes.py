@@ -1,6 +1,6 @@
 """What only the client sees of a job, and a person should know: said in its plan, and when it is accepted.
 
-Nothing is refused here.
+These notes never refuse a job.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ ASKS_FOR_A_PATH = ("./", "../", "azureml:", "file:///")
 
 
 def notes_on_code(code: Path, written: str) -> Iterator[str]:
-    """That nothing of the folder is sent, and why; and that old outputs in it become the job's."""
+    """Notes that nothing of the folder is sent, and why; and that old outputs in it become the job's."""
     if not code.is_dir():
         return
     if not is_empty(code, "code"):
@@ -39,7 +39,7 @@ def notes_on_code(code: Path, written: str) -> Iterator[str]:
 
 
 def notes_on_script(command: object, code: Path, written: str) -> Iterator[str]:
-    """That the script which the command begins with isn't in the code folder."""
+    """Notes that the script with which the command begins isn't in the code folder."""
     missing = missing_script(command, code) if isinstance(command, str) else None
     if missing:
         script, close = missing
@@ -58,7 +58,7 @@ def _notes_on_old_outputs(code: Path) -> Iterator[str]:
 
 
 def notes_on_texts(inputs: Mapping[str, object], base: Path, code: Path | None) -> Iterator[str]:
-    """That an input is a text, though it looks like a path of files that the ranks won't find."""
+    """Notes that an input is a text, though it looks like a path that the ranks won't find."""
     for name, value in inputs.items():
         if not isinstance(value, str) or not _is_like_a_path(value, base):
             continue
@@ -92,7 +92,7 @@ _LAUNCHERS = ("torchrun", "accelerate", "deepspeed", "horovodrun", "mpirun", "mp
 _WITH_VALUES = ("-W", "-X")
 """Options of Python whose value is the next word."""
 _NO_FILE = ("-m", "-c")
-"""Behind these Python gets no file."""
+"""Options after which Python takes no file."""
 MAX_ENTRIES = 200
 
 

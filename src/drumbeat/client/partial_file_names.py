@@ -1,4 +1,4 @@
-"""What files are called here that haven't come whole yet: found again by another run, one for each file and version.
+"""The names of partial downloads, which later runs find again: one for each file and version.
 
 A download goes on behind what has come in `job_downloads.py` (files of a job) and `store_transfers.py` (datastores).
 """

@@ -1,4 +1,4 @@
-"""Reads what the server answers as values of the API's vocabulary."""
+"""Reads the server's responses as values of the API."""
 
 from __future__ import annotations
 

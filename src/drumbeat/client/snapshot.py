@@ -1,4 +1,4 @@
-"""A folder or file as one tar that is the same whenever its content is: sorted, without times and owners."""
+"""Packs a folder or file as a reproducible tar: sorted, without times and owners."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Subject:
     is_data: bool = False
 
     def rules(self, places: Mapping[str, Path]) -> IgnoreRules:
-        """What stays out. places: of what lies at the root, by name."""
+        """Returns the rules of what is left out. places: of the entries at the root, by name."""
         return WHOLE if self.is_data else IgnoreRules.for_entries(places)
 
 
@@ -128,7 +128,7 @@ def holds(folder: Path, path: str) -> bool:
 
 @dataclass(frozen=True)
 class _Walk:
-    """Finds what of some layers goes into a snapshot."""
+    """Finds the entries of a snapshot in its layers."""
 
     layers: tuple[Layer, ...]
     subject: Subject
@@ -151,7 +151,7 @@ class _Walk:
                 continue
             try:
                 entry = _entry(parts[-1], f"{path}{name}", self.layers, self.subject)
-            except FileNotFoundError:  # An editor's or git's own file, which is gone by now.
+            except FileNotFoundError:  # A temporary file of an editor or git, which is gone by now.
                 continue
             yield entry
             folders = self._folders(f"{path}{name}", parts)
@@ -219,7 +219,7 @@ def _check_size(entries: list[SnapshotEntry], subject: Subject, most: int) -> No
 
 
 def mib(size: int) -> str:
-    """A size as people read it."""
+    """Formats a size."""
     return f"{size / (1 << 20):,.1f} MiB"
 
 
@@ -279,7 +279,7 @@ class Layer:
 
     @cached_property
     def top(self) -> Path:
-        """Where it really lies."""
+        """The resolved path."""
         return self.place.resolve()
 
     def within(self, aim: Path) -> str | None:

@@ -1,4 +1,4 @@
-"""What belongs to the steps of a pipeline and lies on this machine: sent, and named by the steps' paths."""
+"""Sends the local files of a pipeline's steps, and names them by the steps' paths."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class Courier:
         return StepParts(code, places, files)
 
     def parcel(self, table: Mapping[str, Any], origin: FileOrigin) -> JobParcel:
-        """What of a table of keys lies on this machine."""
+        """Returns the local parts of a table of keys."""
         written = WrittenJob(dict(table), origin.base, origin.source, origin.text, origin.keys)
         return JobParcel(written, self.connection, is_sending=self.is_sending, is_kept=self.is_kept)
 

@@ -1,4 +1,4 @@
-"""Folders into and out of stores, through the server: several files at a time, and on from where it broke off.
+"""Copies folders into and out of stores through the server: several files at a time, resuming interrupted copies.
 
 Into a store: what the folder's manifest has with the same size and SHA-256 isn't sent again. Out of it: what lies here
 with the right content stays, and half of a file is resumed.
@@ -43,21 +43,21 @@ class ConnectionPool:
     _open: list[Connection] = field(default_factory=list[Connection])
 
     def mine(self) -> Connection:
-        """The one of the thread that calls."""
+        """Returns the connection of the calling thread."""
         if not hasattr(self._own, "line"):
             self._own.line = self.connection.another()
             self._open.append(self._own.line)
         return self._own.line
 
     def close(self) -> None:
-        """Lets go of all of them."""
+        """Closes all of them."""
         for line in self._open:
             line.close()
 
 
 # --- into a store ---------------------------------------------------------------------------------------------------
 def hashed(sources: Sequence[SourceFile]) -> list[SourceFile]:
-    """The same with their SHA-256."""
+    """Returns the files with their SHA-256."""
     with ThreadPoolExecutor(AT_ONCE) as pool:
         digests = list(pool.map(_sha256, [one.place for one in sources]))
     return [replace(one, sha256=digest) for one, digest in zip(sources, digests, strict=True)]
@@ -72,13 +72,13 @@ def _sha256(place: Path) -> str:
 
 
 def content_key(sources: Sequence[SourceFile]) -> str:
-    """Names the content of files with their paths: another one after any change."""
+    """Returns a key for the content and paths of files, which any change changes."""
     return folder_layout.content_key((one.path, one.size, one.sha256) for one in sources)
 
 
 @dataclass
 class Upload:
-    """Files on their way into a folder of a store. by: who sends them, for people.
+    """An upload of files to a folder of a store. by: the sender, for messages.
 
     was_whole: whether a manifest there said, before the last of them was sent, that they were all in place.
     """
@@ -96,7 +96,7 @@ class Upload:
     _pace: ManifestPace = field(default_factory=ManifestPace)
 
     def run(self) -> Transfer:
-        """Returns when all of them are there, and the manifest says so."""
+        """Uploads the files, and completes the manifest."""
         manifest = self._manifest() if self.is_folder else {}
         self.was_whole = bool(manifest.get("complete"))
         before = self._still_there(manifest.get("files", {}))
@@ -109,7 +109,7 @@ class Upload:
         # A manifest that lists what isn't there any more is written again, though nothing has to be sent.
         if not wanted and (not self.is_folder or (self.was_whole and before == manifest["files"])):
             return done
-        # What is about to be replaced isn't there any more, whoever asks.
+        # Files that are about to be replaced must not be listed any more.
         self._kept = {path: kept for path, kept in before.items() if path not in {one.path for one in wanted}}
         self._tell(is_complete=False)
         lines = ConnectionPool(self.connection)
@@ -128,7 +128,9 @@ class Upload:
             return {}
 
     def _look(self, line: Connection) -> None:
-        """Counts what others have sent meanwhile to a folder that is named by its content: they send the same."""
+        """Counts what other clients have sent meanwhile to a folder that is named after its content: they send the
+        same.
+        """
         if not (self.is_folder and folder_layout.upload_key(self.uri)):
             return
         manifest = self._manifest(line)
@@ -140,7 +142,7 @@ class Upload:
             }
 
     def _still_there(self, kept: Mapping[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
-        """What the manifest has, as far as the folder itself bears it out."""
+        """Returns the entries of the manifest that the folder itself confirms."""
         if not kept:
             return {}
         sizes: dict[str, int] = {}
@@ -195,7 +197,7 @@ def _manifest_entry(source: SourceFile) -> dict[str, Any]:
 # --- out of a store -------------------------------------------------------------------------------------------------
 @dataclass
 class Download:
-    """Files on their way out of a store into a folder here."""
+    """A download of files from a store to a local folder."""
 
     connection: Connection
     listing: ListingView
@@ -203,7 +205,7 @@ class Download:
     seen: Seen
 
     def run(self) -> Transfer:
-        """Returns when all of them are here, each whole."""
+        """Downloads the files, each whole."""
         check_folder(self.to)
         lines = ConnectionPool(self.connection)
         moved: list[str] = []
@@ -245,7 +247,7 @@ class Download:
             raise ConflictError("what came isn't what was listed", where=file.path, fix="Try again.")
 
     def _append(self, line: Connection, file: ListedFile, there: Any) -> None:
-        """The rest of the file from where it is; nothing where the connection was lost behind the last byte."""
+        """Appends the rest of the file; nothing if the connection was lost after the last byte."""
         if there.tell() >= file.size:
             return
         headers = {"Range": f"bytes={there.tell()}-{file.size - 1}"}
@@ -257,13 +259,13 @@ class Download:
 
 
 def _is_same(place: Path, file: ListedFile) -> bool:
-    """Whether it lies here already; without a SHA-256 to compare, nobody can tell."""
+    """Whether the same file is here already; False without a SHA-256 to compare."""
     return bool(file.sha256) and place.is_file() and place.stat().st_size == file.size and _sha256(place) == file.sha256
 
 
 # --- both -----------------------------------------------------------------------------------------------------------
 def each(items: Sequence[Any], do: Callable[[Any], None]) -> None:
-    """Does it with several at a time; the first error is raised when those under way have ended."""
+    """Calls `do` for several items at a time; raises the first error when those under way have ended."""
     with ThreadPoolExecutor(AT_ONCE) as pool:
         running: list[Future[None]] = [pool.submit(do, one) for one in items]
         done, left = wait(running, return_when=FIRST_EXCEPTION)
@@ -275,7 +277,7 @@ def each(items: Sequence[Any], do: Callable[[Any], None]) -> None:
 
 @dataclass(frozen=True)
 class Transfer:
-    """Files that were uploaded to, or downloaded from, an address. moved: those that weren't there already."""
+    """The result of an upload or download. moved: the number of files that weren't there already."""
 
     uri: str
     files: int

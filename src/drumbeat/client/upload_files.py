@@ -1,4 +1,4 @@
-"""The files of a folder that go into a store: links are followed, and what they bring from elsewhere is known."""
+"""Lists the files of a folder for an upload: follows links, and records which files they add from elsewhere."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NAMED = 3
 
 @dataclass(frozen=True)
 class SourceFile:
-    """A file here. path: what it is called there. link: the one by which it lies outside of its folder, "" = none."""
+    """A local file. path: in the store. link: the one by which it lies outside of its folder, "" = none."""
 
     path: str
     place: Path
@@ -30,7 +30,7 @@ class SourceFile:
 
 @dataclass(frozen=True)
 class _Way:
-    """How a folder was come to. top: the folder that is sent; real: this one; above: those around it, all as they are.
+    """How a folder was reached. top: the folder that is sent; real: this one; above: its parents, all resolved.
 
     below: what the names in it begin with; link: as of a source.
     """
@@ -43,7 +43,7 @@ class _Way:
 
 
 def list_sources(local: Path, key: str = "path") -> list[SourceFile]:
-    """The files of a folder, or the one file, links followed. Raises RefusedError, StorageError."""
+    """Returns the files of a folder, or the one file, links followed. Raises RefusedError, StorageError."""
     if not local.exists():
         raise RefusedError("there is nothing there", where=f"{key}: {local}")
     if local.is_file():
@@ -75,7 +75,7 @@ def _files(folder: Path, way: _Way) -> Iterator[SourceFile]:
 
 
 def _entered(entry: Path, way: _Way) -> _Way:
-    """The way to what an entry is. Raises RefusedError for a link that leads nowhere, or back to where it is."""
+    """Returns the way into an entry. Raises RefusedError for a link that leads nowhere, or in a circle."""
     if not entry.is_symlink():
         return replace(way, real=way.real / entry.name)
     try:
@@ -104,7 +104,7 @@ def _require_readable_name(path: str) -> None:
 
 
 def describe_links(sources: Sequence[SourceFile]) -> str:
-    """Which links bring what lies outside of the folder, as a sentence; "" = none does."""
+    """Describes the links that add files from outside of the folder; "" = none."""
     links = [*dict.fromkeys(one.link for one in sources if one.link)]
     if not links:
         return ""

@@ -1,4 +1,4 @@
-"""What a parent job knows of its children: the trials of a sweep, the steps of a pipeline."""
+"""The children of a parent job, as the parent keeps them: the trials of a sweep, the steps of a pipeline."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class TrialProgress:
 
     @property
     def is_good(self) -> bool:
-        """Whether it ran to its end, or was ended by the rule: its metric counts."""
+        """Whether its metric counts: it completed, or the rule ended it."""
         return self.state is State.COMPLETED or (self.has_ended and bool(self.stopped))
 
 
@@ -68,11 +68,11 @@ class SweepProgress:
     ranks: int = 1
     """The ranks of each trial."""
     is_compared: bool = False
-    """Whether it was judged from the first trials if trials would finish sooner side by side."""
+    """Whether the first trials were already used to judge if trials would finish sooner side by side."""
 
     @property
     def active(self) -> tuple[TrialProgress, ...]:
-        """The trials that take part of `max_concurrent`: submitted or about to be, and not ended."""
+        """The trials that count against `max_concurrent`: submitted or about to be, and not ended."""
         return tuple(trial for trial in self.trials if not trial.has_ended)
 
 
@@ -93,7 +93,7 @@ class StepProgress:
     is_continued: bool = False
     """Whether steps that do not depend on it go on when it fails."""
     is_submitted: bool = False
-    """Whether its job is asked for, or exists."""
+    """Whether its job exists or was requested."""
     state: State | None = None
     """The state of its job; None = the job isn't submitted yet."""
     sentence: str = ""
@@ -122,7 +122,7 @@ class StepProgress:
 
     @property
     def has_ended(self) -> bool:
-        """Whether nothing more becomes of it."""
+        """Whether its outcome can no longer change."""
         return bool(self.skipped) or (self.state is not None and self.state.is_terminal)
 
 

@@ -1,4 +1,4 @@
-"""Curves of metrics: which points of a series stand for all of it."""
+"""Thins the curves of metrics: chooses the points of a series that represent all of it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MIN_POINTS = 4
 def thin(points: Sequence[Point], max_points: int) -> list[Point]:
     """Returns at most `max_points` of the points in their order.
 
-    Kept are the first, the last, and the lowest and the highest of each of equally long parts. A part in which no value
+    It keeps the first, the last, and the lowest and the highest of each of equally long parts. A part in which no value
     is a number is represented by its first point.
     """
     return [points[n] for n in thin_values([point.value for point in points], max_points)]
@@ -36,7 +36,7 @@ def thin_values(values: Sequence[float], max_points: int) -> list[int]:
 
 
 def first_lowest(values: Sequence[float | None]) -> int:
-    """Returns the index of the first of the lowest values; None is no number, and 0 is returned if none is one."""
+    """Returns the index of the first of the lowest values; None stands for NaN. 0 if all are."""
     return _first(values, min)
 
 
@@ -46,7 +46,7 @@ def first_highest(values: Sequence[float | None]) -> int:
 
 
 def _first(values: Sequence[float | None], choose: Callable[[Iterable[float]], float]) -> int:
-    # By functions of the sequence's own: a loop of Python's would take most of the time.
+    # The sequence's own functions: a loop in Python would take most of the time.
     if None not in values:
         return values.index(choose(cast("Sequence[float]", values)))
     numbers = [value for value in values if value is not None]

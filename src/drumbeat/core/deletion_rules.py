@@ -1,4 +1,4 @@
-"""What may be deleted, and why the rest is kept: a decision from records alone.
+"""Decides what may be deleted, and why the rest is kept, from records alone.
 
 A job is kept while it isn't over, while a registered version of data lies in its folder, and while a job that stays
 names one of its outputs as an input; the best trial of a sweep, while the sweep stays. A snapshot is kept while a job
@@ -27,7 +27,7 @@ SNAPSHOT = "snapshot:"
 
 @dataclass(frozen=True)
 class JobNeeds:
-    """As much of a job as decides whether it, or what it needs, may go."""
+    """The facts of a job that decide whether it, or what it needs, may be deleted."""
 
     name: str
     state: State
@@ -48,7 +48,7 @@ class JobNeeds:
 
 @dataclass(frozen=True)
 class AssetNeeds:
-    """As much of a registered version as decides what it needs. title: `data digits:3`."""
+    """The facts of a registered version that decide what it needs. title: `data digits:3`."""
 
     title: str
     uri: str = ""
@@ -57,16 +57,16 @@ class AssetNeeds:
 
 @dataclass(frozen=True)
 class RemovalPlan:
-    """The jobs that go, in the order in which they may be deleted; and those that were asked for and stay."""
+    """The jobs to delete, in a safe order, and the requested jobs that are kept."""
 
     jobs: tuple[str, ...]
     reasons: Mapping[str, KeptItem]
-    """Why each job that was asked for stays, by name."""
+    """Why each of the requested jobs is kept, by name."""
 
 
 # --- from records -----------------------------------------------------------------------------------------------
 def needs_of_job(job: Job) -> JobNeeds:
-    """What a job is and needs."""
+    """Returns what a job needs."""
     plan = job.plan
     named = [one.uri.removeprefix(SNAPSHOT) for one in plan.inputs if one.uri.startswith(SNAPSHOT)]
     context = plan.container.build.context if plan.container and plan.container.build else ""
@@ -95,12 +95,12 @@ def _reused(job: Job) -> list[tuple[str, str]]:
 
 
 def _pending_snapshots(job: Job) -> tuple[str, ...]:
-    """What an unfinished pipeline needs for the steps that are still to be submitted."""
+    """Returns the snapshots that an unfinished pipeline needs for steps that aren't submitted yet."""
     return job.pipeline.snapshots if job.pipeline and not job.state.is_terminal else ()
 
 
 def needs_of_asset(kind: str, name: str, version: str, document: Mapping[str, object]) -> AssetNeeds:
-    """What a registered version needs. document: as the catalog keeps it."""
+    """Returns what a registered version needs. document: as the catalog keeps it."""
     told = cast("Mapping[str, Any]", document)
     uri, context = str(told.get("uri") or ""), str(told.get("context") or "")
     digests = {context, uri.removeprefix(SNAPSHOT) if uri.startswith(SNAPSHOT) else ""} - {""}
@@ -111,7 +111,7 @@ def needs_of_asset(kind: str, name: str, version: str, document: Mapping[str, ob
 
 # --- jobs -------------------------------------------------------------------------------------------------------
 def expired(jobs: Iterable[JobNeeds], now: datetime, older_than: timedelta) -> list[str]:
-    """Names of the jobs that ended at least so long ago."""
+    """Returns the names of the jobs that ended at least `older_than` ago."""
     return [one.name for one in jobs if one.ended_at and one.state.is_terminal and now - one.ended_at >= older_than]
 
 
@@ -121,9 +121,9 @@ def decide(
     assets: Sequence[AssetNeeds],
     with_outputs: Collection[str] = (),
 ) -> RemovalPlan:
-    """Which of the jobs that are asked for go, and why the others stay. Names that no job has are left out.
+    """Decides which of the requested jobs are deleted, and why the others are kept. Unknown names are ignored.
 
-    with_outputs: jobs that stay because their outputs are to be kept, also where their parent is asked for.
+    with_outputs: jobs that are kept for their outputs, even where the deletion of their parent is requested.
     """
     known = {one.name: one for one in jobs}
     asked_for = [known[name] for name in dict.fromkeys(asked) if name in known and name not in with_outputs]
@@ -131,7 +131,7 @@ def decide(
     kept = {one.name: why for one in wanted if (why := _own_reason(one, assets) or _kept_for_parent(one, known))}
     readers, families = _readers(wanted, jobs), _families(jobs)
     going = {one.name for one in wanted} - kept.keys()
-    # A job that stays keeps those whose outputs it names, and its parent; and they keep others.
+    # A job that is kept keeps the jobs whose outputs it names, and its parent; these keep others.
     while True:
         late = {name: _read_by(name, *reader) for name in going if (reader := _first_kept_reader(name, readers, going))}
         late |= {
@@ -148,7 +148,7 @@ def decide(
             break
         kept |= late
         going -= late.keys()
-    # A parent goes last: while it is there, its name leads to the children that are left.
+    # A parent is deleted last: until then, its name leads to the children that are left.
     parents = [name for name in going if name in families]
     ordered = [name for name in _readers_first(going, readers) if name not in families]
     return RemovalPlan((*ordered, *_deepest_first(parents, known)), kept)
@@ -232,7 +232,7 @@ Reader = tuple[str, str, str]
 
 
 def _readers(sources: Sequence[JobNeeds], jobs: Iterable[JobNeeds]) -> dict[str, list[Reader]]:
-    """By source, the jobs that name one of its outputs as an input."""
+    """Returns, by source, the jobs that name one of its outputs as an input."""
     readers: dict[str, list[Reader]] = {one.name: [] for one in sources}
     places = [(one.name, output, uri.rstrip("/")) for one in sources for output, uri in one.places]
     for job in jobs:
@@ -244,7 +244,7 @@ def _readers(sources: Sequence[JobNeeds], jobs: Iterable[JobNeeds]) -> dict[str,
 
 
 def _sources(uri: str, places: Iterable[tuple[str, str, str]]) -> Iterator[tuple[str, str]]:
-    """Job and name of the outputs that an input's URI means."""
+    """Yields job and name of the outputs that an input's URI refers to."""
     if place := _in_job(uri):
         yield place.job, place.output
     for job, output, there in places:
@@ -253,7 +253,7 @@ def _sources(uri: str, places: Iterable[tuple[str, str, str]]) -> Iterator[tuple
 
 
 def _in_job(uri: str) -> JobOutputReference | None:
-    """The output of a job that a URI means."""
+    """Returns the output of a job that a URI refers to."""
     if not uri.startswith("azureml:"):
         return None
     try:
@@ -273,7 +273,7 @@ def _read_by(name: str, reader: str, role: str, output: str) -> KeptItem:
 
 
 def _readers_first(going: set[str], readers: Mapping[str, list[Reader]]) -> Iterator[str]:
-    """The order in which no job that is there has lost an input, wherever deleting them is interrupted."""
+    """Yields the jobs so that an interrupted deletion leaves no job without an input that it read."""
     left = set(going)
     while left:
         free = sorted(name for name in left if not any(reader[0] in left for reader in readers[name]))
@@ -285,7 +285,7 @@ def _readers_first(going: set[str], readers: Mapping[str, list[Reader]]) -> Iter
 
 # --- snapshots --------------------------------------------------------------------------------------------------
 def needed_snapshots(jobs: Iterable[JobNeeds], assets: Iterable[AssetNeeds]) -> dict[str, list[str]]:
-    """Digest to what needs it, the jobs before the registered versions."""
+    """Returns, by digest, what needs the snapshot: jobs before registered versions."""
     needed: dict[str, list[str]] = {}
     for job in jobs:
         for digest in sorted(job.snapshots):

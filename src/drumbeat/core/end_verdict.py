@@ -11,7 +11,7 @@ from drumbeat.model.states import Reason
 class Verdict:
     """Why a job or a round ended: the reason, the rank that was the cause, a sentence, the end of its log.
 
-    place: where the error was raised, so that the same error at the same place is known again; "" = unknown.
+    place: where the error was raised, by which a recurrence at the same place is recognized; "" = unknown.
     """
 
     reason: Reason

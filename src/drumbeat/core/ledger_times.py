@@ -163,7 +163,7 @@ def _monday(at: datetime) -> datetime:
 
 
 def _until_the_end(events: Sequence[JobEvent]) -> Sequence[JobEvent]:
-    """Leaves out what follows the end: outputs that are published, for example."""
+    """Leaves out events after the end, such as the publication of outputs."""
     for number, line in enumerate(events, 1):
         if line.state.is_terminal:
             return events[:number]

@@ -1,4 +1,4 @@
-"""What the metrics of a running job say of its steps: their length, and the bytes that each sends. Pure."""
+"""Measures the steps of a running job by its metrics: their length, and the bytes that each sends. Pure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 WARM_UP_STEPS = 3
 MIN_STEPS = 5
-"""After the warm-up; fewer say nothing of the next ones."""
+"""After the warm-up; fewer don't predict the next ones."""
 
 
 @dataclass(frozen=True)

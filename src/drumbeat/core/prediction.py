@@ -27,7 +27,7 @@ _SECONDS = {"us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0}
 
 
 class ScalingLimit(StrEnum):
-    """What a training at so many nodes is limited by."""
+    """The bottleneck of a training at a number of nodes."""
 
     COMPUTE = "compute"
     SYNC = "sync"
@@ -167,7 +167,7 @@ def parse_time(text: str) -> float:
     match = _TIME.fullmatch(text.strip())
     if not match:
         raise ValueError(f"{text!r} is no time; write it like 420ms, 1.5s or 200us")
-    return float(match[1]) * _SECONDS[match[2].lower().replace("μ", "µ")]  # Greek's own mu, and the sign for micro.
+    return float(match[1]) * _SECONDS[match[2].lower().replace("μ", "µ")]  # The Greek letter mu, and the micro sign.
 
 
 def parse_size(text: str) -> float:

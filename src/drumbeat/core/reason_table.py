@@ -30,7 +30,7 @@ MOVES: dict[State, frozenset[State]] = {
 
 
 class Evidence(StrEnum):
-    """What a reason rests on. Better evidence replaces weaker evidence while a job is stopping."""
+    """The evidence for a reason. Better evidence replaces weaker evidence while a job is stopping."""
 
     STATED = "stated"
     """A person, an engine, an agent or the server has stated it."""
@@ -57,7 +57,7 @@ class ReasonRow:
     is_final: bool = False
     """Whether the job ends with it as it is: it isn't recorded as a failure, and recovery isn't asked."""
     recurs_within: timedelta = timedelta(minutes=10)
-    """Within this time after another try, the same failure recurs, and the next try waits; 0 = it never waits."""
+    """The same failure within this time after a retry counts as a recurrence, and the next retry waits; 0 = never."""
     code: int | None = None
     """The exit code of `drumbeat run`, None = the failed rank's own, else 1."""
 

@@ -220,12 +220,12 @@ class Enrolment:
     ca: str = ""
     """The only certificate (PEM) that the agent trusts for https."""
     keeps_spares: bool = False
-    """Whether warm workers may wait on the node for the next job: it is nobody's allocation."""
+    """Whether warm workers may wait on the node for the next job: no scheduler has lent it for this job alone."""
     peer_secret: str = ""
-    """What the nodes of the attempt prove themselves to each other with; "" = `secret` is the whole attempt's, as
+    """The secret by which nodes of the attempt authenticate each other; "" = `secret` is the whole attempt's, as
     versions before gave it."""
 
     @property
     def shared_secret(self) -> str:
-        """What all nodes of the attempt know, and no other process does."""
+        """The secret that only the nodes of the attempt know."""
         return self.peer_secret or self.secret

@@ -13,7 +13,7 @@ _REASONS = {
 
 
 def reason_for_no_connection(error: BaseException) -> str:
-    """Why this one error means that nothing is at the address; "" = it means something else."""
+    """Returns why this error means that nothing is at the address; "" = it means something else."""
     if isinstance(error, socket.gaierror):
         return "its host name cannot be resolved"
     return _REASONS.get(error.errno or 0, "") if isinstance(error, OSError) else ""

@@ -187,7 +187,7 @@ class StandbyError(AwayError):
 
 
 DEFECT = DrumbeatError.code
-"""The code of a failure of the server that has no name of its own: asking again may meet it again."""
+"""The code of an internal error of the server: the same request may fail again."""
 
 
 def every_error() -> dict[str, type[DrumbeatError]]:

@@ -49,11 +49,11 @@ hook: Callable[[str], None] | None = None
 """Called with the name of each point that is passed; None = only the variable counts."""
 
 _passed: dict[str, itertools.count[int]] = {}
-"""How often each was passed, counted so that no pass of two threads' gets lost."""
+"""How often each was passed; the counters are thread-safe."""
 
 
 def failpoint(name: str) -> None:
-    """Here a process may die, and everything must still come out right."""
+    """Kills the process here if a test asks for it; the results must be the same."""
     if hook is not None:
         hook(name)
     wanted = os.environ.get(VARIABLE)
@@ -81,7 +81,7 @@ def _read(file: str) -> str:
 
 
 def _take(file: str) -> bool:
-    """Only one process can."""
+    """Returns whether this process took the file: only one can."""
     try:
         os.rename(file, f"{file}.burnt")  # noqa: PTH104 (as above)
     except FileNotFoundError:

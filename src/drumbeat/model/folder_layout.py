@@ -1,4 +1,4 @@
-"""Where things lie in an attempt's folder on a node, and in a job's folder on the server."""
+"""The layout of an attempt's folder on a node, and of a job's folder on the server."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ _UPLOAD = re.compile(rf"azureml://datastores/[^/]+/paths/{UPLOADS}/([0-9a-f]{{64
 
 
 def upload_key(uri: str) -> str:
-    """What names the content of an upload in its address, "" = it is none: whatever lies there, it never changes."""
+    """Returns the key of an upload's content in its address, "" = it is no upload. The content never changes."""
     match = _UPLOAD.fullmatch(uri)
     return match[1] if match else ""
 
 
 def content_key(files: Iterable[tuple[str, int, str]]) -> str:
-    """Names the content of files, each by its path, size and SHA-256: another one after any change."""
+    """Returns a key for the content of files, each by its path, size and SHA-256; any change changes it."""
     digest = hashlib.sha256()
     for path, size, sha256 in sorted(files):
         digest.update(f"{sha256} {size} {path}\0".encode())
@@ -51,22 +51,22 @@ def content_key(files: Iterable[tuple[str, int, str]]) -> str:
 
 
 def code_folder(root: str) -> str:
-    """Where the job's code lies and its ranks start."""
+    """Returns the folder of the job's code, in which its ranks start."""
     return join(root, CODE)
 
 
 def modules_folder(root: str) -> str:
-    """Where the modules of drumbeat lie that a rank's script may import."""
+    """Returns the folder of the modules of drumbeat that a rank's script may import."""
     return join(root, "modules")
 
 
 def layer_folder(root: str) -> str:
-    """Where what a job installs into its environment lies."""
+    """Returns the folder of the packages that a job installs into its environment."""
     return join(root, "python")
 
 
 def input_path(root: str, planned: InputPlan) -> str:
-    """Where the ranks of a node find an input: in place, staged under the attempt's folder, or at its own address."""
+    """Returns where the ranks of a node find an input: in place, staged in the attempt's folder, or at its address."""
     if planned.uri.startswith("file:") and planned.mode in ("ro_mount", "direct"):
         return file_path(planned.uri)
     if planned.mode == "direct" and not planned.uri.startswith("snapshot:"):
@@ -86,17 +86,17 @@ def working_output(outputs: Iterable[OutputPlan]) -> str:
 
 
 def output_path(root: str, name: str) -> str:
-    """Where the ranks of a node write an output."""
+    """Returns where the ranks of a node write an output."""
     return join(root, "outputs", name)
 
 
 def input_seen(root: str, planned: InputPlan) -> str:
-    """The path that the ranks of a node are told of an input."""
+    """Returns the path of an input as the ranks see it."""
     return planned.appears or input_path(root, planned)
 
 
 def output_seen(root: str, planned: OutputPlan) -> str:
-    """The path that the ranks of a node are told of an output; with mode `direct` the address."""
+    """Returns the path of an output as the ranks see it; with mode `direct` its address."""
     if planned.mode == "direct":
         return planned.uri
     return planned.appears or output_path(root, planned.name)

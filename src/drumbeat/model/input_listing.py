@@ -1,4 +1,4 @@
-"""What of an input a node has to fetch, and from where."""
+"""The files of an input that a node has to fetch, and their addresses."""
 
 from __future__ import annotations
 

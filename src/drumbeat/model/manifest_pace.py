@@ -1,4 +1,4 @@
-"""When the manifest of a folder that is being written is written again: by time, and for a small share of it."""
+"""Decides when the manifest of a growing folder is written again: at intervals, and for a small share of the time."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from contextlib import contextmanager
 INTERVAL_S = 5.0
 """How often the manifest says what is in place already."""
 MAX_SHARE = 0.1
-"""Of the time, at most, while a manifest of very many files is written again and again."""
+"""The largest share of the time for writing a manifest of very many files."""
 
 
 class ManifestPace:

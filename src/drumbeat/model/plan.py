@@ -1,4 +1,4 @@
-"""What will run: the plan of a job, decided once by the server and carried out by its agents."""
+"""The plan of a job, made once by the server and carried out by its agents."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ class PythonEnvironment:
 
 
 BUILT = "localhost/drumbeat"
-"""What images that nodes build are called; the tag is the beginning of `ImageBuild.key`."""
+"""The name of images that nodes build; the tag is the beginning of `ImageBuild.key`."""
 
 
 @dataclass(frozen=True)
@@ -155,7 +155,7 @@ class Container:
 
     @property
     def pulled(self) -> tuple[str, ...]:
-        """The images that come from elsewhere."""
+        """The images that are pulled."""
         return self.build.bases if self.build else (self.image,)
 
 

@@ -1,4 +1,4 @@
-"""Small parts of sentences: numbers with their nouns, and lists that name only as many as a reader needs."""
+"""Parts of sentences: numbers with their nouns, and shortened lists."""
 
 from __future__ import annotations
 

@@ -37,4 +37,4 @@ class Principal:
 
 
 UNKNOWN = Principal("")
-"""The principal where no request names one."""
+"""The principal of requests without one."""

@@ -1,4 +1,4 @@
-"""What a node's Python is made of, short enough to be told: two that differ are no gang."""
+"""A short fingerprint of a node's Python and packages: nodes whose fingerprints differ form no gang."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ class Fingerprint:
         return " ".join((self.python, self.digest, *versions, *([MORE] if self.has_more else [])))
 
     def lacks(self, name: str) -> bool:
-        """Whether it is sure that there is no such distribution."""
+        """Whether the distribution is certainly missing."""
         return name not in self.versions and not self.has_more
 
 
 def read(text: str) -> Fingerprint | None:
-    """The one in `Member.environment`; None = the node has told none."""
+    """Returns the fingerprint in `Member.environment`; None = the node reported none."""
     python, _, rest = text.partition(" ")
     digest, _, versions = rest.partition(" ")
     if not digest:

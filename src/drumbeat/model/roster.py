@@ -1,4 +1,4 @@
-"""Who takes part in a round: the nodes as the other nodes see them."""
+"""The members of a round: the nodes as the other nodes see them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 @dataclass(frozen=True)
 class Member:
-    """What a node said of itself when its agent enrolled.
+    """A node as its agent described it when it enrolled.
 
     address: as the other nodes reach it. root: the attempt's folder on that node. checkpoints: a folder that outlives
     the attempt. gpus: device ids that its ranks see. cpus: cores it may use. environment: what the ranks inherit is

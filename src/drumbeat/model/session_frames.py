@@ -35,7 +35,7 @@ def parse_size(data: bytes) -> tuple[int, int]:
 
 
 class FrameReader:
-    """Takes bytes as they come, and returns the frames that are whole."""
+    """Splits bytes into complete frames."""
 
     def __init__(self) -> None:
         self._unread = b""

@@ -1,4 +1,4 @@
-"""Logs into which a launcher has several processes write: who says which line."""
+"""Separates the lines of a log that several processes of a launcher write."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _HEADER = "Traceback (most recent call last):"
 _OF_ANOTHER = re.compile(
     r"\S*HorovodInternalError\b|\S*Error: (?:\[\S+\] )?.*(?:Connection (?:closed|reset) by peer|Broken pipe)"
 )
-"""What a process raises because another one of its launcher's has gone."""
+"""Errors that a process raises because another one of its launcher is gone."""
 
 
 @dataclass(frozen=True)
 class Speaker:
-    """A process of a launcher's. host, rank: as they stand before its lines, "" = nothing stands there."""
+    """A process of a launcher. host, rank: the prefixes of its lines, "" = none."""
 
     host: str = ""
     rank: str = ""
@@ -36,7 +36,7 @@ NO_SPEAKER = Speaker()
 
 @dataclass(frozen=True)
 class Traceback:
-    """What a process has raised. lines: their numbers, from the header on. error: the last of them, "" = it is cut."""
+    """A traceback of a process. lines: their numbers, from the header on. error: the last one, "" = it is cut off."""
 
     speaker: Speaker
     lines: tuple[int, ...]
@@ -44,9 +44,9 @@ class Traceback:
 
 
 def by_process(lines: Sequence[str]) -> tuple[list[str], Speaker]:
-    """The lines without prefixes; where several processes speak, one after the other, and who is the last of them then.
+    """Returns the lines without prefixes, process by process where several write, and the last process.
 
-    That is the one that raised first. What nobody stands before comes first.
+    The last one is the one that raised first. Lines without a process prefix come first.
     """
     spoken: dict[Speaker, list[str]] = {}
     told = [split(line) for line in lines]
@@ -63,30 +63,30 @@ def by_process(lines: Sequence[str]) -> tuple[list[str], Speaker]:
 
 
 def has_several_processes(speakers: Iterable[Speaker]) -> bool:
-    """Whether they are a launcher's processes; a rank of drumbeat's own may have its number before its lines, too."""
+    """Whether they are several processes of a launcher; a single rank may prefix its lines with its number, too."""
     named = {speaker for speaker in speakers if speaker != NO_SPEAKER}
     return len(named) > 1 or any(speaker.host for speaker in named)
 
 
 def lines_without_prefix(lines: Sequence[str]) -> list[str]:
-    """Those that nobody stands before."""
+    """Returns the lines without a process prefix."""
     return [words for speaker, words in map(split, lines) if speaker == NO_SPEAKER]
 
 
 def first_to_raise(lines: Sequence[str]) -> str:
-    """The rank that raised first, "" = none of a rank with a number."""
+    """Returns the rank that raised first, "" = no rank with a number did."""
     return next((speaker.rank for speaker in _in_order(list(map(split, lines))) if speaker.rank), "")
 
 
 def blames_peer(line: str) -> bool:
-    """Whether an error, without prefix, says that another process was gone: whoever raised it isn't the cause."""
+    """Whether an error, without prefix, says that another process was gone, so that its own process isn't the cause."""
     return _OF_ANOTHER.match(line) is not None
 
 
 def tracebacks(told: Iterable[tuple[Speaker, str]], *, are_bare: bool = False) -> list[Traceback]:
-    """Every process's, in the order in which they end; those that are cut, by another one or the end, have no error.
+    """Returns the tracebacks of all processes, in the order in which they end; those that are cut off have no error.
 
-    told: by `split`. are_bare: nothing else stands in their headers; else these end a line of a logger's, say.
+    told: by `split`. are_bare: their headers are whole lines; else they may end a line of a logger, for example.
     """
     found: list[Traceback] = []
     open_ones: dict[Speaker, list[int]] = {}
@@ -103,7 +103,7 @@ def tracebacks(told: Iterable[tuple[Speaker, str]], *, are_bare: bool = False) -
 
 
 def _in_order(told: Sequence[tuple[Speaker, str]]) -> list[Speaker]:
-    """Those that have raised, by where their tracebacks begin; first those that don't lay it on another one."""
+    """Returns the processes that raised, in the order of their tracebacks; those that blame a peer come last."""
     began: dict[Speaker, int] = {}
     error: dict[Speaker, str] = {}
     for one in tracebacks(told):
@@ -113,6 +113,6 @@ def _in_order(told: Sequence[tuple[Speaker, str]]) -> list[Speaker]:
 
 
 def split(line: str) -> tuple[Speaker, str]:
-    """Who says it, and what."""
+    """Returns the process of a line, and the line without its prefix."""
     found = _PREFIX.match(line)
     return (Speaker(found[1] or "", found[2] or found[3] or ""), line[found.end() :]) if found else (NO_SPEAKER, line)

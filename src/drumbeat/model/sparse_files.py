@@ -17,7 +17,7 @@ BLOCK = 4096
 MIN_HOLE = 1 << 20
 """Bytes of a hole that isn't sent as zeros."""
 MAX_HOLES = 200
-"""Holes of one file that are named to who fetches it; the others come as zeros."""
+"""The most holes of one file that are announced to its reader; the others are sent as zeros."""
 _ZEROS = bytes(BLOCK)
 _PIECE = 1 << 20
 
@@ -94,7 +94,7 @@ def append(file: BinaryIO, data: bytes) -> None:
 
 
 def extend(descriptor: int, size: int) -> None:
-    """Makes a file at least so long, by a hole."""
+    """Extends a file to at least this size, by a hole."""
     if os.fstat(descriptor).st_size < size:
         os.ftruncate(descriptor, size)
 

@@ -1,4 +1,4 @@
-"""What a node's agent says of its ranks' processes: where each stands, and what it did between two looks."""
+"""The facts that a node's agent reports of its ranks' processes: their stacks, and their work between two looks."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from enum import StrEnum
 
 
 class State(StrEnum):
-    """Where a job is."""
+    """The state of a job."""
 
     QUEUED = "queued"
     PROVISIONING = "provisioning"
@@ -23,12 +23,12 @@ class State(StrEnum):
 
     @property
     def is_terminal(self) -> bool:
-        """Nothing happens to the job any more."""
+        """Whether the job never leaves the state."""
         return self in (State.COMPLETED, State.FAILED, State.CANCELED)
 
 
 class JobKind(StrEnum):
-    """What a job is: ranks of its own, or a parent of other jobs."""
+    """The kind of a job: with ranks of its own, or a parent of other jobs."""
 
     COMMAND = "command"
     SWEEP = "sweep"
@@ -40,7 +40,7 @@ TERMINAL = frozenset(state for state in State if state.is_terminal)
 
 
 class Retry(StrEnum):
-    """What a failure counts as."""
+    """The class of a failure for retries."""
 
     OWN = "own"
     """The job's own doing: counts against `max_retries`."""
@@ -49,7 +49,7 @@ class Retry(StrEnum):
     LATER = "later"
     """A trouble that passes, and was waited for in vain: a person runs the job again when it has passed."""
     NEVER = "never"
-    """Trying again can't help, or mustn't happen."""
+    """A retry can't help, or mustn't happen."""
 
 
 class Reason(StrEnum):

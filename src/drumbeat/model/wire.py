@@ -1,4 +1,4 @@
-"""Dataclasses to JSON and back, for processes that have nothing but the standard library.
+"""Converts dataclasses to JSON and back, with the standard library alone.
 
 What writes and reads the values of a type is made once, when the first one is met: a server reads and writes jobs and
 statuses all day.

@@ -10,9 +10,9 @@ class Clock(Protocol):
     """Time as an argument."""
 
     def now(self) -> datetime:
-        """The wall clock, aware, in UTC: for people."""
+        """Returns the wall clock, aware, in UTC."""
         ...
 
     def monotonic(self) -> float:
-        """Seconds that never go back: for waiting."""
+        """Returns the seconds of a monotonic clock, for waiting."""
         ...

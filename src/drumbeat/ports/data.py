@@ -12,7 +12,7 @@ from drumbeat.model.input_listing import Link, ListedFile, Listing
 
 @dataclass(frozen=True)
 class Entry:
-    """One line of a listing for a person. is_folder: it stands for everything below it."""
+    """One line of a listing. is_folder: it stands for everything below it."""
 
     path: str
     size: int = 0
@@ -31,39 +31,39 @@ class DataAccess(Protocol):
     """
 
     def listing(self, uri: str, *, is_file: bool) -> Listing:
-        """Every file below the URI, or the one file that it is (marked `alone`).
+        """Lists every file below the URI, or the one file that it is (marked `alone`).
 
         A folder without files raises NotFoundError in a store that doesn't know folders, and is empty in the others.
         """
         ...
 
     def links(self, uri: str, files: Sequence[ListedFile], lifetime_s: float) -> list[Link | None]:
-        """For each file an address at which anybody can read just it, for so long; None = there is none: `read` it.
+        """Signs, for each file, an address at which it can be read for so long; None = there is none: `read` it.
 
         Its headers make a store that can refuse other content than was listed (status 412).
         """
         ...
 
     def folder(self, uri: str) -> str:
-        """The path of it on the server's machine, where its store is a folder; "" = it is none, or isn't there."""
+        """Returns its path on the server's machine, if its store is a folder; "" = it isn't, or nothing is there."""
         ...
 
     def read(self, uri: str, file: ListedFile, offset: int = 0, length: int | None = None) -> Iterator[bytes]:
-        """Its bytes. Raises ConflictError when it isn't the content any more that was listed."""
+        """Yields its bytes. Raises ConflictError when the content has changed since it was listed."""
         ...
 
     def write(self, uri: str, path: str, pieces: Iterable[bytes], size: int) -> Written:
-        """Puts a file below the URI, whole or not at all."""
+        """Writes a file below the URI, whole or not at all."""
         ...
 
     def write_link(self, uri: str, lifetime_s: float) -> Link:
-        """An address at which anybody can PUT just this file, for so long. Raises RefusedError where there is none."""
+        """Signs an address at which this file can be PUT for so long. Raises RefusedError where there is none."""
         ...
 
     def entries(self, uri: str) -> Sequence[Entry]:
-        """What lies directly in a folder, for a person."""
+        """Lists the entries directly in a folder."""
         ...
 
     def remove(self, uri: str, path: str) -> None:
-        """Takes a file away. One that isn't there is no error."""
+        """Removes a file. A missing one is no error."""
         ...

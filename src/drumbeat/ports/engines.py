@@ -1,4 +1,4 @@
-"""What runs agents, and where they call."""
+"""The engines that run agents, and the listeners that agents call."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Gang:
 
     @property
     def peer_secret(self) -> str:
-        """What the nodes prove themselves to each other with, and the server takes from none of them."""
+        """The secret by which the nodes authenticate each other; the server accepts it from none of them."""
         return peer_secret(self.secret) if self.has_node_secrets else self.secret
 
     @property
@@ -84,10 +84,10 @@ def _derived(secret: str, purpose: str) -> str:
 
 @dataclass(frozen=True)
 class GangStatus:
-    """What an engine says of a gang. word: its own, "" = it hasn't looked for this gang yet, and says nothing new.
+    """The engine's status of a gang. word: its own, "" = it hasn't looked for this gang yet.
 
     gone: nodes that it knows to have ended, with a sentence each. cause: why they are gone. waits: the gang stands in
-    the engine's own queue, or may: nobody is to be missed yet.
+    the engine's own queue, or may be: no node counts as missing yet.
     """
 
     word: str
@@ -107,7 +107,7 @@ class NoMachinesError(UnreachableError):
 
 
 class Engine(Protocol):
-    """Starts N agents, says what became of them, stops them, tells about machines. Nothing else.
+    """Starts N agents, observes them, stops them, and describes machines. Nothing else.
 
     has_queue: it chooses machines and waits for them itself; what slots a gang has there says only how large it is.
     """
@@ -116,7 +116,7 @@ class Engine(Protocol):
     has_queue: bool
 
     def machines(self) -> list[Machine]:
-        """The machines that there are, in the same order each time, as they were when last looked at: it's quick.
+        """Returns the machines, in a fixed order, as they were at the last look. Quick.
 
         Raises UnreachableError while none was ever seen, NoMachinesError where the last look showed none.
         """
@@ -134,11 +134,11 @@ class Engine(Protocol):
         ...
 
     def rendered(self, gang: Gang) -> str:
-        """What it would hand to a scheduler for the gang, as text; "" = it hands nothing over."""
+        """Returns what it would submit to a scheduler for the gang, as text; "" = nothing."""
         ...
 
     def observe(self, gang: Gang) -> GangStatus:
-        """What is known of the gang. An agent that died is started again where the engine does so itself."""
+        """Returns the status of the gang. An agent that died is started again where the engine does so itself."""
         ...
 
     def stop(self, name: str) -> None:
@@ -165,10 +165,10 @@ class Engine(Protocol):
 
 @runtime_checkable
 class ScaledEngine(Protocol):
-    """Beside `Engine`: one whose machines come and go, or could."""
+    """Beside `Engine`: one whose number of machines changes, or may change."""
 
     def scale(self) -> Scale | None:
-        """The numbers in effect, None = they aren't known yet. It's quick."""
+        """Returns the numbers in effect, None = they aren't known yet. Quick."""
         ...
 
 
@@ -180,7 +180,7 @@ class ElasticEngine(Protocol):
     """
 
     def usual_start_s(self) -> float | None:
-        """How long a machine usually takes to start, None = none was started yet."""
+        """Returns how long a machine usually takes to start, None = none was started yet."""
         ...
 
     def switch_on(self, names: Sequence[str]) -> None:

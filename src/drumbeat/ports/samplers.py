@@ -1,4 +1,4 @@
-"""Samplers: what proposes the parameters of trials by the results of earlier ones."""
+"""Samplers, which propose the parameters of trials by the results of earlier ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the machine of the server keeps for the jobs of this user beside their own files."""
+"""The caches that the server's machine keeps for the jobs of this user."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class MachineCaches(Protocol):
     """
 
     def usage(self) -> list[SpaceItem]:
-        """What each cached thing takes."""
+        """Returns the size of each cached item."""
         ...
 
     def environment(self, key: str) -> SpaceItem | None:
@@ -24,7 +24,7 @@ class MachineCaches(Protocol):
         ...
 
     def free(self) -> int:
-        """Bytes that the disk of the server's files has left."""
+        """Returns the free bytes on the disk of the server's files."""
         ...
 
     def spares(self) -> list[WarmWorkersView]:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from drumbeat.jobfile.reading.loader import DocumentKind
 
 DEFAULT = "workspaceblobstore"
-"""Where data goes for which nobody names a datastore. Azure's clients know it by this name."""
+"""The datastore of data that names none. Azure's clients know it by this name."""
 
 PLACES = {
     "azure_blob": ("account_name", "container_name"),
@@ -52,14 +52,14 @@ def _view(kept: StoredResource) -> DatastoreView:
 
 
 def _anchored(datastore: Datastore, base: Path) -> Datastore:
-    """Makes a relative folder whole: it counts from the datastore's file, whose folder the server can't see."""
+    """Makes a relative folder absolute: it counts from the datastore's file, whose folder the server can't see."""
     if datastore.type != "folder" or datastore.is_absolute:
         return datastore
     return datastore.model_copy(update={"path": str(base / datastore.path)})
 
 
 def created(made: DatastoreView, *, is_checked: bool = True) -> str:
-    """What there is now, and how to use it."""
+    """Formats a created datastore, and how to use it."""
     how = "it answers" if is_checked else "it was not asked whether it answers"
     way = "without credentials" if made.credentials == "none" else f"by {made.credentials}"
     return (

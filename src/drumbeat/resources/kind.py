@@ -1,4 +1,4 @@
-"""What a kind of named thing is, and how its documents are read and split from their secrets.
+"""The record of a kind of named thing: how its documents are read, and split from their secrets.
 
 The server's routes and service, the client's calls and the family of commands are made of this record; nothing here
 knows any of them. Models are imported when they are first needed: they take longer to import than a command to run.
@@ -20,7 +20,7 @@ V = TypeVar("V")
 """What users see of a resource: a dataclass of `model.api`."""
 
 ALWAYS = datetime.min.replace(tzinfo=UTC)
-"""When what the server has of its own was created."""
+"""The time of creation of the server's own resources."""
 
 CREDENTIALS = "credentials"
 """The key of a document below which its secrets are."""
@@ -47,7 +47,7 @@ def _no_view(_: Any) -> Any:
 
 @dataclass(frozen=True, kw_only=True)
 class Sentences(Generic[V]):
-    """What the command line says about resources of a kind."""
+    """The texts of the command line about resources of a kind."""
 
     about: str
     """Help of the family of commands."""

@@ -1,4 +1,4 @@
-"""Registries of container images: where images come from that not everybody may pull."""
+"""Registries of container images that need credentials."""
 
 from __future__ import annotations
 

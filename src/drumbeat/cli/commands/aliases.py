@@ -1,4 +1,4 @@
-"""`alias`: what names of computes, environments and instance types that exist elsewhere mean here."""
+"""`alias`: maps names of computes, environments and instance types that exist elsewhere to local ones."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def set_alias(
 
 
 def _compute_trouble(server: Client, target: str) -> str:
-    """Why an alias for a compute would not work now; "" = it would."""
+    """Returns why an alias for a compute would not work now; "" = it would."""
     available = [compute.name for compute in server.computes()]
     if target in available:
         return ""
@@ -67,7 +67,7 @@ def _compute_trouble(server: Client, target: str) -> str:
 
 
 def _environment_trouble(server: Client, target: str) -> str:
-    """Why an alias for an environment would not work now: no such name or version; "" = it would."""
+    """Returns why an alias for an environment would not work now: no such name or version; "" = it would."""
     from drumbeat.core.planning.environments import CURRENT
     from drumbeat.jobfile.environments.curated import CURATED, curated
     from drumbeat.jobfile.environments.references import parse_reference
@@ -93,7 +93,7 @@ def _environment_trouble(server: Client, target: str) -> str:
 
 
 def _instance_type_trouble(_: Client, target: str) -> str:
-    """Why an alias for an instance type would not work; "" = it would."""
+    """Returns why an alias for an instance type would not work; "" = it would."""
     from drumbeat.core.planning.node_resources import INSTANCE_TYPES, parse_kind
 
     try:

@@ -153,7 +153,7 @@ def _remove(client: Client, name: str) -> None:
 
     from drumbeat.model.errors import DrumbeatError
 
-    with suppress(DrumbeatError):  # It is in use where a job of an interrupted run still ends; the next run removes it.
+    with suppress(DrumbeatError):  # It is in use while a job of an interrupted run still ends; the next run removes it.
         client.delete_compute(name)
 
 

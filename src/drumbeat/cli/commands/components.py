@@ -95,7 +95,7 @@ def _port(name: str, port: Any) -> tuple[str, str, str, str]:
 
 
 def _limits(port: Mapping[str, Any]) -> Iterator[str]:
-    """What is known of a parameter's value."""
+    """Yields the limits of a parameter's value."""
     if port.get("default") is not None:
         yield f"default {port['default']}"
     elif port.get("optional"):

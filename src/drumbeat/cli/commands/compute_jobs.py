@@ -1,4 +1,4 @@
-"""`compute fill` and `compute check`: what they print, and the jobs that they submit."""
+"""`compute fill` and `compute check`: the jobs that they submit, and their output."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ print(f"{target} has {len(files):,} files; {kept:,} were there before", flush=Tr
 
 
 def fill_job(compute: ComputeView, share: str, source: str, folder: str = "") -> dict[str, object]:
-    """The job that copies what lies at an address of a store to a share. folder: below the share's path.
+    """Returns the job that copies data from a store to a share. folder: below the share's path.
 
     Raises UnknownNameError, RefusedError.
     """
@@ -156,7 +156,7 @@ def fill_job(compute: ComputeView, share: str, source: str, folder: str = "") ->
 
 
 MAX_NODES = 16
-"""How many nodes are checked where no number is given."""
+"""How many nodes are checked by default."""
 
 
 def check_job(compute: ComputeView, nodes: int | None) -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""`compute`: what jobs run on is made, looked at and deleted. `compute_jobs.py` has what jobs do for it."""
+"""`compute`: creates, shows, scales and deletes computes. `compute_jobs.py` has `fill` and `check`."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ IdleTime = Annotated[
     typer.Option("--idle-time", metavar="S", help="Seconds without a job after which a machine is switched off."),
 ]
 _OPTIONS = {"min_instances": "min", "max_instances": "max", "idle_time_before_scale_down": "idle-time"}
-"""Options that aren't named as the key of a file that they stand for."""
+"""Options whose names differ from the key of a file that they stand for."""
 SCALE_EXAMPLE = "drumbeat compute scale lab --min 0 --max 3 --idle-time 60"
 
 
@@ -148,7 +148,7 @@ STYLES = {"running": "cyan", "preparing": "yellow", "leaving": "yellow", "unusab
 
 
 def format_created(compute: ComputeView) -> str:
-    """What there is now, and how to use it."""
+    """Formats a created compute, and how to use it."""
     cpus, gpus = sum(one.cpus for one in compute.machines), sum(len(one.gpus) for one in compute.machines)
     size = f"{count(len(compute.machines), 'machine')}, {count(cpus, 'CPU slot')}, {count(gpus, 'GPU')}"
     lines = [f"compute {compute.name} is there: {compute.engine}, {size}"]
@@ -160,13 +160,13 @@ def format_created(compute: ComputeView) -> str:
 
 
 def format_scaled(compute: ComputeView) -> str:
-    """The numbers in effect, and what is otherwise than the compute's file has it."""
+    """Formats the numbers in effect, and where they differ from the compute's file."""
     numbers = format_scale(compute.scale) if compute.scale else "not known yet"
     return "\n".join([f"compute {compute.name}: {numbers}", *(f"  note: {remark}" for remark in compute.remarks)])
 
 
 def format_troubles(compute: ComputeView) -> Iterator[str]:
-    """A line for the compute, or for each of its machines that can't be used."""
+    """Yields a line for an unusable compute, or for each of its unusable machines."""
     if compute.trouble:
         yield f"compute {compute.name} can't be used: {compute.trouble}"
         return
@@ -176,13 +176,13 @@ def format_troubles(compute: ComputeView) -> Iterator[str]:
 
 
 def format_states(compute: ComputeView) -> str:
-    """How many machines are in each state, like `2 idle, 1 off`."""
+    """Formats how many machines are in each state, like `2 idle, 1 off`."""
     states = Counter(str(one.state) for one in compute.machines)
     return ", ".join(f"{states[state]} {state}" for state in map(str, NodeState) if states[state])
 
 
 def format_scale(scale: Scale) -> str:
-    """The numbers by which machines come and go."""
+    """Formats the numbers by which machines are started and switched off."""
     if scale.min_instances == scale.max_instances:
         return f"{scale.max_instances}, always"
     idle = f"switched off after {scale.idle_time_s:g} s without a job" if scale.idle_time_s is not None else "never off"
@@ -192,7 +192,7 @@ def format_scale(scale: Scale) -> str:
 
 
 def render_list(computes: list[ComputeView]) -> list[RenderableType]:
-    """One row each, and below it what is wrong."""
+    """Renders a row for each compute, and below them their problems."""
     table = make_table("compute", "engine", ">machines", "states", ">CPU slots free", ">GPUs free", ">jobs waiting")
     rows = [
         (one.name, one.engine, len(one.machines), format_states(one), _free_cpus(one), _free_gpus(one), one.waiting)
@@ -203,7 +203,7 @@ def render_list(computes: list[ComputeView]) -> list[RenderableType]:
 
 
 def render_compute(compute: ComputeView) -> list[RenderableType]:
-    """Everything about one."""
+    """Renders everything about a compute."""
     rows = [
         ("compute", compute.name),
         ("engine", compute.engine),
@@ -247,7 +247,7 @@ def _free_gpus(compute: ComputeView) -> str:
 
 
 def _written(compute: ComputeView) -> str:
-    """The compute's file."""
+    """Returns the compute's file as YAML."""
     from drumbeat.jobfile.compute.computes import compute_from
     from drumbeat.jobfile.reading.writer import dumps
 

@@ -1,4 +1,4 @@
-"""`data`: data gets names, and files go into and out of stores."""
+"""`data`: registers data under names, and copies files to and from stores."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def _described(options: dict[str, str], *, has_sets: bool) -> dict[str, str]:
 
 
 def with_options(error: SpecError) -> SpecError:
-    """The same error, whose advice names options where it would name keys of a file."""
+    """Returns the error with advice that names options instead of keys of a file."""
     fix = re.sub(r"`(name|path|type|version|datastore): ([^`]+)`", r"`--\1 \2`", error.fix)
     return SpecError(error.what, where=error.where, fix=fix, fields=error.fields)
 
@@ -159,7 +159,7 @@ def download(
 
 
 def _named(reference: str) -> tuple[str, str]:
-    """Name and version, "" = the newest. Raises SpecError."""
+    """Returns name and version, "" = the newest. Raises SpecError."""
     from drumbeat.jobfile.data.paths import AssetReference, is_asset_name, reference_to
 
     if is_asset_name(reference):
@@ -177,7 +177,7 @@ def _named(reference: str) -> tuple[str, str]:
 
 # --- data -----------------------------------------------------------------------------------------------------------
 def format_data(made: DataView) -> str:
-    """Which version it is, and how to use it."""
+    """Formats a registered version, and how to use it."""
     title = f"{made.name}:{made.version}"
     return "\n".join(
         [
@@ -190,7 +190,7 @@ def format_data(made: DataView) -> str:
 
 
 def data_table(versions: list[DataView]) -> Table:
-    """One row for each version."""
+    """Returns a table with a row for each version."""
     rows = [
         (
             f"{one.name}:{one.version}",
@@ -207,7 +207,7 @@ def data_table(versions: list[DataView]) -> Table:
 
 
 def render_data(one: DataView) -> list[RenderableType]:
-    """Everything about a version."""
+    """Renders everything about a version."""
     rows = [
         ("data", f"{one.name}:{one.version}"),
         ("type", one.kind),
@@ -226,7 +226,7 @@ def render_data(one: DataView) -> list[RenderableType]:
 
 # --- files ----------------------------------------------------------------------------------------------------------
 def entry_table(entries: list[EntryView]) -> Table:
-    """One row for each file and folder."""
+    """Returns a table with a row for each file and folder."""
     rows = [(make_safe(_as_listed(one)), "" if one.is_folder else format_size(one.size)) for one in entries]
     return fill_table(make_table("name", ">size"), rows)
 
@@ -236,7 +236,7 @@ def _as_listed(one: EntryView) -> str:
 
 
 def format_transfer(moved: Transfer, where: str) -> str:
-    """What went over the line, and what needn't."""
+    """Formats how many files were copied, and how many were skipped."""
     kept = moved.files - moved.moved
     already = f"; {count(kept, 'file')} there already" if kept else ""
     return f"{count(moved.moved, 'file')} copied{already}; {format_size(moved.size)} in all, {make_safe(where)}"

@@ -1,4 +1,4 @@
-"""`delete`, `prune`, `usage`: the commands about space."""
+"""`delete`, `prune`, `usage`: the commands about disk space."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def delete(jobs: Jobs, yes: Yes = False, as_json: AsJson = False) -> None:
 
 
 def _find(client: Client, typed: str) -> str:
-    """The name of a job. Deleting one again is no error: its name, typed whole, still counts."""
+    """Returns the name of a job. Deleting one again is no error, so the full name of a deleted job counts, too."""
     try:
         return find_job(client, typed).name
     except NotFoundError as error:
@@ -75,7 +75,7 @@ def _find(client: Client, typed: str) -> str:
 
 
 def _delete_all(client: Client, names: Sequence[str]) -> tuple[Freed, dict[str, ConflictError]]:
-    """Deletes each; a job that only the others need is tried again when they are gone."""
+    """Deletes the jobs; a job that only the others need is tried again after them."""
     parts: list[Freed] = []
     left = list(names)
     while True:
@@ -89,7 +89,7 @@ def _delete_all(client: Client, names: Sequence[str]) -> tuple[Freed, dict[str, 
             break
         left = list(refused)
     items = tuple(item for part in parts for item in part.items)
-    # A snapshot that one job has left to another may have gone with that one.
+    # A snapshot that was kept for another job may have been deleted with that one.
     gone = {f"snapshot {item.name[:12]}" for item in items}
     kept = {one.what: one for part in parts for one in part.kept if one.what not in gone}
     return Freed(items, tuple(kept.values()), sum(item.size for item in items)), refused
@@ -132,7 +132,7 @@ def usage(
 
 
 def _confirm(question: str, *, is_sure: bool) -> None:
-    """Asks on a terminal. Raises RefusedError where nobody can answer; ends the command when the answer is no."""
+    """Asks on a terminal. Raises RefusedError without one; ends the command when the answer is no."""
     if is_sure:
         return
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
@@ -169,7 +169,7 @@ DIGEST = 12
 
 
 def render_usage(usage: Usage, limit: int) -> Iterator[RenderableType]:
-    """The biggest things, then the sums."""
+    """Renders the biggest items, then the sums."""
     table = make_table(">size", "kind", "name", "used", "about")
     rows = [
         (format_size(one.size), one.kind, _name(one), format_moment(one.used_at) if one.used_at else "", _about(one))
@@ -186,7 +186,7 @@ def render_usage(usage: Usage, limit: int) -> Iterator[RenderableType]:
 
 
 def freed_lines(freed: Freed) -> Iterator[str]:
-    """A line for each thing that went or would go, one for each that stays, and the sum."""
+    """Yields a line for each item that was or would be deleted, one for each that is kept, and the sum."""
     verb = "would delete" if freed.is_dry else "deleted"
     for one in freed.items:
         yield f"{verb} {one.kind} {_name(one)} ({format_size(one.size)}{f', {one.note}' if one.note else ''})"

@@ -1,4 +1,4 @@
-"""`download`: files of a job into a folder here."""
+"""`download`: copies files of a job into a local folder."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ def download(
 
 
 def output_names(files: list[FileView]) -> list[str]:
-    """The names of the outputs that have files."""
+    """Returns the names of the outputs that have files."""
     return sorted({PurePosixPath(file.path).parts[1] for file in files if file.path.startswith("outputs/")})
 
 
 def _misplaced(word: str, job: str, outputs: list[str]) -> SpecError:
-    """What to say of a second word: which option it belongs to."""
+    """Returns the error for a second argument, which names the option that was probably meant."""
     option = f"--outputs {word}" if word in outputs else f"--to {shlex.quote(word)}"
     what = f"one job is brought at a time, and {word!r} stands behind its name"
     meant = "Only this output" if word in outputs else "If it is the folder to bring the files to"
@@ -59,7 +59,7 @@ def _misplaced(word: str, job: str, outputs: list[str]) -> SpecError:
 
 
 def choose_files(files: list[FileView], *, output: str | None, is_logs: bool) -> list[FileView]:
-    """The files that were asked for. Raises NotFoundError when there are none, and says what there is."""
+    """Returns the requested files. Raises NotFoundError if there are none, with the names of the outputs."""
     if output:
         place = f"outputs/{output}"  # An output of type uri_file is a file of that name.
         chosen = [file for file in files if file.path == place or file.path.startswith(f"{place}/")]
@@ -75,7 +75,7 @@ def choose_files(files: list[FileView], *, output: str | None, is_logs: bool) ->
 
 
 def fetch(client: Client, name: str, files: list[FileView], folder: Path) -> None:
-    """Brings the files, with progress on a terminal."""
+    """Downloads the files, with progress on a terminal."""
     from drumbeat.client import partial_file_names
     from drumbeat.client.job_downloads import check_folder, place_in
 

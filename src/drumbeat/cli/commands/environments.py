@@ -1,4 +1,4 @@
-"""`environment`: what jobs run in, by name, is made, looked at, built ahead and deleted."""
+"""`environment`: creates, shows, builds and deletes environments."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ Title = Annotated[
 ]
 LATEST = "latest"
 SHOWN = 5
-"""Jobs that are named; and how many names a curated one is listed with."""
+"""Jobs, and alternative names of a curated environment, that are listed."""
 
 PRINTED = "import sys; print('Python', sys.version.split()[0], 'in', sys.prefix)"
 COMMAND = f'if command -v python > /dev/null; then python -c "{PRINTED}"; fi'
-"""What a job does that only has its environment made: an image may be without a Python."""
+"""The command of a job that only builds its environment: an image may have no Python."""
 
 
 def create(
@@ -105,7 +105,7 @@ def list_environments(
     """List environments: every version that users created, or the curated ones."""
     server = connect()
     resolved = server.environments(name, curated=curated)
-    # Raises, with the nearest name, where there is none at all.
+    # Raises an error with the nearest name if there is none at all.
     other = server.environment(name) if name and not resolved else None
     if as_json:
         print_json(resolved)
@@ -118,7 +118,7 @@ def list_environments(
 
 
 def _elsewhere(name: str, *, is_curated: bool) -> str:
-    """What to say of a name that isn't among those that were asked for."""
+    """Returns the message for a name that is in the other list."""
     if is_curated:
         return f"no environment {name} was created here; drumbeat brings one: drumbeat environment show {name}"
     return f"environment {name} isn't drumbeat's own, people made it: drumbeat environment list --name {name}"
@@ -169,7 +169,7 @@ def build(
 
 
 def _usable(server: Client, compute: str) -> int:
-    """Machines that something can be started on; a compute that isn't there is refused when the job is submitted."""
+    """Returns the number of usable machines; an unknown compute is refused when the job is submitted."""
     own_compute = next((one for one in server.computes() if one.name == compute), None)
     return max(1, sum(not one.unusable for one in own_compute.machines_for_all)) if own_compute else 1
 
@@ -190,7 +190,7 @@ def delete(
 
 
 def _named(title: str) -> tuple[str, str]:
-    """Name and version, "" = the newest. Raises SpecError."""
+    """Returns name and version, "" = the newest. Raises SpecError."""
     from drumbeat.jobfile.environments.curated import curated
     from drumbeat.jobfile.environments.references import parse_reference
 
@@ -209,12 +209,12 @@ def _content(one: EnvironmentView) -> str:
 
 
 def _dockerfile(one: EnvironmentView) -> str:
-    """What nodes build its image of, "" = they build none."""
+    """Returns the Dockerfile that nodes build its image from, "" = they build none."""
     return str(one.document.get("dockerfile") or "") if one.image else ""
 
 
 def format_created(one: EnvironmentView) -> str:
-    """What there is now, and how to use it."""
+    """Formats a created environment, and how to use it."""
     lines = [f"environment {one.title} is there: {make_safe(_content(one))}"]
     lines += [f"  note: {make_safe(note)}" for note in one.notes]
     lines += [f"  version {one.same_as} has the same content"] if one.same_as else []
@@ -223,7 +223,7 @@ def format_created(one: EnvironmentView) -> str:
 
 
 def render_list(environments: list[EnvironmentView]) -> Iterator[RenderableType]:
-    """One row each, and below it what can't be made."""
+    """Renders a row for each environment, and below them those that can't be built."""
     table = make_table("environment", "made of", "key", "since", ">jobs")
     rows = [
         (
@@ -242,7 +242,7 @@ def render_list(environments: list[EnvironmentView]) -> Iterator[RenderableType]
 
 
 def render_curated(environments: list[EnvironmentView]) -> Iterator[RenderableType]:
-    """What drumbeat brings, and which names mean it."""
+    """Renders the curated environments, and the names that stand for them."""
     table = make_table("environment", "means it too, with AzureML- in front or not", "made of", "what it is")
     yield fill_table(
         table, [(one.name, ", ".join(one.means), format_content(one.python), one.about) for one in environments]
@@ -251,7 +251,7 @@ def render_curated(environments: list[EnvironmentView]) -> Iterator[RenderableTy
 
 
 def render_environment(one: EnvironmentView) -> Iterator[RenderableType]:
-    """Everything about one."""
+    """Renders everything about an environment."""
     python = one.python
     yield pairs(
         [

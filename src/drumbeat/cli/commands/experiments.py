@@ -1,4 +1,4 @@
-"""`experiment`: groups of jobs are listed, shown, renamed, archived and restored."""
+"""`experiment`: lists, shows, renames, archives and restores groups of jobs."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def experiment_table(experiments: Iterable[ExperimentView], now: datetime) -> Ta
 
 
 def experiment_pairs(one: ExperimentView) -> Table:
-    """Returns what is known of an experiment."""
+    """Returns the facts of an experiment."""
     earlier = [name for name in one.names if name != one.name]
     return pairs(
         [

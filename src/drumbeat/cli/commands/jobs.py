@@ -181,13 +181,13 @@ def _set_archived(job: str, *, is_archived: bool) -> None:
 
 COLUMNS = ("job", "state", "person", "experiment", ">ranks", ">submitted", ">ran", "metric", "why")
 DROPPED = ("experiment", "person", "metric", ">ran", ">ranks", ">submitted", "why", "state")
-"""What goes first where the terminal is too narrow for all of it."""
+"""Columns that a narrow terminal leaves out, the first one first."""
 
 MESH_RANKS_SHOWN = 64
 
 
 def job_table(jobs: Iterable[JobView], now: datetime, width: int) -> Table:
-    """One row per job. width: of the terminal.
+    """Returns a table with a row for each job. width: of the terminal.
 
     The metric's column is there when a job has logged any, the persons' when there are several.
     """
@@ -285,7 +285,7 @@ def _shape(job: JobView) -> str:
 
 
 def _commit(job: JobView) -> str:
-    """Which commit the code was, and whether it was that commit."""
+    """Returns the commit of the code, and whether the code had changes."""
     commit, branch, where, dirty = (
         job.properties.get(f"azureml.git.{key}", "") for key in ("commit", "branch", "repository_uri", "dirty")
     )
@@ -298,7 +298,7 @@ def _commit(job: JobView) -> str:
 
 
 def _engines_word(job: JobView) -> str:
-    """Of a job that has ended the last word is of the past, and misleads."""
+    """Returns the engine's status of an active job: that of an ended one would mislead."""
     if job.observed is None or job.has_ended:
         return ""
     return f"{job.observed.word}, seen {format_moment(job.observed.at)}"
@@ -333,7 +333,7 @@ def _verdict(job: JobView) -> Iterator[RenderableType]:
 
 
 def _mesh(job: JobView) -> Iterator[RenderableType]:
-    """Which rank is which stage and shard."""
+    """Renders which rank is which stage and shard."""
     if not job.mesh:
         return
     shown = range(min(job.world_size, MESH_RANKS_SHOWN))
@@ -350,7 +350,7 @@ def _node(node: NodeView) -> tuple[object, ...]:
 
 
 def _services(job: JobView) -> Iterator[RenderableType]:
-    """The services, and how each is reached."""
+    """Renders the services, and how each is reached."""
     if job.services:
         yield heading("Services")
         rows = [(one.name, one.type, one.node, format_service(one, job), _reach(one, job)) for one in job.services]
@@ -358,7 +358,7 @@ def _services(job: JobView) -> Iterator[RenderableType]:
 
 
 def format_service(one: ServiceView, job: JobView) -> str:
-    """How a service is: `running`, why it isn't, or that it isn't yet."""
+    """Formats the state of a service: `running`, why it isn't, or that it isn't yet."""
     if one.is_running:
         return "running"
     return one.problem or ("ended" if job.has_ended else "not running yet")

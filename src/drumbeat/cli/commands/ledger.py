@@ -47,7 +47,7 @@ def ledger(jobs: Jobs = [], by: By = LedgerGroup.JOB, since: Since = "30d", as_j
 
 
 def ledger_table(view: LedgerView, width: int) -> Table:
-    """A row for each job, experiment, person or week, and their total; a column for each class that has any time."""
+    """Returns a row for each job, experiment, user or week, and their total; a column for each class that has time."""
     shown = [one for one in TimeClass if view.total.seconds.get(one, 0.0) > 0]
     titles = [str(view.by), ">wall", *(f">{one}" for one in shown), "most of it"]
     rows = [_cells(row, shown) for row in view.rows]

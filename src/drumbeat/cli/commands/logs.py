@@ -1,4 +1,4 @@
-"""`logs`: what the ranks of a job have printed, whole or as it comes."""
+"""`logs`: prints the logs of a job's ranks, stored or as they arrive."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def _print_steps(steps: StepLogs, pipeline: JobView, chosen: LogFilter, *, is_fo
     def see(title: str, job: JobView) -> None:
         told.setdefault(title, NoticePrinter(title)).see(job)
 
-    # A step that begins later may have what is asked for.
+    # A step that begins later may match.
     is_checked_late = is_following and not pipeline.has_ended
     if chosen.sentence and not is_checked_late:
         check_steps(pipeline.name, list(steps.jobs().values()), chosen)
@@ -100,7 +100,7 @@ def _print_steps(steps: StepLogs, pipeline: JobView, chosen: LogFilter, *, is_fo
 
 
 def parse_round(written: str | None) -> tuple[int, int] | None:
-    """Attempt and round in `A.R`."""
+    """Returns attempt and round of `A.R`."""
     if written is None:
         return None
     attempt, _, number = written.partition(".")
@@ -117,9 +117,9 @@ def _print(pieces: Iterable[LogPiece], chosen: LogFilter, view: RawText | LineTe
 
 
 class NoticePrinter:
-    """Tells on standard error, once, what keeps the logs from being stored, and when nothing does any more.
+    """Prints on standard error, once, what keeps the logs from being stored, and when that is over.
 
-    Of a job that has ended: what becomes of its outputs. title: of a step, which its lines begin with.
+    For a job that has ended, it prints the progress of its outputs. title: of a step, which its lines begin with.
     """
 
     def __init__(self, title: str = "") -> None:
@@ -127,7 +127,7 @@ class NoticePrinter:
         self._title = title
 
     def see(self, job: JobView) -> None:
-        """The job as it is now."""
+        """Takes the job as it is now."""
         from drumbeat.cli.follow.event_printer import notice_lines, of_step
 
         for line in notice_lines(self._notice, job.notice, ink_for(sys.stderr), self._title):
@@ -166,7 +166,7 @@ def _write(text: str) -> None:
 
 @dataclass(frozen=True)
 class LogFilter:
-    """Selects the pieces of a job's logs; None = all, but what is only shown if asked for."""
+    """Selects the pieces of a job's logs; None = all, except those that are only shown on request."""
 
     rank: int | None = None
     node: int | None = None
@@ -184,12 +184,12 @@ class LogFilter:
 
     @property
     def is_open(self) -> bool:
-        """Whether neither a rank nor a node was asked for."""
+        """Whether neither a rank nor a node is selected."""
         return self.rank is None and self.node is None
 
     @property
     def sentence(self) -> str:
-        """What is asked for in words; "" = everything."""
+        """The selection in words; "" = everything."""
         places = (("rank", self.rank), ("node", self.node), ("round", self.round and _dotted(self.round)))
         return " and ".join(f"{kind} {place}" for kind, place in places if place is not None)
 
@@ -212,7 +212,7 @@ def check_places(job: JobView, chosen: LogFilter) -> None:
 
 
 def check_steps(pipeline: str, jobs: Sequence[JobView], chosen: LogFilter) -> None:
-    """Raises NotFoundError where none of the steps' jobs has what is asked for."""
+    """Raises NotFoundError where none of the steps' jobs has the selected rank or node."""
     lacks = [lack for job in jobs for lack in list(_lacks(job, chosen))[:1]]
     if not lacks or len(lacks) < len(jobs):
         return

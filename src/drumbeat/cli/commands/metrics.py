@@ -1,4 +1,4 @@
-"""`metrics`: what a job has logged, as a table, as curves, or every point. `compare`: what differs between jobs."""
+"""`metrics`: prints what a job has logged: a table, curves, or every point. `compare`: the differences of jobs."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def _not_logged(job: str, name: str, known: Sequence[str]) -> NotFoundError:
 
 
 def _main(series: Sequence[SeriesView]) -> list[SeriesView]:
-    """Returns the series of rank 0, and those that only other ranks have; what they use of the machine comes last."""
+    """Returns the series of rank 0, and those that only other ranks have; system metrics come last."""
     of_rank_0 = {one.name for one in series if one.rank == 0}
     main = [one for one in series if one.rank == 0 or (one.rank > 0 and one.name not in of_rank_0)]
     return sorted(main, key=lambda one: one.name.startswith(SYSTEM))
@@ -127,7 +127,7 @@ LOG_HINT = "It logs with mlflow.log_metric(...) or drumbeat.log(...)."
 
 
 def render_metrics(logged: MetricsView, shown: Sequence[SeriesView]) -> Iterator[RenderableType]:
-    """Yields the table of the series that are shown, what isn't shown, and the parameters."""
+    """Yields the table of the shown series, a note on the others, and the parameters."""
     has_more = any(one.series for one in logged.runs)
     if not logged.series:
         yield cell(
@@ -180,7 +180,7 @@ def shorten(value: str) -> str:
 
 
 def render_results(series: Sequence[SeriesView], curves: Sequence[CurveView]) -> Iterator[RenderableType]:
-    """Yields what a job that has ended came to: the last value of each metric, and its curve in one line."""
+    """Yields the results of an ended job: the last value of each metric, and its curve in one line."""
     lines = {one.name: sparkline(one) for one in curves}
     yield heading("Results")
     table = make_table("metric", ">last", ">step", ">lowest", ">highest", "curve")
@@ -193,7 +193,7 @@ def render_results(series: Sequence[SeriesView], curves: Sequence[CurveView]) ->
 
 
 def render_comparison(compared: ComparisonView) -> Iterator[RenderableType]:
-    """Yields what differs, and what came of it: one column for each job."""
+    """Yields the differences and the outcomes: one column for each job."""
     yield heading("What differs")
     if compared.differences:
         yield _compared(compared.jobs, compared.differences)
@@ -254,7 +254,7 @@ COLORS = ("cyan", "yellow", "magenta", "green", "blue", "red")
 
 
 def sparkline(curve: CurveView) -> str:
-    """Returns a curve in one line: a bar for each point, in the order of steps. What is no number is left out."""
+    """Returns a curve in one line: a bar for each point, in the order of steps, without NaN."""
     points = sorted((one.step, one.value) for one in curve.points if not isinstance(one.value, str))
     values = [value for _, value in points]
     low, high = min(values, default=0.0), max(values, default=0.0)

@@ -1,4 +1,4 @@
-"""What `plan` prints: the rank table, the command, and environments; of sweeps a summary; of pipelines the graph."""
+"""The output of `plan`: the rank table, the command, and environments; of sweeps a summary; of pipelines the graph."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Variables = dict[str, str]
 
 
 def render_plan(preview: PreviewView, *, full: bool = False, verbose: bool = False) -> Iterator[RenderableType]:
-    """The page, part by part. full: each process as a whole; verbose: variables that are removed, too."""
+    """Yields the page, part by part. full: each process in full; verbose: removed variables, too."""
     if preview.never:
         yield from _refusal(preview)
         return
@@ -53,7 +53,7 @@ def render_plan(preview: PreviewView, *, full: bool = False, verbose: bool = Fal
 
 
 def _processes(preview: PreviewView, *, full: bool, verbose: bool) -> Iterator[RenderableType]:
-    """The ranks, what they run, and their variables; of a sweep an example trial's, of a pipeline the first step's."""
+    """Yields the ranks, their commands and variables; of a sweep an example trial's, of a pipeline the first step's."""
     yield heading(f"Ranks{f' of {preview.plan.job}' if preview.parent else ''}")
     yield from _rank_table(preview, full=full)
     yield from _prepared(preview)
@@ -75,7 +75,7 @@ def _sweep(preview: PreviewView) -> Iterator[RenderableType]:
 
 
 def _steps(preview: PreviewView) -> Iterator[RenderableType]:
-    """The graph, then a table for each kind of step."""
+    """Yields the graph, then a table for each kind of step."""
     yield cell(f"{preview.parent} would run {count(len(preview.steps), 'step')}; nothing has been started.")
     yield heading("Graph")
     graph = [
@@ -105,7 +105,7 @@ def _hint(what: str) -> RenderableType:
 
 # --- one job ----------------------------------------------------------------------------------------------------
 def _refusal(preview: PreviewView) -> Iterator[RenderableType]:
-    """The verdict first, and what the job asked for."""
+    """Yields the refusal, and what the job asked for."""
     yield cell(preview.queue, "red")
     yield pairs([("job", preview.plan.job), ("asks for", _launch(preview.plan))])
     yield from _notes(preview)
@@ -118,7 +118,7 @@ def _facts_of_job(preview: PreviewView) -> Iterator[RenderableType]:
 
 
 def _facts(plan: Plan) -> list[tuple[str, object]]:
-    """What it runs on and in; what is empty isn't shown."""
+    """Returns where the job runs and in what; empty rows are left out."""
     return [
         ("experiment", plan.experiment),
         ("compute", plan.compute),
@@ -158,7 +158,7 @@ def _built(build: ImageBuild) -> str:
 
 
 def _registries(plan: RankRuntime) -> str:
-    """Whose credentials the nodes get; a row that says nothing isn't shown."""
+    """Names the registries whose credentials the nodes get; "" = none."""
     names = plan.container.registries if plan.container else ()
     return f"{', '.join(names)}: their credentials are given to the nodes" if names else ""
 
@@ -217,7 +217,7 @@ def _commands(preview: PreviewView) -> Iterator[RenderableType]:
 
 
 def _alike(preview: PreviewView, value: Callable[[ProcessSpec], str]) -> Iterator[RenderableType]:
-    """A value of every process: once, or once for each group of ranks in a row that have it alike."""
+    """Yields a value of every process: once, or once for each group of consecutive ranks with the same value."""
     groups = [(same, [p.rank for p in members]) for same, members in groupby(preview.processes, key=value)]
     for same, ranks in groups[:NODES_SHOWN]:
         who = "" if len(groups) == 1 else f"{_span(ranks)}: "
@@ -246,7 +246,7 @@ def _more(left: int) -> Iterator[RenderableType]:
 
 # --- environments -----------------------------------------------------------------------------------------------
 def _environments(preview: PreviewView, *, verbose: bool) -> Iterator[RenderableType]:
-    """First what all ranks have alike, then what is a node's own, then what is a rank's own."""
+    """Yields the variables that all ranks share, then those of each node, then those of each rank."""
     processes = preview.processes
     if not processes:
         return
@@ -265,7 +265,7 @@ def _environments(preview: PreviewView, *, verbose: bool) -> Iterator[Renderable
 
 
 def split_names(preview: PreviewView) -> tuple[list[str], list[str], list[str]]:
-    """Names of the variables that are set: alike everywhere, alike on each node, and a rank's own."""
+    """Returns the names of the variables that are shared by all ranks, shared on each node, and a rank's own."""
     names = sorted({name for process in preview.processes for name in process.set})
     node_of = {rank.rank: rank.node for rank in preview.plan.ranks}
     shared: list[str] = []
@@ -292,7 +292,7 @@ def _node_table(preview: PreviewView, names: list[str]) -> Iterator[RenderableTy
 
 
 def _variables(process: ProcessSpec, names: Iterable[str], *, verbose: bool) -> Table:
-    """Variables that are set, defaults, and with `verbose` the patterns of those that are removed."""
+    """Returns the variables that are set, defaults, and with `verbose` the patterns of those that are removed."""
     titles = ("set", "defaulted", "removed") if verbose else ("set", "defaulted")
     table = make_table(*titles)
     table.expand = True
@@ -322,7 +322,7 @@ Step = TypeVar("Step", "StepView", "StepPreview")
 
 
 def render_pipeline(pipeline: PipelineView, width: int) -> Iterator[RenderableType]:
-    """The steps, each after those whose outputs it takes; and the outputs of the pipeline."""
+    """Yields the steps, each after those whose outputs it takes, and the outputs of the pipeline."""
     yield heading("Steps")
     rows = [
         (
@@ -343,12 +343,12 @@ def render_pipeline(pipeline: PipelineView, width: int) -> Iterator[RenderableTy
 
 
 def format_branch(name: str, level: int) -> str:
-    """A step's name, as deep as it is in the tree."""
+    """Formats a step's name, indented by its level in the tree."""
     return f"{'  ' * level}{'└ ' if level else ''}{name}"
 
 
 def step_tree(steps: Sequence[Step]) -> Iterator[tuple[Step, int]]:
-    """Each step below one that it takes from, with how deep that is: the one with the longest way to it."""
+    """Yields each step with its level, below the input step with the longest path to it."""
     levels: dict[str, int] = {}
     below: dict[str, list[Step]] = {"": []}
     for step in steps:

@@ -54,7 +54,7 @@ _BY_HAND = "by hand"
 
 @dataclass
 class Measured:
-    """What is measured so far, and where it comes from."""
+    """The measurements so far, and their sources."""
 
     profile: StepProfile | None = None
     network: NetworkSpeed | None = None
@@ -63,7 +63,7 @@ class Measured:
 
 
 def show_prediction(client: Client, chosen: RequestedJob, options: PredictionOptions, *, as_json: bool) -> None:
-    """Prints the prediction for a job, after runs that measure what isn't given."""
+    """Prints the prediction for a job, after runs that measure the missing figures."""
     sizes = _sizes(options.sizes or "")
     measured, gradients = _given(options), _parsed(parse_size, options.gradients, "--gradients")
     ranks_per_node = client.plan(chosen.job, sets=chosen.sets).plan.processes_per_node
@@ -81,7 +81,7 @@ def show_prediction(client: Client, chosen: RequestedJob, options: PredictionOpt
 
 
 def _given(options: PredictionOptions) -> Measured:
-    """Returns what needs no run."""
+    """Returns the figures that the options give."""
     measured = Measured()
     step, data = _parsed(parse_time, options.step, "--step"), _parsed(parse_time, options.data_wait, "--data-wait")
     if options.results is not None:
@@ -241,7 +241,7 @@ EFFICIENT = 0.8
 
 @dataclass(frozen=True)
 class Predicted:
-    """Predictions with what they rest on."""
+    """Predictions with the figures that they use."""
 
     profile: StepProfile
     network: NetworkSpeed
@@ -251,7 +251,7 @@ class Predicted:
 
 
 def render_prediction(result: Predicted) -> Iterator[RenderableType]:
-    """Yields what was put in, and a row for each number of nodes."""
+    """Yields the figures, and a row for each number of nodes."""
     profile, network = result.profile, result.network
     yield heading("What the prediction rests on")
     given = {

@@ -1,4 +1,4 @@
-"""`rehearse`: whether a job that is hit by faults ends as the unbroken one does, and what to change in its script."""
+"""`rehearse`: tests whether a job hit by faults ends like the unbroken one, and what to change in its script."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ _RIGHT = ("at step", "resumed at", "lost steps", "next step", "extra", "restarts
 
 
 def render_rehearsal(report: RehearsalReport) -> Iterator[RenderableType]:
-    """The verdict, what was observed, a row for each run, and what to change in the script."""
+    """Yields the verdict, the observations, a row for each run, and what to change in the script."""
     from drumbeat.rehearsal.report_files import COLUMNS, cells, describe
 
     yield cell(f"\n{describe(report)}")

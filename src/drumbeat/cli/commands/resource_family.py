@@ -1,4 +1,4 @@
-"""The families of commands of named things, made of the records of their kinds: create, list, show, delete."""
+"""Makes the commands for named things from the records of their kinds: create, list, show, delete."""
 
 # Without late annotations: those of the commands have texts of the kind.
 
@@ -23,14 +23,14 @@ from drumbeat.resources.registry import REGISTRY
 
 V = TypeVar("V")
 Command = tuple[str, Callable[..., None], str]
-"""A word, what is done, and an example."""
+"""Name, function and example of a command."""
 Sets = Annotated[
     list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Set a key of the file. Repeatable.")
 ]
 
 
 def resource_family(kind: Kind[Any], *others: Command) -> typer.Typer:
-    """Returns the commands of a kind. others: more of them, or others in place of those of every kind."""
+    """Returns the commands of a kind. others: additional ones, or replacements of the standard ones."""
     own: dict[str, Command] = {word: (word, command, example) for word, command, example in others}
     family, sentences, start = new_family(kind.sentences.about), kind.sentences, f"drumbeat {kind.name}"
     lists, shows, deletes, chosen = _list_command(kind), _show_command(kind), _delete_command(kind), ""
@@ -135,7 +135,7 @@ def _list_versions(kind: Kind[Any]) -> Callable[..., None]:
 
 
 def title_help(kind: Kind[Any]) -> str:
-    """Help of an argument NAME[:VERSION]."""
+    """Returns the help of an argument NAME[:VERSION]."""
     name = kind.sentences.example.partition(":")[0]
     return f"`{name}:2`, or `{name}` or `{name}@latest` for the newest."
 
@@ -168,7 +168,7 @@ def _delete_version(kind: Kind[Any]) -> Callable[..., None]:
 
 
 def split_title(title: str) -> tuple[str, str]:
-    """Name and version, "" = the newest, of `mine`, `mine@latest` or `mine:2`. Raises SpecError."""
+    """Returns name and version, "" = the newest, of `mine`, `mine@latest` or `mine:2`. Raises SpecError."""
     from drumbeat.jobfile.pipelines.component_file import registered_name
 
     named = registered_name(title if title.startswith("azureml:") else f"azureml:{title}", "NAME[:VERSION]")

@@ -1,4 +1,4 @@
-"""`plan` and `run`: a job file, or a command behind `--`, is read here and goes to the server."""
+"""`plan` and `run`: read a job file, or a command after `--`, and send it to the server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`exec`, `ssh`, `open`, `stacks`: what is beside the ranks of a running job, and what they do. `ui`: the web page."""
+"""`exec`, `ssh`, `open`, `stacks`: reach the ranks and services of a running job. `ui`: opens the web page."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Native = Annotated[
 OnlyPrint = Annotated[bool, typer.Option("--print", help="Only print the link; open no browser.")]
 
 DISPLAYS = ("DISPLAY", "WAYLAND_DISPLAY", "WSL_DISTRO_NAME")
-"""Variables that say that a browser has a screen; without one, a browser of the terminal might open."""
+"""Variables that show that there is a screen; without one, a text browser might open in the terminal."""
 SHELL = ("/bin/sh", "-c", "if command -v bash >/dev/null; then exec bash -l; else exec sh -l; fi")
 
 

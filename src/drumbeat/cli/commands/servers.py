@@ -1,4 +1,4 @@
-"""`server`: the server of this user."""
+"""`server`: starts, stops and inspects the server of this user."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def _format_server(status_view: ServerView) -> str:
 
 
 def _spare(spare: WarmWorkersView) -> str:
-    """Says what a spare supervisor holds."""
+    """Formats the warm workers that wait for a job."""
     what = f"{count(spare.interpreters, 'interpreter')} ({format_size(spare.bytes)})"
     return f"{what} since {spare.since.astimezone():%H:%M} for `{spare.command}`"
 
@@ -132,13 +132,13 @@ _READ_AT_START = (
     "SSL_CERT_FILE", "AWS_CA_BUNDLE", "REQUESTS_CA_BUNDLE", "DRUMBEAT_OTLP", "DRUMBEAT_LOG_FORMAT", "DRUMBEAT_MLFLOW",
     "DRUMBEAT_DATABASE", "DRUMBEAT_SHARED", "DRUMBEAT_ALLOW_PUBLIC", "DRUMBEAT_SPARE_S",
 )  # fmt: skip
-"""The variables that a server reads from its environment once, when it starts."""
+"""The environment variables that a server reads once, when it starts."""
 
 
 def unused_variables(server: ServerView) -> list[str]:
-    """Returns those that are set here and that the server, which was started before, has another value of or lacks.
+    """Returns the variables whose values here differ from those of the running server.
 
-    A server on another machine, or of another user, can't be asked: for that, the list is empty.
+    The environment of a server on another machine, or of another user, can't be read: the list is empty then.
     """
     from drumbeat.client.discovery import here
 

@@ -1,4 +1,4 @@
-"""`drumbeat sweep`: a sweep's trials, and the best of them."""
+"""`sweep`: shows a sweep's trials, and the best of them."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def _find(client: Client, typed: str) -> SweepView:
 
 
 def render_sweep(sweep: SweepView, width: int) -> Iterator[RenderableType]:
-    """The sweep's facts, its best trial, and a row for each trial."""
+    """Yields the sweep's facts, its best trial, and a row for each trial."""
     yield pairs(
         [
             ("sweep", sweep.name),
@@ -84,7 +84,7 @@ def render_sweep(sweep: SweepView, width: int) -> Iterator[RenderableType]:
 
 
 def trial_table(sweep: SweepView, width: int) -> Table:
-    """A row for each trial, with a column for each parameter."""
+    """Returns a row for each trial, with a column for each parameter."""
     names = list(dict.fromkeys(name for trial in sweep.trials for name in trial.parameters))
     titles = ("trial", "state", f">{sweep.primary_metric}", ">reports", *names, "why")
     rows = [
@@ -108,7 +108,7 @@ def best_first(sweep: SweepView, limit: int) -> SweepView:
 
 
 def render_trial(sweep: SweepView, trial: TrialView) -> RenderableType:
-    """One trial with its parameters."""
+    """Renders one trial with its parameters."""
     return pairs(
         [
             ("trial", trial.job),

@@ -1,4 +1,4 @@
-"""`token`: who may use the server besides its owner, and as what."""
+"""`token`: manages who may use the server besides its owner, and in which role."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`top`: the jobs that are on, live."""
+"""`top`: shows active jobs, live."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Sample:
-    """The jobs at a moment (of a clock that never goes back)."""
+    """The jobs at one moment of a monotonic clock."""
 
     rows: tuple[Row, ...]
     at: float
@@ -66,7 +66,7 @@ def top(
 
 
 def take_sample(client: Client, before: Sample | None, now: float) -> Sample:
-    """The jobs as they are; rates are counted from the sample before."""
+    """Takes a sample; rates are counted from the sample before."""
     jobs = _jobs_to_show(client)
     earlier = {row.job.name: row for row in before.rows} if before else {}
     since_s = now - before.at if before else 0.0
@@ -74,7 +74,7 @@ def take_sample(client: Client, before: Sample | None, now: float) -> Sample:
 
 
 def _jobs_to_show(client: Client) -> list[JobView]:
-    """Unfinished jobs, however old, then the newest of those that have ended."""
+    """Returns the unfinished jobs, however old, then the newest of the ended ones."""
     newest = client.list(limit=MOST)
     names = {job.name for job in newest}
     older = [name for name in client.status().unfinished if name not in names]
@@ -98,11 +98,11 @@ def _log_bytes(client: Client, name: str) -> int:
 
 COLUMNS = ("job", "state", ">ranks", ">ended", ">for", ">log", ">log/s", "why")
 DROPPED = (">log", ">ended", ">ranks", ">for", ">log/s", "why", "state")
-"""What goes first where the terminal is too narrow for all of it."""
+"""Columns that a narrow terminal leaves out, the first one first."""
 
 
 def render_top(sample: Sample, now: datetime, width: int) -> Table:
-    """The table. width: of the terminal."""
+    """Returns the table. width: of the terminal."""
     rows = [
         (
             row.job.name,

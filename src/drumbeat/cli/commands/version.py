@@ -1,4 +1,4 @@
-"""`version`: which drumbeat this is."""
+"""`version`: prints the version of drumbeat."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A source that blocks, read in a thread, so that the one who prints can also watch the time and the keyboard."""
+"""Reads a blocking source in a thread, so that the printing side can also watch the time and the keyboard."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from typing import Generic, TypeVar
 T = TypeVar("T")
 
 AHEAD = 200
-"""Items that are read before the printing side has taken them."""
+"""The most items that are read ahead of the printing side."""
 
 AHEAD_SIZE = 1 << 20
-"""What they may weigh together. An item that weighs more goes alone."""
+"""The most that they may weigh together. A heavier item is passed alone."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class _Ended:
 
 
 class _ReadAhead:
-    """What the reading side may still read ahead."""
+    """Limits how far the reading side reads ahead."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -43,7 +43,7 @@ class _ReadAhead:
             self._count, self._size = self._count + 1, self._size + size
 
     def give_back(self, size: int) -> None:
-        """The printing side has taken it."""
+        """Makes room for an item that the printing side has taken."""
         with self._changed:
             self._count, self._size = self._count - 1, self._size - size
             self._changed.notify()
@@ -57,7 +57,7 @@ def _weightless(_item: object) -> int:
 
 
 class Batches(Generic[T]):
-    """Gives lists of items and signals as they arrive, and an empty list when nothing has come for `every_s`.
+    """Yields lists of items and signals as they arrive, and an empty list when nothing has come for `every_s`.
 
     weigh: what an item takes of `AHEAD_SIZE`, of which a batch holds about that much too.
     """

@@ -1,4 +1,4 @@
-"""A job that is followed: what each event, and the passing of time, prints."""
+"""Follows one job: prints its events, and what the passing of time makes due."""
 
 from __future__ import annotations
 
@@ -15,37 +15,37 @@ from drumbeat.model.api.jobs import TRANSFERRING, End, Event, EventView, JobView
 from drumbeat.model.states import TERMINAL, State
 
 COUNTDOWN_AFTER_S = 1
-"""How long ranks may take to stop before the grace time that is left is printed."""
+"""How long ranks may take to stop before the remaining grace time is printed."""
 
 COUNTDOWN_EVERY_S = 10
-"""How often the grace time that is left is printed where there is no live line."""
+"""How often the remaining grace time is printed where there is no live line."""
 
 MAX_HELD_UP = 3
-"""Nodes that are told to wait by their own words; of more only how many."""
+"""Waiting nodes whose own reasons are printed; more are only counted."""
 
 PROGRESS_EVERY_S = 30.0
-"""How often is printed how far the nodes are where there is no live line."""
+"""How often the progress of the nodes is printed where there is no live line."""
 
 RANKS_ENDED = TERMINAL | {State.FINALIZING}
-"""States in which no rank writes any more: an unfinished line stays so."""
+"""States in which no rank writes any more, so that unfinished lines stay unfinished."""
 
 
 def notice_lines(before: str, now: str, ink: Ink, title: str = "") -> list[str]:
-    """What to print when something begins to keep a job's logs, and when nothing does any more. title: of a step."""
+    """Returns what to print when something begins to hold up a job's logs, and when that is over. title: of a step."""
     if bool(before) == bool(now):
         return []
     return [ink.paint(f"── {make_safe(of_step(title, now or 'its logs go on'))} ──", "warn" if now else "dim")]
 
 
 def of_step(title: str, sentence: str) -> str:
-    """A sentence about a job, behind the title of the step that it is of; "" = it is of none."""
+    """Returns a sentence about a job after the title of its step; "" = it is no step."""
     return f"{title}: {sentence}" if title else sentence
 
 
 def what_is_new(before: str, sentence: str) -> str:
-    """A stage's sentence without the clauses with which the stage before began, too.
+    """Returns a stage's sentence without the clauses with which the stage before began, too.
 
-    Where only who it was has changed, what they said isn't repeated.
+    Where only the subject has changed, the rest isn't repeated.
     """
     earlier, clauses = before.split("; "), sentence.split("; ")
     who, _, message = clauses[0].partition(": ")
@@ -56,14 +56,14 @@ def what_is_new(before: str, sentence: str) -> str:
 
 
 def held_up(job: JobView) -> dict[int, str]:
-    """Why nodes bring nothing, by node."""
+    """Returns why nodes make no progress, by node."""
     if job.state not in TRANSFERRING:
         return {}
     return {node.node: node.detail.partition(WAITS)[2] for node in job.nodes if WAITS in node.detail}
 
 
 class Watch:
-    """Prints what happens to one job. is_quiet: nothing at all before it has ended."""
+    """Prints the events of one job. is_quiet: nothing before it has ended."""
 
     def __init__(self, job: JobView, line: LiveLine, logs: LogView, ink: Ink, *, is_quiet: bool = False) -> None:
         self.job = job
@@ -76,7 +76,7 @@ class Watch:
         self._stopping_since: tuple[datetime, datetime] | None = None
 
     def see(self, events: list[Event], now: Now) -> None:
-        """Takes events in, and prints what they and the time make visible."""
+        """Takes events, and prints what they and the time make visible."""
         lines: list[str] = []
         for event in events:
             lines += self._format(event, now)
@@ -88,7 +88,7 @@ class Watch:
         )
 
     def close(self) -> None:
-        """Prints what is still held back, and takes the live line away."""
+        """Prints what is still held back, and removes the live line."""
         self._line.write([] if self._is_quiet else self._logs.end(), "")
 
     def _format(self, event: Event, now: Now) -> list[str]:
@@ -105,7 +105,7 @@ class Watch:
         return []
 
     def _what_holds_up(self, now: Now) -> list[str]:
-        """What keeps inputs from coming or results from being kept: of each node each reason once."""
+        """Returns what holds up inputs or results: each reason of each node once."""
         reasons = held_up(self.job)
         new_ones = {node for node, _ in reasons.items() - self._held_up}
         new = [node for node in self.job.nodes if node.node in new_ones]
@@ -121,12 +121,12 @@ class Watch:
         return [self._ink.paint(f"── {make_safe(waiting)} ──", "warn")]
 
     def _stage(self, entry: EventView) -> list[str]:
-        """One event of the job, once, with the time since the job was submitted."""
+        """Formats one event of the job, once, with the time since the job was submitted."""
         if entry.n <= self._told:
             return []
         self._told = entry.n
         since = format_duration(entry.at - self.job.submitted_at)
-        # Why it has failed is for the closing block to say, which follows at once.
+        # The closing block, which follows at once, says why it has failed.
         is_verdict = entry.state == State.FAILED and self._told_state != State.FAILED
         news = "" if is_verdict else what_is_new(self._told_last, entry.sentence)
         self._told_last, self._told_state = entry.sentence, entry.state
@@ -134,7 +134,7 @@ class Watch:
         return [*(self._logs.end() if entry.state in RANKS_ENDED else []), stage.rstrip()]
 
     def _count_down(self, now: datetime) -> list[str]:
-        """The grace time that is left: once a second has passed since the stop, and every ten seconds after."""
+        """Formats the remaining grace time: one second after the stop, and every ten seconds from then on."""
         if (end := kill_at(self.job)) is None:
             self._stopping_since = None
             return []
@@ -150,7 +150,7 @@ class Watch:
         return [f"{since:>7}  {self.job.state:<12} {format_countdown(end, now)}"]
 
     def _progress(self, now: Now) -> list[str]:
-        """How far the nodes are, now and then."""
+        """Formats the progress of the nodes at intervals."""
         is_bringing = self.job.progress != self.job.sentence
         if not is_bringing or self._progress_at is None:
             self._progress_at = now.monotonic

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 def follow(
     client: Client, job: JobView, *, is_quiet: bool = False, at_end: Callable[[JobView], None] = lambda _job: None
 ) -> int:
-    """Prints the job's stages, logs and end; gives the exit code. at_end: prints what comes before the last lines."""
+    """Prints the job's stages, logs and end; returns the exit code. at_end: prints what comes before the last lines."""
     ink = ink_for(sys.stdout)
     line = LiveLine(sys.stdout, is_live=has_terminal(sys.stdout))
     away = threading.Event()
@@ -55,7 +55,7 @@ def follow(
 
 
 def _watch(watch: Watch, batches: Batches[Event]) -> int:
-    """0 when the job has ended, else the signal that it was left with."""
+    """Returns 0 when the job has ended, else the signal that ended the following."""
     for batch in batches:
         watch.see([event for event in batch if not isinstance(event, Signalled)], _now())
         if watch.has_ended:
@@ -67,9 +67,9 @@ def _watch(watch: Watch, batches: Batches[Event]) -> int:
 
 
 def _is_left(watch: Watch, signalled: Signalled) -> bool:
-    """Whether the follower goes; cancels the job if that was chosen."""
+    """Whether to stop following; cancels the job if that was chosen."""
     watch.close()
-    if watch.job.has_ended:  # Only its outputs are still on their way, by the server.
+    if watch.job.has_ended:  # The server is only still storing its outputs.
         return True
     has_user = sys.stdin.isatty() and sys.stdout.isatty()
     choice = choose(signalled, is_stopping=watch.is_canceling, has_user=has_user)
@@ -80,9 +80,9 @@ def _is_left(watch: Watch, signalled: Signalled) -> bool:
 
 
 def cancel(name: str) -> list[str]:
-    """Asks the job to stop; says what follows, or why there is nothing to stop any more."""
+    """Cancels the job; returns what follows, or why there is nothing to stop any more."""
     try:
-        # By a client of its own: the other one is the thread's that reads the stream.
+        # A client of its own: the other one belongs to the thread that reads the stream.
         asked = connect(autostart=False).cancel(name)
     except ConflictError as error:
         return [make_safe(error.what), *([f"  → {make_safe(error.fix)}"] if error.fix else [])]
@@ -92,7 +92,7 @@ def cancel(name: str) -> list[str]:
 
 
 def format_detached(name: str) -> list[str]:
-    """How to come back."""
+    """Says how to follow the job again."""
     return [
         f"detached: {name} goes on",
         f"  come back  drumbeat logs -f {name}",

@@ -1,6 +1,6 @@
-"""Identical lines of several ranks folded into one, and repeats of one rank too.
+"""Folds identical lines of several ranks, and repeats of one rank, into one.
 
-Each rank's own lines keep their order and their number: a rank joins a fold only if it has said nothing after it.
+Each rank's own lines keep their order and their number: a rank joins a fold only if it has printed nothing after it.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ class Fold:
 
     @property
     def count(self) -> int:
-        """How many lines it stands for."""
+        """The number of lines that it stands for."""
         return sum(self.times.values())
 
 
 class LineFolder:
-    """The folds that are still open, oldest first."""
+    """Folds lines; keeps the open folds, oldest first."""
 
     def __init__(self) -> None:
         self._open: dict[int, Fold] = {}
@@ -41,7 +41,7 @@ class LineFolder:
         self._made = 0
 
     def feed(self, line: LogLine, now: float) -> list[Fold]:
-        """Takes a line in; gives the folds that are full by that."""
+        """Takes a line; returns the folds that it completes."""
         number = self._of_text.get(_key(line), -1)
         if number not in self._open or number < self._last.get(line.log, -1):
             number = self._begin(line, now)
@@ -51,11 +51,11 @@ class LineFolder:
         return self._close(len(self._open) - NEAR_LINES)
 
     def due(self, now: float) -> list[Fold]:
-        """The folds that have waited long enough for other ranks."""
+        """Returns the folds that have waited long enough for other ranks."""
         return self._close(sum(1 for fold in self._open.values() if now - fold.since >= NEAR_S))
 
     def end(self) -> list[Fold]:
-        """All that is open."""
+        """Returns all open folds."""
         return self._close(len(self._open))
 
     def _begin(self, line: LogLine, now: float) -> int:
@@ -81,7 +81,7 @@ def _key(line: LogLine) -> tuple[int, int, str]:
 
 
 def collapse(lines: Iterable[LogLine]) -> Iterator[Fold]:
-    """The folds of lines that are all there already."""
+    """Yields the folds of lines that have all arrived."""
     folding = LineFolder()
     for line in lines:
         yield from folding.feed(line, 0.0)

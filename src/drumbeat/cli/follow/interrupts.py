@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM while a job is followed."""
+"""Handles Ctrl-C and SIGTERM while a job is followed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from drumbeat.cli.follow.background_reader import Signalled
 
 WATCHED = (signal.SIGINT, signal.SIGTERM)
 SIGNAL_EXIT = 128
-"""A shell's exit code for a signal is this and the signal's number."""
+"""A shell's exit code for a signal is this plus the signal's number."""
 QUESTION = "detach (the job goes on), cancel the job, or go on watching? [d/c/g] "
 
 
@@ -48,7 +48,7 @@ def signals_to(take: Callable[[int], None]) -> Generator[None]:
 
 
 class Left(KeyboardInterrupt):
-    """A signal came while there was nothing to ask about yet."""
+    """Raised for a signal that came before there was a job to ask about."""
 
     def __init__(self, number: int) -> None:
         super().__init__(number)
@@ -62,7 +62,7 @@ def leave(number: int) -> None:
 
 @contextmanager
 def _raising() -> Generator[int]:
-    """Lets a signal break off a question. Gives a descriptor that can be read once one has come."""
+    """Lets a signal interrupt a question. Yields a descriptor that is readable once one has come."""
     woken, waker = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
     before = {number: signal.signal(number, signal.default_int_handler) for number in WATCHED}
     other = signal.set_wakeup_fd(waker)
@@ -77,8 +77,8 @@ def _raising() -> Generator[int]:
 
 
 def _line(answers: TextIO, woken: int) -> str:
-    """The next one. A signal that came too early to break off the reading is seen before it begins."""
-    with suppress(UnsupportedOperation):  # No file: no one can type an answer.
+    """Reads the next line. A signal that came before the reading is noticed first."""
+    with suppress(UnsupportedOperation):  # Not a file: an answer can't be typed.
         select.select([answers, woken], [], [])
     return answers.readline()
 

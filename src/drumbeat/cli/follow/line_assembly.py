@@ -1,4 +1,4 @@
-"""Pieces of ranks' logs put together into lines.
+"""Assembles pieces of ranks' logs into lines.
 
 A piece can begin and end anywhere. Each rank has its own unfinished line; it is shown as it is once the rank has been
 silent for a while, and what follows is then shown as a line of its own. Raw lines are shown when they have ended.
@@ -14,7 +14,7 @@ from drumbeat.model.logs import LogName
 
 SILENT_S = 0.5
 BACK_S = 30.0
-"""How long agents may take to send on what they have, after a new start of their server."""
+"""How long agents may take to send their backlog after a restart of their server."""
 MAX_LINE_LENGTH, MAX_RAW_LINE_LENGTH = 1 << 16, 1 << 26
 """Characters after which an unfinished line is shown in pieces."""
 
@@ -36,7 +36,9 @@ class _Unfinished:
 
 
 class LineAssembler:
-    """The unfinished lines of every rank. raw: keep all of a line, not only what follows its last carriage return."""
+    """Keeps the unfinished line of every rank. raw: keeps all of a line, not only what follows its last carriage
+    return.
+    """
 
     def __init__(self, *, raw: bool = False) -> None:
         self._raw = raw
@@ -45,7 +47,7 @@ class LineAssembler:
         self._heard_from = 0.0
 
     def feed(self, log: LogName, text: str, now: float) -> list[LogLine]:
-        """The lines that this piece ends."""
+        """Returns the lines that this piece ends."""
         held = self._open.pop(log, None) or _Unfinished("", now)
         *ended, rest = (held.text + text).split("\n")
         if ended and held.is_begun and not ended[0].strip("\r"):
@@ -60,18 +62,18 @@ class LineAssembler:
         return lines
 
     def silent(self, now: float) -> list[LogLine]:
-        """The unfinished lines of the ranks that have said nothing for a while."""
+        """Returns the unfinished lines of the ranks that have printed nothing for a while."""
         if self._raw:
             return []
         heard = self._heard_from
         return self._show([o for o, one in self._open.items() if one.text and now - max(one.since, heard) >= SILENT_S])
 
     def excuse(self, now: float) -> None:
-        """No server is heard now, so no rank either: what is cut off in a line follows when agents have come back."""
+        """Restarts the wait of unfinished lines while no server answers: the rest follows when agents are back."""
         self._heard_from = now + BACK_S
 
     def end(self) -> list[LogLine]:
-        """Every unfinished line: nothing more will come."""
+        """Returns every unfinished line: nothing more will come."""
         return self._show([o for o, held in self._open.items() if held.text])
 
     def _show(self, logs: list[LogName]) -> list[LogLine]:
@@ -84,5 +86,7 @@ class LineAssembler:
         return line if self._raw else last_segment(line)
 
     def _last_state(self, rest: str) -> str:
-        """Of an unfinished progress bar only the last state: it may be rewritten for hours before its line ends."""
+        """Returns only the last state of an unfinished progress bar, which may be rewritten for hours before its line
+        ends.
+        """
         return rest if self._raw else rest[rest.rstrip("\r").rfind("\r") + 1 :]

@@ -1,4 +1,4 @@
-"""One live line at the bottom of a terminal, with everything else printed above it; and what it says of a job.
+"""The live line at the bottom of a terminal, with everything else printed above it; and its text about a job.
 
 Where no line is live, `cli/follow/event_printer.py` prints progress as lines of its own. The words for a job that waits
 are the job's sentence, which the server writes: what is missing and the place in the queue in
@@ -42,11 +42,11 @@ class LiveLine:
         self._shown = shown
 
     def clear(self) -> None:
-        """Takes the live line away."""
+        """Removes the live line."""
         self.write([], "")
 
     def _fit(self, status: str) -> str:
-        """One row, whatever its length: a row that wrapped could not be cleared."""
+        """Cuts the status to one row: a row that wrapped could not be cleared."""
         if not self.is_live:
             return ""
         width = max(self._width() - 1, 1)
@@ -58,25 +58,25 @@ class LiveLine:
 
 
 def spin(now: float) -> str:
-    """The spinner's picture at a moment, in seconds."""
+    """Returns the spinner's character at a moment, in seconds."""
     return SPINNER[int(now * 10) % len(SPINNER)]
 
 
 def cells(text: str) -> int:
-    """Columns that a text takes: East Asian wide characters take two (Unicode, annex 11)."""
+    """Returns the columns that a text takes: East Asian wide characters take two (Unicode, annex 11)."""
     return sum(2 if east_asian_width(character) in "WF" else 1 for character in text)
 
 
 @dataclass(frozen=True)
 class Now:
-    """One moment: on the wall, and on a clock that never goes back."""
+    """One moment, by the wall clock and by a monotonic clock."""
 
     wall: datetime
     monotonic: float
 
 
 def kill_at(job: JobView) -> datetime | None:
-    """When the ranks that are left are killed; None = none is left, or none is being stopped."""
+    """Returns when the remaining ranks are killed; None = none remains, or none is being stopped."""
     are_left = sum(len(node.exits) for node in job.nodes) < job.world_size
     return job.stop_at if job.state == State.STOPPING and are_left else None
 

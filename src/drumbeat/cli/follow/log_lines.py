@@ -1,4 +1,4 @@
-"""From pieces of logs to the lines that are printed: put together, folded, prefixed, made safe. Prints nothing."""
+"""Turns pieces of logs into the lines to print: assembled, folded, prefixed, made safe. Prints nothing."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from drumbeat.model.logs import NODE_LOG, LogName, log_stem
 
 @dataclass(frozen=True)
 class LogLook:
-    """How logs are shown. raw: the ranks' own lines, no prefix, nothing escaped. width: of the prefix."""
+    """The format of logs. raw: the ranks' own lines, no prefix, nothing escaped. width: of the prefix."""
 
     ink: Ink = field(default_factory=Ink)
     is_raw: bool = False
@@ -31,20 +31,20 @@ class RawText:
     """The text of one rank as it arrives: nothing is held back, nothing added."""
 
     def take(self, piece: LogPiece, _now: float) -> str:
-        """The piece's text."""
+        """Returns the piece's text."""
         return piece.text
 
     def due(self, _now: float) -> str:
-        """Nothing waits."""
+        """Returns "": nothing is held back."""
         return ""
 
     def end(self) -> str:
-        """Nothing is left."""
+        """Returns "": nothing is left."""
         return ""
 
 
 class LineText:
-    """The text of a view's lines, each printed once it is complete."""
+    """The text of a view's complete lines."""
 
     def __init__(self, view: LogView) -> None:
         self._view = view
@@ -67,9 +67,9 @@ def _text(lines: list[str]) -> str:
 
 
 class LogView:
-    """The lines to print for the pieces that arrive. Time is an argument, in seconds of a monotonic clock.
+    """Makes the lines to print from the pieces that arrive. Time is an argument, in seconds of a monotonic clock.
 
-    away: set each time that no server is heard, and cleared here: it may be heard again before anybody looks.
+    away: set each time that no server answers, and cleared here: one may answer again before the next look.
     """
 
     def __init__(self, look: LogLook, away: threading.Event | None = None) -> None:
@@ -85,7 +85,7 @@ class LogView:
         return self._show(self._lines.feed(log, piece.text, now), now)
 
     def due(self, now: float) -> list[str]:
-        """What to print because time has passed: unfinished lines, folds that waited."""
+        """Returns what to print because time has passed: unfinished lines, folds that waited."""
         if self._away.is_set():
             self._away.clear()
             self._lines.excuse(now)
@@ -109,7 +109,7 @@ class LogView:
         return shown
 
     def _turn_to(self, log: LogName) -> list[str]:
-        """Ends what the round before has open; a line that marks the new round, unless it is the first one shown."""
+        """Ends the open lines of the round before, and marks the new round, unless it is the first one shown."""
         is_first, self._round = self._round is None, (log.attempt, log.round)
         folds = [self._folded(fold) for fold in self._folding.end()]
         if is_first or self._look.is_raw:
@@ -129,23 +129,23 @@ class LogView:
 
     def _prefixed(self, prefix: str, rank: int, text: str) -> str:
         ink, prefix = self._look.ink, f"{self._look.title} {prefix}".lstrip()
-        if rank == NODE_LOG:  # What comes after it stands under it.
+        if rank == NODE_LOG:  # Later lines are aligned with its wider prefix.
             self._width = max(self._width, len(prefix))
         return f"{ink.of_rank(prefix.rjust(self._width) + ' │', rank)} {make_safe(text, colour=ink.is_on)}"
 
 
 def event_weight(event: Event) -> int:
-    """What an event weighs where it waits to be printed: the length of a log's text."""
+    """Returns the weight of an event in the read-ahead buffer: the length of a log's text."""
     return len(event.text) if isinstance(event, LogPiece) else 0
 
 
 def prefix_width(nodes: int, world_size: int) -> int:
-    """Columns that `node:rank` takes at most in a job of that size."""
+    """Returns the most columns that `node:rank` takes in a job of that size."""
     return len(f"{max(nodes, 1) - 1}:{max(world_size, 1) - 1}")
 
 
 RANGE_FROM = 3
-"""So many ranks of a node in a row are written as a range."""
+"""From this many consecutive ranks of a node on, a range is written."""
 
 
 def name_ranks(logs: Iterable[LogName]) -> str:
@@ -167,5 +167,5 @@ def format_place(node: int, rank: int) -> str:
 
 
 def format_prefix(fold: Fold) -> str:
-    """`0:0,0:1,1:2 ×3`: who wrote it, and how many lines it stands for where that is more than one."""
+    """`0:0,0:1,1:2 ×3`: the ranks that wrote it, and the number of lines if more than one."""
     return name_ranks(fold.times) + (f" ×{fold.count}" if fold.count > 1 else "")

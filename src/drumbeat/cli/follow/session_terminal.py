@@ -1,4 +1,4 @@
-"""A session on this terminal: its output is printed, this input and the terminal's size go to it, Ctrl-C too."""
+"""Runs a session on this terminal: prints its output, and sends it the input, the terminal's size, and Ctrl-C."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class SessionTerminal:
         return code
 
     def _print(self, pieces: Iterator[bytes]) -> int | None:
-        """Prints what comes, and returns the exit code; None = the stream ended before."""
+        """Prints the output, and returns the exit code; None = the stream ended before."""
         reader = FrameReader()
         for piece in pieces:
             for kind, body in reader.feed(piece):
@@ -70,7 +70,7 @@ class SessionTerminal:
     # --- this terminal ------------------------------------------------------------------------------------------------
     @contextlib.contextmanager
     def _prepared(self) -> Generator[None]:
-        """Has each key go to the session as it is typed; restores the terminal afterwards."""
+        """Sends each key to the session as it is typed; restores the terminal afterwards."""
         kept = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGWINCH)}
         before = termios.tcgetattr(0) if self._is_tty else None
         try:

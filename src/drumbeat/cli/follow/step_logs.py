@@ -1,4 +1,4 @@
-"""The logs of a pipeline's steps: of all that there are, or as they come.
+"""Prints the logs of a pipeline's steps: those that are stored, or as they arrive.
 
 How a line is prefixed and colored is in `log_lines.py` (`LogLook.title`, `LogView._prefixed`).
 """
@@ -26,13 +26,13 @@ POLL_S = 0.2
 """How long it waits for an event before it prints lines that are not finished."""
 
 LOOK_S = 3.0
-"""How often it looks for trials that have begun: no event of the pipeline or of another trial says so."""
+"""How often it looks for trials that have begun: no event of the pipeline or of another trial reports it."""
 
 _PASSING = (UnreachableError, AwayError)
 """The connection is lost, or the server's database is away: it is tried again."""
 
 Has = Callable[[LogPiece], bool]
-"""Whether a piece of a log is one of those that are asked for."""
+"""Whether a piece of a log is selected."""
 
 See = Callable[[str, JobView], None]
 """Takes the title of a source, and its job as it is now."""

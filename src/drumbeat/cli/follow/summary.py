@@ -14,7 +14,7 @@ TAIL_LINES = 20
 
 
 def format_closing(job: JobView, ink: Ink) -> list[str]:
-    """The closing block."""
+    """Returns the closing block."""
     took = format_duration((job.ended_at or job.submitted_at) - job.submitted_at)
     if job.state == State.COMPLETED:
         ending = [ink.paint(f"completed in {took}", "good"), *_result(job)]
@@ -26,14 +26,14 @@ def format_closing(job: JobView, ink: Ink) -> list[str]:
 
 
 def _result(job: JobView) -> list[str]:
-    """What it came to: the last value of its metric, or the best trial."""
+    """Returns the result: the last value of its metric, or the best trial."""
     result = format_result(job)
     step = f" at step {job.primary.step:,}" if job.primary else ""
     return [make_safe(f"  result   {result}{step}")] if result else []
 
 
 def _outputs(job: JobView, ink: Ink) -> list[str]:
-    """Those that aren't where they were to go; their files are with the job all the same."""
+    """Returns the outputs that aren't stored in their destinations; their files are in the job's folder."""
     lines = [ink.paint(f"  {make_safe(one.notice)}", "bad") for one in job.outputs if one.notice]
     if any(one.place == "under_way" for one in job.outputs):
         lines.append(ink.paint(f"  → how it goes on: drumbeat show {job.name}", "warn"))

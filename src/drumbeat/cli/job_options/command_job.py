@@ -1,4 +1,4 @@
-"""The job that options and a command describe: the same as the file that `--write` writes for them."""
+"""Makes the job that options and a command describe: the same as the file that `--write` writes for them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Document = dict[str, Any]
 
 
 def draft_job(words: Sequence[str], options: JobOptions, sets: Sequence[str], name: str | None = None) -> CommandJob:
-    """The checked job; its code is the current folder, and its paths count from it. Raises SpecError."""
+    """Returns the checked job; its code is the current folder, and its paths count from it. Raises SpecError."""
     from drumbeat.jobfile.job_file import JOB
     from drumbeat.jobfile.reading.loader import model_from
 
@@ -39,7 +39,7 @@ def draft_job(words: Sequence[str], options: JobOptions, sets: Sequence[str], na
 
 
 def job_document(words: Sequence[str], options: JobOptions, folder: Path, sets: Sequence[str]) -> Document:
-    """The job file's keys, before `sets` change them. folder: paths count from it. Raises SpecError."""
+    """Returns the job file's keys, before `sets` change them. folder: paths count from it. Raises SpecError."""
     inputs = parse_inputs(options.inputs, folder)
     document: Document = {
         "experiment_name": options.experiment,
@@ -56,7 +56,7 @@ def job_document(words: Sequence[str], options: JobOptions, folder: Path, sets: 
 
 
 def _changed(inputs: Document, sets: Sequence[str]) -> Document:
-    """The inputs as `--set` leaves them; what can't be set is told when the job is read."""
+    """Returns the inputs as `--set` leaves them; what can't be set is reported when the job is read."""
     from drumbeat.jobfile.reading.overrides import apply
 
     changed = deepcopy(inputs)
@@ -65,7 +65,7 @@ def _changed(inputs: Document, sets: Sequence[str]) -> Document:
 
 
 def _distribution(options: JobOptions) -> Document | None:
-    """PyTorch's variables wherever there is more than one process, or could be."""
+    """Returns PyTorch's distribution wherever there is more than one process, or could be."""
     if options.procs is not None:
         return {"type": "pytorch", "process_count_per_instance": options.procs}
     return {"type": "pytorch"} if (options.nodes or 1) > 1 else None
@@ -85,7 +85,7 @@ FIX_OF = {"--nodes": "Give a number from 1 to 1,000,000.", "--procs": "Give a nu
 
 
 def _as_typed(problem: Problem, words: Sequence[str]) -> Problem:
-    """The problem at the option that the key came from."""
+    """Returns the problem with the option that the key came from as its place."""
     key = problem.where.removeprefix(SOURCE).removeprefix(".")
     for option, own in KEY_OF.items():
         if key == own or key.startswith(f"{own}."):
@@ -118,7 +118,7 @@ def require_project_folder(code: str | None) -> None:
 
 
 def rebased(document: Document, to: Path) -> Document:
-    """The same job with its local paths counted from another folder."""
+    """Returns the same job with its local paths counted from another folder."""
     moved = dict(document)
     if isinstance(moved.get("code"), str):
         moved["code"] = _from(moved["code"], to)
@@ -149,7 +149,7 @@ def _rebased_input(value: object, to: Path) -> object:
 
 
 def _from(path: str, to: Path) -> str:
-    """A relative path as it is written in the folder `to`; any other as it is."""
+    """Returns a relative path as seen from the folder `to`; any other path unchanged."""
     from drumbeat.jobfile.data.paths import local_path
 
     local = local_path(path)
@@ -159,7 +159,7 @@ def _from(path: str, to: Path) -> str:
 
 
 def unused(job: CommandJob) -> Iterator[str]:
-    """A note for each input and output that the command doesn't name."""
+    """Yields a note for each input and output that the command doesn't name."""
     for table, prefix in (("inputs", "AZURE_ML_INPUT"), ("outputs", "AZURE_ML_OUTPUT")):
         for name, value in getattr(job, table).items():
             is_literal = isinstance(value, str | int | float)

@@ -1,4 +1,4 @@
-"""The words behind `--`: taken off the command line, and joined to the shell line of a job."""
+"""The words after `--`: taken off the command line, and joined to the shell line of a job."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ WORDS = "drumbeat.words"
 """Key of a context's `meta`: the words behind `--`, or None where there is no `--`."""
 
 PARAMETER = "AZUREML_PARAMETER_"
-"""How the variable of a literal input begins that every process of the job has (`launchers/environment_variables.py`).
+"""Begins the variables with which every process of a job gets its literal inputs
+(`launchers/environment_variables.py`).
 """
 
 EXPRESSION = re.compile(r"(\$\{\{.*?\}\})")
@@ -43,12 +44,12 @@ class JobCommand(TyperCommand):
             raise
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
-        """The usage, with the form that has no file."""
+        """Adds the form without a file to the usage."""
         return [*super().collect_usage_pieces(ctx), "[-- COMMAND…]"]
 
 
 def require_separator(words: Sequence[str]) -> None:
-    """Raises SpecError where the words hold a command that no `--` announces."""
+    """Raises SpecError where the words hold a command without a `--` before it."""
     at = next((place for place, word in enumerate(words) if _starts_a_command(word)), None)
     if at is None:
         return
@@ -65,7 +66,7 @@ def _starts_a_command(word: str) -> bool:
 
 
 def _as_command(words: Sequence[str]) -> list[str]:
-    """The words with the program that runs them, where the first one is a script."""
+    """Returns the words with the program that runs them, where the first one is a script."""
     first = words[0]
     if first.endswith(".py"):
         return ["python", *words]
@@ -73,7 +74,7 @@ def _as_command(words: Sequence[str]) -> list[str]:
 
 
 def shell_line(words: Sequence[str], literals: Mapping[str, object]) -> str:
-    """The words as one line that a shell splits into the same words again.
+    """Returns the words as one line that a shell splits into the same words again.
 
     A single word with spaces is a shell line already. Expressions stay expressions: drumbeat quotes the paths that
     replace them; the values of `literals` replace them as they are, so those with special characters are quoted here.

@@ -1,4 +1,4 @@
-"""What `--env` stands for in a job file."""
+"""Translates `--env` to the keys of a job file."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FORMS = (
 
 
 def parse_environment(text: str, folder: Path) -> str | dict[str, Any]:
-    """The environment of a job. folder: paths count from it. Raises SpecError."""
+    """Returns the environment of a job. folder: paths count from it. Raises SpecError."""
     if text.startswith(IMAGE):
         image = text.removeprefix(IMAGE).strip()
         if not image:
@@ -59,7 +59,7 @@ def _build(text: str, place: Path) -> dict[str, Any]:
 
 
 def _file(text: str, place: Path) -> dict[str, Any]:
-    """A requirements or conda file."""
+    """Returns the environment for a requirements or conda file."""
     if is_requirements(place.name):
         return {"conda_file": text}
     if not place.name.endswith(FILE_SUFFIXES):

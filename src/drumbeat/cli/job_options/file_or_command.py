@@ -32,7 +32,7 @@ class RequestedJob:
 def choose(
     file: Path | None, words: Sequence[str] | None, options: JobOptions, sets: Sequence[str], name: str | None = None
 ) -> RequestedJob:
-    """The job. words: those behind `--`, None = there is no `--`. Raises SpecError."""
+    """Returns the job. words: those after `--`, None = there is no `--`. Raises SpecError."""
     if words is None:
         chosen = _file(file, options)
         _require_no_options(options, chosen)
@@ -48,7 +48,7 @@ def choose(
 
 
 def _file(file: Path | None, options: JobOptions) -> Path:
-    """The path of the job file."""
+    """Returns the path of the job file."""
     if file is None:
         return _default(options)
     if not file.is_file():
@@ -78,7 +78,7 @@ def _default(options: JobOptions) -> Path:
 
 
 def _require_no_options(options: JobOptions, file: Path) -> None:
-    """Raises SpecError: a file says these things itself."""
+    """Raises SpecError for an option whose key the job file has."""
     given = options.given()
     if not given:
         return

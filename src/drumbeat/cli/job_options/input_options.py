@@ -1,4 +1,4 @@
-"""What `--input` and `--output` stand for in a job file."""
+"""Translates `--input` and `--output` to the keys of a job file."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ LOCAL_WORDS = (".", "..", "~")
 
 
 def parse_inputs(options: Sequence[str], folder: Path) -> dict[str, Any]:
-    """The inputs, by name. folder: paths count from it. Raises SpecError."""
+    """Returns the inputs, by name. folder: paths count from it. Raises SpecError."""
     return {name: _input(name, value, folder) for name, value in _pairs(options, "--input")}
 
 
 def parse_outputs(options: Sequence[str]) -> dict[str, Any]:
-    """The outputs, by name: folders. Raises SpecError."""
+    """Returns the outputs, by name: folders. Raises SpecError."""
     named = _pairs([one if "=" in one else f"{one}=" for one in options], "--output", is_empty_allowed=True)
     return {name: {"type": "uri_folder", **({"path": path} if path else {})} for name, path in named}
 
 
 def literals_in(inputs: dict[str, Any]) -> dict[str, object]:
-    """Those of the inputs that are plain values."""
+    """Returns the inputs that are plain values."""
     return {name: value for name, value in inputs.items() if not isinstance(value, dict)}
 
 
@@ -44,7 +44,7 @@ def _pairs(options: Sequence[str], option: str, *, is_empty_allowed: bool = Fals
 
 
 def _input(name: str, value: str, folder: Path) -> object:
-    """A mapping for data, else the plain value."""
+    """Returns a mapping for data, else the plain value."""
     where = f"--input {name}"
     inside = unquoted(value)
     if inside is not None:
@@ -62,7 +62,7 @@ def _input(name: str, value: str, folder: Path) -> object:
 
 
 def _remote(value: str, where: str, folder: Path) -> dict[str, Any]:
-    """Data elsewhere. Data by name has the type that it was registered with."""
+    """Returns the entry for data elsewhere. Data by name has the type that it was registered with."""
     from drumbeat.jobfile.data.paths import Address, AssetReference, Local, reference_to
 
     match reference_to(value, where):

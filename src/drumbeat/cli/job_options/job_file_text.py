@@ -1,4 +1,4 @@
-"""The job file as text, with a comment at each key, written without replacing another by accident."""
+"""Writes a job file with a comment at each key, and never replaces another file by accident."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ COMMENTS = {
 
 
 def job_file_text(document: Mapping[str, Any], head: str, comments: Mapping[str, str] = COMMENTS) -> str:
-    """The commented job file, which loads as the same job."""
+    """Returns the commented job file, which loads as the same job."""
     from drumbeat.jobfile.reading.writer import dumps_document
 
     folded = {key: "\n".join(textwrap.wrap(text, WIDTH)) for key, text in comments.items()}
@@ -36,7 +36,7 @@ def job_file_text(document: Mapping[str, Any], head: str, comments: Mapping[str,
 
 
 def write_job_file(file: Path, text: str, *, force: bool) -> None:
-    """Writes the file whole. Raises ConflictError where there is one already, StorageError, SpecError."""
+    """Writes the file, whole or not at all. Raises ConflictError if it exists, StorageError, SpecError."""
     if file.is_dir():
         raise SpecError("this is a folder", where=str(file), fix=f"Name a file in it: {file / 'job.yml'}")
     try:

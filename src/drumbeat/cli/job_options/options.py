@@ -1,4 +1,4 @@
-"""The options that say without a file what a job file would say, and those of `plan --predict`."""
+"""The options that replace a job file, and those of `plan --predict`."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ BenchFile = Annotated[
 
 @dataclass(frozen=True)
 class PredictionOptions:
-    """What was given by hand. results: of `drumbeat bench`."""
+    """The figures given by hand. results: of `drumbeat bench`."""
 
     sizes: str | None = None
     step: str | None = None

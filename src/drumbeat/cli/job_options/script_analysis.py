@@ -1,4 +1,4 @@
-"""A script as `init` reads it: which one is meant, what it imports, and what that says about its processes."""
+"""Analyzes a script for `init`: finds it, reads its imports, and infers how its processes start."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from drumbeat.model.errors import SpecError
 USUAL_NAMES = ("train.py", "main.py")
 MAX_BYTES = 1 << 20
 RANKS = 2
-"""Processes on each node in a drafted file: the fewest that have to find each other."""
+"""Processes on each node in a drafted file: the smallest number that needs a rendezvous."""
 
 
 @dataclass(frozen=True)
@@ -26,9 +26,9 @@ class Framework:
     """Modules that a script imports."""
     distribution: dict[str, Any]
     about: str
-    """Stands in the drafted file, after the module or class that was found."""
+    """The explanation in the drafted file, after the module or class."""
     classes: tuple[str, ...] = ()
-    """Classes that a script names, wherever it has them from."""
+    """Classes that a script names, whatever module they come from."""
 
 
 PYTORCH = {"type": "pytorch", "process_count_per_instance": RANKS}
@@ -63,7 +63,7 @@ FRAMEWORKS = (
 
 @dataclass(frozen=True)
 class Script:
-    """What stands in a script: the dotted names that it imports, and the attributes and names that it uses."""
+    """The dotted names that a script imports, and the attributes and names that it uses."""
 
     imports: frozenset[str] = field(default=frozenset())
     names: frozenset[str] = field(default=frozenset())
@@ -79,7 +79,7 @@ class Script:
 
 
 def find_script(script: Path | None, folder: Path) -> Path:
-    """The script. Raises SpecError where none, or none of several, is meant."""
+    """Returns the script. Raises SpecError where there is none, or several and none is named."""
     if script is not None:
         return _given(script)
     scripts = sorted(one.name for one in folder.glob("*.py"))
@@ -111,7 +111,7 @@ def _given(script: Path) -> Path:
 
 
 def read_script(path: Path) -> Script:
-    """What a Python script imports and uses; nothing of one that can't be parsed."""
+    """Returns what a Python script imports and uses; nothing for one that can't be parsed."""
     with path.open("rb") as file:
         content = file.read(MAX_BYTES)
     try:
@@ -141,7 +141,7 @@ def _names(tree: ast.AST) -> Iterator[str]:
 
 
 def find_framework(script: Script) -> tuple[Framework, str] | None:
-    """How the script's processes find each other, and what says so; None for a script of one process."""
+    """Returns the framework by which the processes find each other, and its mark; None for a single process."""
     for framework in FRAMEWORKS:
         marks = [
             *(one for one in framework.modules if script.imports_module(one)),

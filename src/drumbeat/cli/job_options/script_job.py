@@ -1,4 +1,4 @@
-"""The job file that `init` writes for a script."""
+"""Drafts the job file that `init` writes for a script."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ONE_PROCESS = "It is one process: nothing in the script starts or joins others."
 
 @dataclass(frozen=True)
 class Draft:
-    """A job file's keys, their comments, and in a sentence why the processes are started as they are."""
+    """A job file's keys, their comments, and the reason for its distribution in a sentence."""
 
     document: dict[str, Any]
     comments: dict[str, str]
@@ -27,7 +27,7 @@ class Draft:
 
 
 def draft_for(script: Path, folder: Path) -> Draft:
-    """The job file for a script. folder: where the file will lie."""
+    """Drafts the job file for a script. folder: where the file will lie."""
     distribution, reason = _distribution(script)
     code, path = _code(script, folder)
     environment = _environment(script, folder)
@@ -67,7 +67,7 @@ def _program(script: Path, path: str) -> list[str]:
 
 
 def _code(script: Path, folder: Path) -> tuple[str, str]:
-    """The code's folder as the file names it, and the script's path in that folder."""
+    """Returns the code's folder as the file names it, and the script's path in that folder."""
     place = script.absolute()
     if place.is_relative_to(folder):
         return ".", str(place.relative_to(folder))
@@ -75,7 +75,7 @@ def _code(script: Path, folder: Path) -> tuple[str, str]:
 
 
 def _environment(script: Path, folder: Path) -> str | None:
-    """The requirements or conda file beside the script, else beside the job file."""
+    """Returns the requirements or conda file beside the script, else beside the job file."""
     for place in dict.fromkeys((script.absolute().parent, folder)):
         for name in ENVIRONMENT_FILES:
             if (place / name).is_file():

@@ -11,7 +11,7 @@ UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
 
 
 def parse_age(text: str, option: str) -> timedelta:
-    """The duration in `30d`, `12h`, `90m`, `45s`, `2w`. Raises RefusedError."""
+    """Parses `30d`, `12h`, `90m`, `45s`, `2w`. Raises RefusedError."""
     number, unit = text.strip()[:-1], text.strip()[-1:].lower()
     try:
         age = timedelta(seconds=float(number) * UNITS[unit])

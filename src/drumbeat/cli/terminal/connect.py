@@ -1,4 +1,4 @@
-"""The client of the present command: the one place where it is made."""
+"""Makes the client of the current command, here alone."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Wish:
-    """How to come to a server. idle_stop_s: for one that is started now; None = as configured."""
+    """How to reach a server. idle_stop_s: for one that is started now; None = as configured."""
 
     autostart: bool = True
     idle_stop_s: float | None = None
 
 
 OPEN = ExitStack()
-"""The connections of the present command; closed at its end."""
+"""The connections of the current command; closed at its end."""
 
 
 def _make_client(wish: Wish) -> Client:
-    from drumbeat.client import Client  # Brings httpx, which help and version go without.
+    from drumbeat.client import Client  # Imports httpx, which help and version don't need.
 
     client = Client(autostart=wish.autostart, idle_stop_s=wish.idle_stop_s)
     OPEN.callback(client.close)

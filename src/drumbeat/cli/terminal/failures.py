@@ -23,14 +23,14 @@ class Exit(IntEnum):
 
 
 def exit_code_for(error: BaseException) -> int:
-    """2 for an invalid job or call, 4 when no server answers, 1 for the rest."""
+    """Returns 2 for an invalid job or call, 4 when no server answers, 1 for the rest."""
     if isinstance(error, SpecError):
         return Exit.BAD_JOB
     return Exit.UNREACHABLE if isinstance(error, UnreachableError) else Exit.FAILED
 
 
 def format_error(error: DrumbeatError, ink: Ink) -> list[str]:
-    """`error: what`, where, `→ fix`; every single problem where there are several."""
+    """Formats `error: what`, where, `→ fix`; every single problem where there are several."""
     problems = error.fields or (Problem(error.what, error.where, error.fix),)
     lines: list[str] = []
     for problem in problems:
@@ -54,7 +54,7 @@ def _safe(text: str) -> str:
 
 
 def as_drumbeat_error(error: Exception) -> DrumbeatError:
-    """Ours as it is; the system's refusals by their own word; anything else is a fault of drumbeat."""
+    """Returns drumbeat's errors unchanged, the system's with their own message; all others are internal errors."""
     if isinstance(error, DrumbeatError):
         return error
     if isinstance(error, OSError):
@@ -64,7 +64,7 @@ def as_drumbeat_error(error: Exception) -> DrumbeatError:
 
 
 def report(error: Exception, *, debug: bool) -> int:
-    """Prints an error to standard error; gives the exit code."""
+    """Prints an error to standard error; returns the exit code."""
     if isinstance(error, BrokenPipeError):
         _close_quietly()
         return Exit.BROKEN_PIPE
@@ -77,5 +77,5 @@ def report(error: Exception, *, debug: bool) -> int:
 
 
 def _close_quietly() -> None:
-    """The reader is gone: the interpreter's own flush at the end must not complain (docs.python.org, signal)."""
+    """Keeps the interpreter's final flush from failing when the reader is gone (docs.python.org, signal)."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

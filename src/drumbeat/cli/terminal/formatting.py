@@ -1,4 +1,4 @@
-"""Durations, moments, sizes and numbers in words."""
+"""Formats durations, moments, sizes and numbers."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ def format_ago(moment: datetime, now: datetime) -> str:
 
 
 def format_moment(moment: datetime) -> str:
-    """Date and time where the reader is, to the second."""
+    """Formats date and time in the local time zone, to the second."""
     return moment.astimezone().strftime("%Y-%m-%d %H:%M:%S")
 
 
 def format_countdown(stop_at: datetime, now: datetime) -> str:
-    """How long a job that was told to stop still has."""
+    """Formats the remaining grace time of a job that is being stopped."""
     left = (stop_at - now).total_seconds()
     return f"SIGKILL in {left:.0f}s" if left > 0.5 else "SIGKILL sent, waiting for the ranks to be gone"
 
@@ -53,7 +53,7 @@ def format_metric(primary: PrimaryView) -> str:
 
 
 def format_result(job: JobView) -> str:
-    """The last value of a job's primary metric; of a sweep the best one, with the parameters that gave it."""
+    """Formats the last value of a job's primary metric; of a sweep the best value, with its parameters."""
     if best := job.best_trial:
         parameters = ", ".join(f"{name} {format_parameter(value)}" for name, value in best.parameters.items())
         return f"best {best.name} {format_value(best.value)}" + (f" ({parameters})" if parameters else "")

@@ -1,4 +1,4 @@
-"""How every part of the command line is made and helped with."""
+"""Makes commands and families of commands with their help."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from typer.core import TyperCommand
 Job = Annotated[str, typer.Argument(metavar="JOB", help="A job's name, a prefix of it, or @last for the newest job.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print everything as JSON.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Accepted as by `drumbeat delete`; this command asks nothing.")]
-"""Of commands that delete without a question: scripts may give it to all of them."""
+"""For commands that delete without a question, so that scripts may pass it to all of them."""
 
 
 def new_family(about: str) -> typer.Typer:
-    """A group of commands; alone it prints its help."""
+    """Returns a group of commands; without a command it prints its help."""
     return typer.Typer(help=about, no_args_is_help=True)
 
 
@@ -29,9 +29,9 @@ def add_command(
     takes_more: bool = False,
     cls: type[TyperCommand] | None = None,
 ) -> None:
-    """Makes a command of a function: its docstring and an example are its help.
+    """Adds a function as a command: its docstring and an example are its help.
 
-    takes_more: words too many come to it in its context, so that it can say what is to become of them. cls: how its
+    takes_more: surplus arguments come to it in its context, so that it can name the option that was meant. cls: how its
     arguments are parsed; None = as Typer does.
     """
     settings = {"allow_extra_args": takes_more}
@@ -41,6 +41,6 @@ def add_command(
 
 
 def help_text(command: Callable[..., None]) -> str:
-    """The docstring with each paragraph on one line: the terminal folds it where it has to."""
+    """Returns the docstring with each paragraph on one line: the terminal wraps it."""
     paragraphs = inspect.getdoc(command) or ""
     return "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs.split("\n\n"))

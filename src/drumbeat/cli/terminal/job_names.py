@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 
 LAST = "@last"
 MAX_JOBS_SEARCHED = 1000
-"""The newest jobs whose names are compared with the beginning of one: those without a parent first, then all."""
+"""The newest jobs whose names are compared with a prefix: those without a parent first, then all."""
 MAX_NAMED = 6
 
 
 def find_job(client: Client, typed: str) -> JobWithEvents:
-    """The job. Raises NotFoundError when none or several are meant."""
+    """Returns the job. Raises NotFoundError when none or several match."""
     if typed == LAST:
         return client.get(_newest(client))
     try:
@@ -37,7 +37,7 @@ def _parents(client: Client, *, parent: str | None = None) -> dict[str, str]:
 
 
 def _meant(typed: str, parents: Mapping[str, str]) -> list[str]:
-    """Returns the jobs whose names begin so: a sweep or pipeline stands for its trials and steps, which begin alike."""
+    """Returns the jobs with this prefix: a sweep or pipeline stands for its trials and steps, which share it."""
     begun = {name: parent for name, parent in parents.items() if typed and name.startswith(typed)}
     return [name for name, parent in begun.items() if parent not in begun]
 
@@ -49,7 +49,7 @@ def _newest(client: Client) -> str:
 
 
 def pick(typed: str, parents: Mapping[str, str]) -> str:
-    """The one name that begins so. parents: the parent of each job, "" = none."""
+    """Returns the one name with this prefix. parents: the parent of each job, "" = none."""
     matches = _meant(typed, parents)
     if len(matches) == 1:
         return matches[0]

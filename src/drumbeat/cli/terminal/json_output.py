@@ -1,4 +1,4 @@
-"""Values as JSON for other programs."""
+"""Prints values as JSON for other programs."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ from drumbeat.model.wire import to_wire
 
 
 def print_json(value: object) -> None:
-    """Indented, with every character outside ASCII escaped: safe for any terminal and any reader."""
+    """Prints a value, indented, with every character outside ASCII escaped: safe for any terminal and any reader."""
     print(json.dumps(to_wire(value), indent=2))

@@ -1,6 +1,6 @@
-"""Tables and texts for rich: the one place where its console is made, and where words of others become cells.
+"""Makes tables and texts for rich: here alone its console is made, and untrusted text becomes cells.
 
-rich is imported as something is made with it: commands import this module at their top, and most print no table.
+rich is imported on first use: commands import this module at their top, and most print no table.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 SENTENCE, BETWEEN = 24, 3
-"""Columns below which a sentence can't be read any more; columns between two of a table's."""
+"""The least columns for a readable sentence; the space between two columns of a table."""
 
 PIPED_WIDTH = 160
-"""Columns where the output is no terminal that says how many it has."""
+"""Columns where the output isn't a terminal."""
 
 
 def make_console() -> Console:
-    """A console on standard output. Colour and width follow the terminal, NO_COLOR and COLUMNS."""
+    """Returns a console on standard output. Colour and width follow the terminal, NO_COLOR and COLUMNS."""
     from rich.console import Console
 
     width = None if sys.stdout.isatty() or os.environ.get("COLUMNS") else PIPED_WIDTH
@@ -35,7 +35,7 @@ def make_console() -> Console:
 
 
 def show(*parts: RenderableType) -> None:
-    """Prints them one below the other, without the blanks that fill tables up to their width."""
+    """Prints the parts one below the other, without the padding of tables."""
     from rich.text import Text
 
     console = make_console()
@@ -46,21 +46,21 @@ def show(*parts: RenderableType) -> None:
 
 
 def cell(value: object, style: str = "") -> Text:
-    """Any value as text that can do nothing to the terminal; None is empty."""
+    """Returns any value as text that is safe for the terminal; None is empty."""
     from rich.text import Text
 
     return Text("" if value is None else "\n".join(make_safe(line) for line in str(value).split("\n")), style=style)
 
 
 def indented(value: object) -> Padding:
-    """A cell two columns to the right, in every line that it takes."""
+    """Returns a cell that is indented by two columns in each of its lines."""
     from rich.padding import Padding
 
     return Padding(cell(value), (0, 0, 0, 2))
 
 
 def make_table(*titles: str) -> Table:
-    """A table with these headings; one that begins with `>` is aligned right."""
+    """Returns a table with these headings; one that begins with `>` is aligned right."""
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
@@ -72,7 +72,7 @@ def make_table(*titles: str) -> Table:
 
 
 def fill_table(table: Table, rows: Iterable[Iterable[object]]) -> Table:
-    """The same table with these rows."""
+    """Adds the rows to a table, and returns it."""
     from rich.text import Text
 
     for row in rows:
@@ -81,9 +81,9 @@ def fill_table(table: Table, rows: Iterable[Iterable[object]]) -> Table:
 
 
 def fitted(titles: Sequence[str], rows: Iterable[Sequence[object]], width: int, dropped: Sequence[str]) -> Table:
-    """A table of one line a row, of the columns that there is room for.
+    """Returns a table with one line a row and the columns that fit.
 
-    dropped: columns that may be missing, the first one first. The last column is of sentences: it wants `SENTENCE`
+    dropped: columns that may be left out, the first one first. The last column has sentences: it wants `SENTENCE`
     columns, and a sentence that is longer than the room for it ends in `…`.
     """
     from rich.cells import cell_len
@@ -109,14 +109,14 @@ def fitted(titles: Sequence[str], rows: Iterable[Sequence[object]], width: int, 
 
 
 def heading(title: str) -> Text:
-    """A line above a part of a page."""
+    """Returns the heading of a part of a page."""
     from rich.text import Text
 
     return Text(f"\n{title}", style="bold")
 
 
 def pairs(rows: Iterable[tuple[str, object]]) -> Table:
-    """Names and values in two columns; what is empty is left out."""
+    """Returns names and values in two columns; empty values are left out."""
     from rich.table import Table
 
     table = Table.grid(padding=(0, 2))
@@ -135,5 +135,5 @@ STATE_STYLES: dict[str, str] = {
 
 
 def state_cell(state: str) -> Text:
-    """A state in its colour."""
+    """Returns a state in its colour."""
     return cell(state, STATE_STYLES.get(state, ""))

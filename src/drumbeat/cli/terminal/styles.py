@@ -1,4 +1,4 @@
-"""Colours of the terminal, those of ranks among them, or none: plain escape codes, so that nothing else is loaded."""
+"""Colours for the terminal and for ranks: plain escape codes, so that no library is loaded."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ RANK_COLOURS = ("36", "33", "35", "32", "34", "96", "93", "95", "92", "94")
 
 @dataclass(frozen=True)
 class Ink:
-    """Puts colour on text, if there is colour."""
+    """Colours text, if colour is on."""
 
     is_on: bool = False
 
     def paint(self, text: str, style: Style) -> str:
-        """The text in that style."""
+        """Returns the text in that style."""
         return f"\x1b[{STYLES[style]}m{text}{RESET}" if self.is_on and text else text
 
     def of_rank(self, text: str, rank: int) -> str:
-        """The text in the colour of a rank; dim for what no rank has said."""
+        """Returns the text in the colour of a rank; dim for a node's own log."""
         if rank < 0:
             return self.paint(text, "dim")
         return f"\x1b[{RANK_COLOURS[rank % len(RANK_COLOURS)]}m{text}{RESET}" if self.is_on else text
@@ -44,7 +44,7 @@ def has_terminal(out: TextIO, environ: Mapping[str, str] = os.environ) -> bool:
 
 
 def ink_for(out: TextIO, environ: Mapping[str, str] = os.environ) -> Ink:
-    """Colour on a terminal, unless NO_COLOR is set (https://no-color.org); FORCE_COLOR gives it to a pipe."""
+    """Returns colour for a terminal, unless NO_COLOR is set (https://no-color.org); FORCE_COLOR sets it for a pipe."""
     if environ.get("NO_COLOR"):
         return Ink(is_on=False)
     return Ink(is_on=bool(environ.get("FORCE_COLOR")) or has_terminal(out, environ))

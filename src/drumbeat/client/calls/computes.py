@@ -1,4 +1,4 @@
-"""The calls of `Client` that are about computes, and about what a cloud's names mean here."""
+"""The calls of `Client` about computes and aliases of a cloud's names."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class ComputeCalls:
     connection: Connection
 
     def aliases(self) -> list[AliasView]:
-        """What a cloud's names mean here."""
+        """Returns the aliases of a cloud's names."""
         return views(AliasView, self.connection.call("GET", "/aliases"))
 
     def set_alias(self, kind: str, name: str, target: str | None) -> None:
@@ -33,15 +33,15 @@ class ComputeCalls:
             self.connection.call("PUT", path, json={"target": target})
 
     def computes(self) -> list[ComputeView]:
-        """The computes: their machines, who holds what, how many jobs wait."""
+        """Returns the computes: their machines, held slots and waiting jobs."""
         return views(ComputeView, self.connection.call("GET", "/computes"))
 
     def compute(self, name: str) -> ComputeView:
-        """One of them. Raises NotFoundError."""
+        """Returns one compute. Raises NotFoundError."""
         return view(ComputeView, self.connection.call("GET", f"/computes/{part(name)}"))
 
     def create_compute(self, compute: GivenCompute, *, sets: Sequence[str] = ()) -> ComputeView:
-        """Makes a compute, or makes it again: the path of a file, or a compute made in Python. Twice is as once.
+        """Creates or replaces a compute: the path of a file, or a compute made in Python. Idempotent.
 
         sets: `key=value`, changed in the file before it is read. Raises SpecError; ConflictError when jobs use another
         of its name; RefusedError, EngineError when it can't be made.

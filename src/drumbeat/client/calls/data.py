@@ -1,4 +1,4 @@
-"""The calls of `Client` that are about data: data by name, files in stores."""
+"""The calls of `Client` about data: data by name, files in stores."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _unseen(_: object) -> None:
 
 @dataclass(frozen=True)
 class UploadListener:
-    """Who is told: seen, of bytes that went; told, what a person should know before, in a sentence."""
+    """The callbacks of an upload. seen: takes the bytes that were sent; told: takes notes for the user before."""
 
     seen: Seen = _unseen
     told: Told = _unseen
@@ -75,7 +75,7 @@ class DataCalls:
         return view(DataView, self.connection.call("POST", "/data", json=body, timeout=LISTING_TIMEOUT))
 
     def _register_uploaded(self, document: dict[str, Any], source: str, here: Path, there: UploadedData) -> DataView:
-        """What is wrong with it is wrong with the person's own files, wherever they went."""
+        """Registers uploaded data; reports problems at the paths of the local files."""
         try:
             return self._register({**document, "path": there.uri}, source, is_uploaded=there.is_new)
         except DrumbeatError as error:
@@ -97,12 +97,12 @@ class DataCalls:
 
     # --- files in stores --------------------------------------------------------------------------------------
     def entries(self, uri: str) -> list[EntryView]:
-        """What lies directly at an address: in a datastore, a version of data, a job's output, a store."""
+        """Lists the entries directly at an address: in a datastore, a version of data, a job's output, a store."""
         found = self.connection.call("GET", "/storage/entries", params={"uri": uri})
         return views(EntryView, found)
 
     def upload_data(self, local: str | Path, uri: str, *, seen: Seen = _unseen, told: Told = _unseen) -> Transfer:
-        """Copies a folder, or a file, into a folder of a store. What is there already isn't sent again."""
+        """Copies a folder or a file into a folder of a store, without the files that are there already."""
         from drumbeat.client.store_transfers import Upload
 
         place = Path(local).expanduser()
@@ -110,7 +110,7 @@ class DataCalls:
         return Upload(self.connection, uri.rstrip("/"), sources, _who(), seen, is_folder=place.is_dir()).run()
 
     def download_data(self, uri: str, to: str | Path, *, seen: Seen = _unseen) -> Transfer:
-        """Copies what lies at an address into a folder here. What is here already isn't fetched again."""
+        """Copies the files at an address into a local folder, without the files that are there already."""
         from drumbeat.client.store_transfers import Download
 
         return Download(self.connection, self.list_files(uri), Path(to), seen).run()
@@ -125,7 +125,7 @@ class DataCalls:
 
 @dataclass(frozen=True)
 class UploadedData:
-    """Where something lies in a datastore now. is_new: it wasn't there, as a whole, before it was uploaded."""
+    """The place of uploaded files in a datastore. is_new: they weren't all there before the upload."""
 
     uri: str
     is_new: bool = False
@@ -141,14 +141,14 @@ def upload_uri(
 def upload_by_content(
     connection: Connection, place: Path, datastore: str, heard: UploadListener, *, is_sending: bool = True
 ) -> UploadedData:
-    """Uploads a file or folder into a folder of a datastore that is named by the content.
+    """Uploads a file or folder into a folder of a datastore that is named after its content.
 
-    is_sending: False = it is only told where it would be.
+    is_sending: False = only the place is returned.
     """
     from drumbeat.client.store_transfers import Upload, content_key
 
     sources = _sources(place, heard.told)
-    # The last name is known to people; the key makes the place its own.
+    # The last part is the user's own name for it; the key makes the place unique.
     uri = f"azureml://datastores/{datastore}/paths/{UPLOADS}/{content_key(sources)}"
     is_folder = place.is_dir()
     target = f"{uri}/{_plain(place)}" if is_folder else f"{uri}/{sources[0].path}"
@@ -160,7 +160,7 @@ def upload_by_content(
 
 
 def _sources(place: Path, told: Told) -> list[SourceFile]:
-    """The files with their SHA-256. told: is told of links that lead elsewhere, before anything is read."""
+    """Returns the files with their SHA-256. told: takes a note on links that lead elsewhere, before any reading."""
     from drumbeat.client.store_transfers import hashed
     from drumbeat.client.upload_files import describe_links, list_sources
 
@@ -184,7 +184,7 @@ def _plain(place: Path) -> str:
 
 
 def _who() -> str:
-    """Who writes a folder, for those who find it half done."""
+    """Names this client in the manifest of a folder that may stay incomplete."""
     try:
         user = getpass.getuser()
     except (KeyError, OSError):
@@ -193,7 +193,7 @@ def _who() -> str:
 
 
 def _asked(data: GivenData, sets: Sequence[str]) -> tuple[DataAsset, Path, str]:
-    """The data, what its path counts from, and where it was written. Raises SpecError."""
+    """Returns the data, the folder that its path counts from, and its source. Raises SpecError."""
     from drumbeat.jobfile.data.assets import data_from, load_data
 
     if isinstance(data, str | Path):

@@ -1,4 +1,4 @@
-"""What became of the ranks that a verdict doesn't blame, in one line: pure.
+"""Describes in one line how the ranks ended that a verdict doesn't blame. Pure.
 
 Which rank is the cause, and which failures are only consequences of it, is decided in blame.py.
 """
@@ -38,7 +38,7 @@ def aftermath(verdict: Verdict, exits: Sequence[tuple[int, RankExit]]) -> str:
 
 
 def _late(failed: Sequence[RankExit], began: float) -> str:
-    """Which other ranks failed by themselves, and how long after the first: each node has its own clock."""
+    """Names the other ranks that failed by themselves, and how long after the first. The clocks of nodes differ."""
     if not failed:
         return ""
     later = max(one.at for one in failed) - began

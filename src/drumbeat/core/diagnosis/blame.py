@@ -48,7 +48,7 @@ _OWN_AFTER_ALL = re.compile(
     r"|creating shared memory segment|no socket interface found",
     re.IGNORECASE,
 )
-"""Text with which the above is no symptom: the rank's own port, a download, different shapes, its GPU."""
+"""Text that makes the above an error of the rank's own: its port, a download, different shapes, its GPU."""
 _OF_BEING_STOPPED = re.compile(
     r"^(?:KeyboardInterrupt|SystemExit)|Signal(?:Exception)?\b.*15|SIGTERM|signal: Terminated"
 )
@@ -168,7 +168,7 @@ class _RankEnd:
 
     @property
     def is_far(self) -> bool:
-        """Whether so much output followed the error that the rank may have survived it."""
+        """Whether more output followed the error than the tail holds: the rank may have survived it."""
         return LEFT_OUT in self.exit.tail
 
     def has_same_error(self, first: _RankEnd) -> bool:
@@ -178,7 +178,7 @@ class _RankEnd:
 
     @property
     def way(self) -> tuple[object, ...]:
-        """A key that ranks share if they failed in the same way, whatever numbers their messages have."""
+        """A key that ranks share if they failed in the same way; numbers in messages are ignored."""
         if self.root:
             return (_numberless(self.root),)
         return (self.exit.code, self.exit.signal, self.exit.error)

@@ -1,4 +1,4 @@
-"""Whether the nodes of a gang have the same Python, packages and image: ranks that differ fail late, or silently."""
+"""Finds nodes of a gang whose Python, packages or image differ: their ranks would fail late, or silently."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def _numbers(nodes: Sequence[int]) -> str:
 
 
 def brief(digest: str) -> str:
-    """Returns the beginning of a digest, which is enough for people: `sha256:0123456789ab`."""
+    """Returns the beginning of a digest for messages: `sha256:0123456789ab`."""
     return digest[:19]
 
 
@@ -70,7 +70,7 @@ def _differences(one: Fingerprint, other: Fingerprint, place: str, other_place: 
 
 
 def _differ(name: str, one: Fingerprint, other: Fingerprint) -> bool:
-    """Whether a package differs, as far as is known: a node with many packages reports only some of them."""
+    """Whether a package is known to differ: a node with many packages reports only some of them."""
     if name in one.versions and name in other.versions:
         return one.versions[name] != other.versions[name]
     return one.lacks(name) or other.lacks(name)

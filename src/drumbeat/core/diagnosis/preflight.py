@@ -41,7 +41,7 @@ class PreflightProblem:
 
 @dataclass(frozen=True)
 class PreflightVerdict:
-    """What the pre-flight says of a gang."""
+    """The result of a gang's pre-flight."""
 
     sentence: str
     """The worst node first."""

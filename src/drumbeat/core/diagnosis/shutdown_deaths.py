@@ -1,4 +1,4 @@
-"""The remark on ranks that died while their interpreters shut down, after their programs had ended well: pure.
+"""Describes ranks that died while their interpreters shut down, after their programs had ended well. Pure.
 
 Such a rank has ended well (`RankExit.end_mark`). Which deaths count is decided on the node, by the mark that the rank's
 own Python has left: `node/environments/program_end.py`.

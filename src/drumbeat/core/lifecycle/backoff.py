@@ -28,7 +28,7 @@ def delay(failures: Sequence[Failure], policy: JobPolicy) -> timedelta:
     recurrences, wait = 0, timedelta()
     alike = [one for one in failures if one.verdict.reason is reason]
     for before, failure in zip([None, *alike], alike, strict=False):
-        # What the job waited is no time in which its ranks held out.
+        # The wait doesn't count as time in which the ranks ran without a failure.
         has_recurred = before is not None and failure.at - before.at - wait < within
         recurrences = recurrences + 1 if has_recurred else 0
         wait = _wait(recurrences, policy)

@@ -1,4 +1,4 @@
-"""Which requests to cancel a job are refused, and which repeat an earlier one: asked before the event is delivered."""
+"""Decides which requests to cancel a job are refused or repeat an earlier one, before the event is delivered."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the agent of a node should be doing now: a pure function of the job, so that no command can be lost."""
+"""Computes what the agent of a node should be doing now: a pure function of the job, so that no command is lost."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _ORDERS = {
 
 
 def directive(job: Job) -> Directive:
-    """The same for every node of the attempt; a job that is waiting or has ended has no use for an agent."""
+    """Returns the directive for every node of the attempt; a job that is waiting or has ended needs no agent."""
     order = _ORDERS.get(job.state, Order.LEAVE)
     roster = job.roster if order is Order.RUN else None
     is_canceled = job.verdict is not None and REASONS[job.verdict.reason].ends is State.CANCELED

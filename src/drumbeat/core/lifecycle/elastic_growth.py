@@ -26,7 +26,7 @@ MAX_PAUSE = timedelta(minutes=10)
 MAX_DOUBLINGS = 8
 
 _GROWTH = "growth"
-"""The subject of the remark that there are nodes to grow to."""
+"""The subject of the message that there are nodes to grow to."""
 
 
 def may_grow(job: Job, now: datetime) -> bool:
@@ -104,7 +104,7 @@ def _describe_placement(job: Job, plan: Plan) -> str:
 
 
 def _describe_cause(job: Job) -> str:
-    """Why the last attempt ended, where it ended by a node."""
+    """Says why the last attempt ended, where the loss of a node ended it."""
     last = job.failures[-1] if job.failures else None
     if last is None or last.attempt != job.attempt or last.verdict.node is None:
         return ""

@@ -1,4 +1,4 @@
-"""What can happen to a job, and what is to be done about it: two closed sets."""
+"""The events that can happen to a job, and the effects that follow: two closed sets."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Placed:
 
 @dataclass(frozen=True)
 class PlacementDeferred:
-    """Placement looked, and the job has to wait."""
+    """Placement found that the job has to wait."""
 
     reason: Reason
     sentence: str
@@ -46,7 +46,7 @@ class PlacementDeferred:
 
 @dataclass(frozen=True)
 class NeverFits:
-    """Placement looked: the compute will never have that much, or too few of its machines have a share."""
+    """Placement found that the compute can never provide that much, or that too few of its machines have a share."""
 
     sentence: str
     reason: Reason = Reason.TOO_BIG
@@ -54,7 +54,7 @@ class NeverFits:
 
 @dataclass(frozen=True)
 class GangObserved:
-    """The engine's word for the gang of an attempt. waits: the engine has a queue, and the gang stands in it.
+    """The engine's status of the gang of an attempt. waits: the engine has a queue, and the gang is in it.
 
     is_asked: False = the engine couldn't be asked for the gang yet, and so knows nothing of it. notice: that its nodes
     will be taken away, in a sentence, "" = the engine knows of no such plan.
@@ -85,7 +85,7 @@ class GangRefused:
 
 @dataclass(frozen=True)
 class StatusReported:
-    """The agent of a node says how far it is."""
+    """The agent of a node has reported its status."""
 
     attempt: int
     node: int
@@ -103,13 +103,13 @@ class ValueLogged:
 
 @dataclass(frozen=True)
 class StallObserved:
-    """What the ranks of a silent round do, in a sentence."""
+    """The ranks of a silent round were looked at; a sentence says what they do."""
 
     attempt: int
     round: int
     sentence: str
     is_hang: bool
-    """Whether nothing will go on by itself; else one rank is slow."""
+    """Whether the round will not continue by itself; else one rank is slow."""
     is_certain: bool = False
     """Whether nothing from outside of the job can end the hang; at the rendezvous, whether the round is to end."""
     is_over: bool = False
@@ -134,7 +134,7 @@ class NodeLost:
 
 @dataclass(frozen=True)
 class NodeDeparture:
-    """The machine of a node says that it will be gone in a moment: its ranks must end now to end well."""
+    """The machine of a node has announced that it is about to leave: its ranks must end now to end well."""
 
     attempt: int
     node: int
@@ -143,7 +143,7 @@ class NodeDeparture:
 
 @dataclass(frozen=True)
 class GrowthPossible:
-    """Placement looked: this many nodes are free for an elastic job, those that it has among them."""
+    """Placement found this many nodes for an elastic job, including those that it has."""
 
     attempt: int
     nodes: int
@@ -202,7 +202,7 @@ class OutputHeldUp:
 
 @dataclass(frozen=True)
 class ChildStatus:
-    """How far a child of a sweep or pipeline is. job: its name. ran_s: from its start to its end, once it has ended."""
+    """The status of a child of a sweep or pipeline. job: its name. ran_s: from its start to its end."""
 
     job: str
     state: State
@@ -212,7 +212,7 @@ class ChildStatus:
 
 @dataclass(frozen=True)
 class ChildrenSeen:
-    """How far the children of a parent job are: a level, which names every child whose job exists.
+    """The status of all children of a parent job: a level, which names every child whose job exists.
 
     reports: of each trial of a sweep by its number, the values of the primary metric that rank 0 reported, in order.
     busy: of completed trials by their number, the share of their time that their ranks worked, where it was measured.
@@ -318,7 +318,7 @@ class StopGang:
 
 @dataclass(frozen=True)
 class KeepEvents:
-    """Put the job's plan and events into its folder, beside its results."""
+    """Write the job's plan and events into its folder, beside its results."""
 
     attempt: int
     kind: str = "keep_story"
@@ -326,7 +326,7 @@ class KeepEvents:
 
 @dataclass(frozen=True)
 class PublishOutputs:
-    """Put the outputs of a job that has ended where they are to go, and give them their names."""
+    """Store the outputs of a job that has ended in their destinations, and register them under their names."""
 
     attempt: int
     kind: str = "publish_outputs"
@@ -394,7 +394,7 @@ class JobEvent:
 
 @dataclass(frozen=True)
 class Decision:
-    """The job as it is now, what is to be done, and the events that it gains."""
+    """The job after an event, the effects to carry out, and the events to record."""
 
     job: Job
     effects: tuple[Effect, ...] = ()

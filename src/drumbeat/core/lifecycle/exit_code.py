@@ -1,4 +1,4 @@
-"""How a job's end looks from a shell."""
+"""The exit code of a job, for shells."""
 
 from __future__ import annotations
 

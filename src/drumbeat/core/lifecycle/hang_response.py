@@ -91,27 +91,27 @@ def _reason_before(job: Job) -> Reason:
 
 
 def first_value_subject(job: Job) -> str:
-    """Returns the subject of the remark that a rank of the round has logged a value."""
+    """Returns the subject of the message that a rank of the round has logged a value."""
     return f"first value of round {job.round}"
 
 
 def hang_subject(job: Job) -> str:
-    """Returns the subject of the remark that the round may hang. Each hang and each end of one has a remark."""
+    """Returns the subject of the message that the round may hang. Each hang and each end of one has a message."""
     return f"hang in round {job.round}"
 
 
 def certain_hang_subject(job: Job) -> str:
-    """Returns the subject of the remark that the round hangs for certain."""
+    """Returns the subject of the message that the round hangs for certain."""
     return f"certain hang in round {job.round}"
 
 
 def late_subject(job: Job) -> str:
-    """Returns the subject of the remark that ranks are late at the rendezvous of the round."""
+    """Returns the subject of the message that ranks are late at the rendezvous of the round."""
     return f"late at the rendezvous of round {job.round}"
 
 
 def slow_subject(job: Job) -> str:
-    """Returns the subject of the remark that a rank of the round is slow."""
+    """Returns the subject of the message that a rank of the round is slow."""
     return f"slow rank in round {job.round}"
 
 
@@ -146,6 +146,6 @@ def hangs_recorded(job: Job) -> int:
 
 
 def _last_subject(job: Job) -> str:
-    """The last remark about a hang of this round, or its end; "" = there was none."""
+    """Returns the last subject about a hang of this round, or its end; "" = there is none."""
     subjects = (hang_subject(job), certain_hang_subject(job), _passed_subject(job))
     return next((one for one in reversed(job.reported_subjects) if one in subjects), "")

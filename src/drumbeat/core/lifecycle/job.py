@@ -22,7 +22,7 @@ from drumbeat.model.unique_names import unique_name
 
 @dataclass(frozen=True)
 class Observed:
-    """The engine's own word for the gang, and when it was seen."""
+    """The engine's own status of the gang, and when it was seen."""
 
     word: str
     at: datetime
@@ -40,7 +40,7 @@ class Failure:
 
 @dataclass(frozen=True)
 class Published:
-    """What has become of an output after the job's end. uri: where it is, "" = in the job's folder only.
+    """The result of storing an output after the job's end. uri: where it is, "" = in the job's folder only.
 
     asset: `name:version` that it is known by, "" = none. problem: why it isn't where it was to go, or isn't named.
     """
@@ -55,7 +55,7 @@ class Published:
 
 @dataclass(frozen=True)
 class HeldUp:
-    """Why an output of a job that has ended isn't in its place yet. is_long: who follows the job waits no longer."""
+    """Why an output of a job that has ended isn't stored yet. is_long: followers of the job wait no longer."""
 
     output: str
     why: str
@@ -64,12 +64,12 @@ class HeldUp:
 
 @dataclass(frozen=True)
 class Job:
-    """A job, whole. Times are aware datetimes in UTC; durations are in seconds.
+    """A job with everything that the server knows of it. Times are aware datetimes in UTC; durations are in seconds.
 
-    nodes: what the agent of each node of this attempt last said, None until it enrolled. verdict: why it is being
+    nodes: the last status of each agent of this attempt, None until it enrolled. verdict: why it is being
     stopped, or ended. avoided: machines of nodes that the last attempt lost. stop_at: when SIGKILL follows.
     judge_at: when the round is judged, while only ranks that miss a peer have ended so far.
-    started_at: the first RUNNING. remarks: subjects of this attempt's nodes that have an event already.
+    started_at: the first RUNNING. reported_subjects: subjects of this attempt's messages that have an event already.
     """
 
     name: str
@@ -171,7 +171,7 @@ class Job:
 
     @property
     def waits_for(self) -> str:
-        """What keeps its nodes from going on, such as `input train`; "" = nothing does."""
+        """What its nodes wait for, such as `input train`; "" = nothing."""
         if not self.statuses.count(Mark.WAITS):
             return ""
         detail = next(status.detail for status in self.nodes if status and WAITS in status.detail)

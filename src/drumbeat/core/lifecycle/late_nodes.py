@@ -1,4 +1,4 @@
-"""What the server still takes from the nodes of an attempt that is over: pure.
+"""Decides what the server still accepts from the nodes of an attempt that is over. Pure.
 
 A node that ends with its job has sent its logs and metrics before (`AgentStatus.has_sent_logs`). One that was cut off
 may come back when the job has gone on, or has ended, without it.

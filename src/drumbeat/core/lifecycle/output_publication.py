@@ -1,6 +1,6 @@
-"""What is still to be done with the outputs of a job that has ended: put in their places, and given a name.
+"""The outputs of a job that has ended: which still have to be stored or registered.
 
-The job has ended as it has; what becomes of them is added to its events.
+The job's state doesn't change any more; each result is added to its events.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ MAX_FOLLOWED_TRIES = 5
 
 @dataclass(frozen=True)
 class OutputProgress:
-    """An output, and what has become of it. problem: why it isn't in its place, or isn't yet."""
+    """An output, and how far its publication is. problem: why it isn't stored, or not yet."""
 
     place: OutputPlace
     published: Published
@@ -32,7 +32,7 @@ class OutputProgress:
 
 
 def output_progress(job: Job) -> list[OutputProgress]:
-    """Of each output that is to leave the job's folder, or to have a name."""
+    """Returns the progress of each output that leaves the job's folder or gets a name."""
     done = {one.output: one for one in job.published}
     held = {one.output: one.why for one in job.held_up}
     left = outputs_left(job)
@@ -53,7 +53,7 @@ def output_progress(job: Job) -> list[OutputProgress]:
 
 
 def outputs_left(job: Job) -> list[OutputPlan]:
-    """The outputs of a job that has ended with which something is still to be done."""
+    """Returns the outputs of a job that has ended which still have to be stored or registered."""
     if not (job.state.is_terminal and (job.attempt or job.sweep)):
         return []
     done = {one.output for one in job.published}
@@ -62,13 +62,13 @@ def outputs_left(job: Job) -> list[OutputPlan]:
 
 
 def is_over(job: Job) -> bool:
-    """Whether nothing more will come of the job soon: it has ended, and its outputs are in place, or held up."""
+    """Whether followers need not wait any longer: the job has ended, and its outputs are stored, or held up."""
     held_up = {one.output for one in job.held_up if one.is_long}
     return job.state.is_terminal and all(one.name in held_up for one in outputs_left(job))
 
 
 def published(job: Job, latest: Published, now: datetime) -> Decision:
-    """An output is where it was to go, or never will be. One that was given up, and came there after all, is there."""
+    """Records that an output is stored, or never will be. One that was given up and arrives after all is stored."""
     earlier = next((one for one in job.published if one.output == latest.output), None)
     if earlier and (latest.problem or not earlier.problem):
         return Decision(job)
@@ -80,7 +80,7 @@ def published(job: Job, latest: Published, now: datetime) -> Decision:
 
 
 def held_up(job: Job, event: OutputHeldUp, now: datetime) -> Decision:
-    """An output is tried again later; each reason has one event."""
+    """Records why an output can't be stored now; each reason has one event. It is tried again later."""
     output, why = event.output, event.why
     if all(one.name != output for one in outputs_left(job)):
         return Decision(job)
@@ -93,7 +93,7 @@ def held_up(job: Job, event: OutputHeldUp, now: datetime) -> Decision:
 
 
 def given_up(job: Job, by: str, now: datetime) -> Decision:
-    """Gives up the outputs that aren't in their places yet; a new effect replaces the one that tries again."""
+    """Gives up the outputs that aren't stored yet; a new effect replaces the one that tries again."""
     left = outputs_left(job)
     if not left:
         return Decision(job)

@@ -1,4 +1,4 @@
-"""How the parents of other jobs end: sweeps and pipelines have no ranks, and no results of their own to wait for."""
+"""Ends the parents of other jobs: sweeps and pipelines have no ranks, and no results of their own to wait for."""
 
 from __future__ import annotations
 

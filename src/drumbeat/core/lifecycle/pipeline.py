@@ -82,7 +82,7 @@ def _reused(step: StepProgress, pipeline: str, event: StepReused) -> StepProgres
 def _refused(
     step: StepProgress, pipeline: str, event: ChildRefused | ChildPostponed, state: State | None
 ) -> StepProgress:
-    """The step with why its job isn't submitted. state: of the step; None = its job is submitted later."""
+    """Returns the step with why its job isn't submitted. state: of the step; None = it is submitted later."""
     if not _is_awaited(step, pipeline, event.job) or (state is None and is_same_trouble(step.sentence, event.sentence)):
         return step
     return replace(step, state=state, sentence=event.sentence)
@@ -145,7 +145,7 @@ def _reported(job: Job, before: PipelineProgress, now: datetime) -> Decision:
 
 
 def _news(old: StepProgress, new: StepProgress) -> str:
-    """Returns what has become of a step, "" = nothing worth an event."""
+    """Returns the news of a step as a sentence, "" = nothing worth an event."""
     if new.skipped and not old.skipped:
         return f"step {new.path} is not run: {new.skipped}"
     if new.state is None and new.sentence and new.sentence != old.sentence:

@@ -1,4 +1,4 @@
-"""What follows a failure: the ranks again on the same nodes, other nodes, or the end. With a sentence.
+"""Decides what follows a failure: a restart on the same nodes, other nodes, or the end. With a sentence.
 
 How many retries a job has is its key `max_retries`, with a default in `jobfile/job/timeouts_and_retries.py`; which
 failures are the program's own is judged in `core/diagnosis/blame.py`; how long each waits is in `backoff.py`; which
@@ -29,7 +29,7 @@ class Next(StrEnum):
 
 @dataclass(frozen=True)
 class Recovery:
-    """What is done, and why."""
+    """The next step after a failure, and why."""
 
     next: Next
     sentence: str
@@ -41,7 +41,7 @@ GANG_LOSS_WINDOW = timedelta(minutes=10)
 _LEFT_BEHIND = re.compile(r"FileExistsError|[Ff]ile exists|[Dd]irectory not empty|already exists")
 """Errors of a program that finds in its folder what another round has made."""
 MAX_UNCONNECTED_GANGS = 3
-"""After this many gangs in a row with a node that never called, the job is given up: it can't reach the server."""
+"""After this many gangs in a row with a node that never connected, the job is given up: it can't reach the server."""
 
 
 def after(
@@ -100,7 +100,7 @@ def _has_never_connected(failures: Sequence[Failure]) -> bool:
 
 
 def _beginning(failures: Sequence[Failure]) -> str:
-    """Says how it began, where the last failure isn't like the first one of the job's own; "" = it is."""
+    """Describes the job's first own failure where the last one differs from it; "" = they are alike."""
     last, own = failures[-1].verdict, [one for one in failures if REASONS[one.verdict.reason].retry is Retry.OWN]
     first = own[0].verdict
     is_same = first.place == last.place if first.place and last.place else first.sentence == last.sentence
@@ -116,7 +116,7 @@ def _own(failures: Sequence[Failure]) -> int:
 
 
 def _own_refusal(failures: Sequence[Failure], policy: JobPolicy, *, has_checkpoint: bool) -> str:
-    """Why the job's own failure isn't tried again; "" if it is."""
+    """Says why the job's own failure isn't retried; "" if it is."""
     last, most = failures[-1].verdict, policy.max_retries
     if most == 0:
         return "not retried: max_retries is 0"

@@ -59,10 +59,10 @@ JUDGE_AFTER = timedelta(seconds=5)
 (`ray start` looks once a second), and longer on a busy node. Stopped earlier, it wouldn't report why."""
 
 _PREEMPTION = "preemption"
-"""The subject of the remark that the nodes will be taken away."""
+"""The subject of the message that the nodes will be taken away."""
 
 _PREFLIGHT = "pre-flight"
-"""The subject of the remark with the pre-flight's verdict."""
+"""The subject of the message with the pre-flight's verdict."""
 
 _OF_AN_ATTEMPT = GangObserved | NodesNotConnected | GangRefused | StatusReported | NodeLost | NodeDeparture
 """Events that count for the attempt that they name only."""
@@ -202,7 +202,7 @@ def _gang_seen(job: Job, event: GangObserved, now: datetime) -> Decision:
 
 
 def _in_queue(job: Job, sentence: str, now: datetime) -> Decision:
-    """Has the job wait for its nodes. A scheduler counts other people's pods: their number is no event of this job."""
+    """Has the job wait for its nodes. Schedulers count the pods of other users: a new count is no event of this job."""
     if job.reason is Reason.IN_QUEUE and is_same_trouble(job.sentence, sentence):
         return Decision(replace(job, sentence=sentence))
     return move(job, now, State.PROVISIONING, Reason.IN_QUEUE, sentence)
@@ -236,7 +236,7 @@ def _agent_preparing(job: Job, event: StatusReported, now: datetime) -> Decision
 
 
 def _environment_building(job: Job, now: datetime) -> Decision:
-    """Records when nodes begin to build what their ranks run in, and when the last one has done so."""
+    """Records when nodes begin to build the environment of their ranks, and when the last one has finished."""
     has_builders = job.statuses.count(Mark.BUILDS) > 0
     is_building = job.reason is Reason.BUILDING_ENVIRONMENT
     if job.state is not State.STAGING or has_builders is is_building:
@@ -326,7 +326,7 @@ def _training(job: Job, event: ValueLogged, now: datetime) -> Decision:
 
 
 def _is_guess(job: Job, event: StatusReported) -> bool:
-    """Whether no rank has told yet why ranks fail.
+    """Whether no rank's exit explains the failures yet.
 
     Where that was so before, only the first failure among the earlier exits is read again: there may be a thousand.
     """

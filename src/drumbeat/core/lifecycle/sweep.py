@@ -105,7 +105,7 @@ def _trial_seen(
         return trial
     values = event.reports.get(trial.number, ())
     updated = replace(trial, state=child.state, sentence=child.sentence)
-    if child.state is State.COMPLETED:  # The rule, or a cancellation, came too late for it.
+    if child.state is State.COMPLETED:  # The rule, or a cancellation, came too late.
         updated = replace(updated, stopped="", is_canceling=False)
     if len(values) <= trial.reports:
         return updated
@@ -114,7 +114,7 @@ def _trial_seen(
 
 
 def _compared(job: Job, progress: SweepProgress, event: ChildrenSeen, now: datetime) -> Decision:
-    """Says once, when the first trials were measured, if trials would finish sooner side by side."""
+    """Records once, when the first trials were measured, whether trials would finish sooner side by side."""
     if progress.is_compared or len(event.busy) < parallel_trials.MIN_TRIALS:
         return Decision(job)
     ran = {child.job: child.ran_s for child in event.children}
@@ -198,7 +198,7 @@ def _goal(progress: SweepProgress) -> metric_order.Goal:
 def _advance(
     job: Job, before: SweepProgress, progress: SweepProgress, effects: tuple[Effect, ...], now: datetime
 ) -> Decision:
-    """Tells what is new, and asks for further trials, or ends the sweep."""
+    """Records the news, and asks for further trials, or ends the sweep."""
     ended = [one for one in progress.trials if one.has_ended]
     if not any(one.is_good or one.reports for one in progress.trials) and len(ended) >= MAX_FAILED_AT_FIRST:
         first = ended[0]

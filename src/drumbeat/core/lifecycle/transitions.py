@@ -1,4 +1,4 @@
-"""What the rows of the table are made of: moves from state to state, each with an event of the job."""
+"""The parts that the rows of the table use: moves from state to state, each with an event of the job."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _NAMED = re.compile(
 
 
 def move(job: Job, now: datetime, state: State, reason: Reason, sentence: str, *effects: Effect) -> Decision:
-    """The job in that state for that reason, or nothing if it is so already.
+    """Returns the job in that state for that reason; unchanged if it is there already.
 
     Raises ValueError for a move that MOVES doesn't hold: a defect.
     """
@@ -35,12 +35,12 @@ def move(job: Job, now: datetime, state: State, reason: Reason, sentence: str, *
 
 
 def with_effects(job: Job, *effects: Effect) -> Decision:
-    """The job as it is, with effects that it asks for."""
+    """Returns the unchanged job with effects."""
     return Decision(replace(job, effects=job.effects + len(effects)), effects)
 
 
 def is_same_trouble(before: str, after: str) -> bool:
-    """Whether two sentences about a wait differ in counts at most, such as that of the nodes that others have taken."""
+    """Whether two sentences about a wait differ only in counts, such as the number of nodes that are in use."""
     return _without_counts(before) == _without_counts(after)
 
 
@@ -55,5 +55,5 @@ def _without_counts(sentence: str) -> list[str]:
 
 
 def then(first: Decision, second: Decision) -> Decision:
-    """Both, the second one having been decided of the first one's job."""
+    """Returns both decisions as one; the second was made for the job that the first one returned."""
     return Decision(second.job, first.effects + second.effects, first.events + second.events)

@@ -1,4 +1,4 @@
-"""Machines that a job gives up: they lack a share, their disk takes nothing, or they reach no other node."""
+"""Machines that a job gives up: they lack a share, can't write to their disk, or reach no other node."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from drumbeat.core.lifecycle.job import Job
 from drumbeat.model.states import Reason
 
 MAX_UNKNOWN_LACKING = 3
-"""So many gangs may lack a share on a cluster that chooses machines itself, for it can't be asked for others."""
+"""Gangs that may lack a share on a cluster that chooses machines itself: it can't be asked to avoid some."""
 
 
 def give_up(job: Job, node: int, why: str, reason: Reason, now: datetime) -> Decision:
-    """Gives the node up, as if it were lost: its machine isn't used for the job any more, unless all are like it."""
+    """Gives the node up, as if it were lost: its machine isn't used for the job again, unless all are like it."""
     machine = next((slot.machine for slot in job.slots if slot.node == node), "")
     sentence = f"{machine or f'node {node}'} can't be used for this job: {why}"
     lacked = sum(one.verdict.reason is reason for one in job.failures)

@@ -49,7 +49,7 @@ def failed(job: Job) -> Verdict:
 
 
 def _describe_wrong_world(job: Job, joined_by: str) -> str:
-    """Whether ranks weren't as many as was meant, told once more at the end; "" = they were."""
+    """Repeats at the end that the number of ranks wasn't the intended one; "" = it was."""
     remarks = ((node, one) for node, status in enumerate(job.nodes) if status for one in status.messages)
     apart = (f"; {joined_by} on node {node} {one.sentence}" for node, one in remarks if one.subject == world_size.ABOUT)
     return next(apart, "")
@@ -68,7 +68,7 @@ REASON_OF_LOSS: dict[Loss, Reason] = {
 
 
 def by_loss(event: NodeLost) -> Verdict:
-    """Judges a lost node by what its engine says of it."""
+    """Judges a lost node by the status that its engine gives."""
     sentence = f"node {event.node} is gone: {event.sentence}" if event.cause is Loss.LOST else event.sentence
     return for_reason(REASON_OF_LOSS[event.cause], sentence, node=event.node)
 
@@ -96,13 +96,13 @@ def lost(job: Job) -> Verdict | None:
 
 
 def taken(node: int) -> Verdict:
-    """Judges a node that was told to stop from outside drumbeat."""
+    """Judges a node that something other than drumbeat told to stop."""
     sentence = f"node {node} was told to stop (SIGTERM), and not by drumbeat"
     return for_reason(Reason.NODE_TAKEN, sentence, node=node)
 
 
 def leaving(event: NodeDeparture) -> Verdict:
-    """Judges a node whose machine says that it will be gone in a moment."""
+    """Judges a node whose machine is about to leave."""
     return for_reason(Reason.PREEMPTED, f"node {event.node} is taken away: {event.sentence}", node=event.node)
 
 

@@ -14,18 +14,18 @@ from drumbeat.jobfile.reading.expressions import Malformed, Reference, parts
 from drumbeat.model.errors import SpecError
 
 Resolve = Callable[[Reference], Value]
-"""Gives what a reference points at, in the pipeline in which it is written. Raises SpecError without a place."""
+"""Returns what a reference points at, in the pipeline in which it is written. Raises SpecError without a place."""
 
 
 def bind_ports(
     ports: Mapping[str, Input], given: Mapping[str, object], resolve: Resolve, step: str
 ) -> dict[str, Bound]:
-    """Binds each input that a component declares. given: as the step's file has them. step: its path, for messages."""
+    """Binds each input that a component declares. given: the step's entries. step: its path, for messages."""
     return {name: bind(port, given.get(name), resolve, step, name) for name, port in ports.items()}
 
 
 def bind_inputs(given: Mapping[str, object], resolve: Resolve, step: str) -> dict[str, Bound]:
-    """Binds the inputs of a step that declares none: each is what it is given."""
+    """Binds the inputs of a step that declares none, each to its given value."""
     return {name: bind(None, value, resolve, step, name) for name, value in given.items()}
 
 
@@ -54,7 +54,7 @@ def bind(port: Input | None, given: object, resolve: Resolve, step: str, name: s
 
 
 def _default(port: Input, step: str, name: str, where: str) -> Value:
-    """What an input is that is given nothing: a parameter's `default`, the data at its `path`; None = it is absent."""
+    """Returns the value of an input without an entry: its `default`, or the data at its `path`; None = it is absent."""
     if port.default is not None:
         return port.default
     if port.path is not None:
@@ -65,7 +65,7 @@ def _default(port: Input, step: str, name: str, where: str) -> Value:
 
 
 def _evaluated(given: object, resolve: Resolve, step: str, name: str, where: str) -> Bound:
-    """What a step's file gives for an input, before its declaration is looked at."""
+    """Evaluates a step's entry for an input, before its declaration is applied."""
     if not isinstance(given, Input):
         return Bound(text_value(given, resolve, where) if isinstance(given, str) else _literal(given))
     if given.is_parameter or given.is_absent:
@@ -91,7 +91,7 @@ def _literal(given: object) -> Scalar | None:
 
 
 def text_value(text: str, resolve: Resolve, where: str) -> Value:
-    """What a text with expressions is: a whole value where it is one expression, a place in an output, else a text."""
+    """Evaluates a text with expressions: to a value if it is one expression, a place in an output, else a text."""
     try:
         pieces = list(parts(text))
         if not any(isinstance(piece, Reference) for piece in pieces):

@@ -1,4 +1,4 @@
-"""From a pipeline's document to its graph.
+"""Expands a pipeline's document into its graph.
 
 Components must be in the document: the client reads their files, and the server looks up registered ones.
 """
@@ -60,13 +60,13 @@ def _root_scope(job: PipelineJob, name: str) -> Scope:
 
 
 def _with_places(scope: Scope) -> Scope:
-    """The whole pipeline with the paths of its own outputs filled in: `${{name}}` there is its name."""
+    """Returns the root scope with the paths of the pipeline's own outputs filled in: `${{name}}` there is its name."""
     words = {**scope.words, "name": scope.name}
     return replace(scope, outputs={name: placed(output, name, words) for name, output in scope.outputs.items()})
 
 
 def _own_input(name: str, value: object) -> Bound:
-    """An input of the pipeline itself, which is its own declaration."""
+    """Binds an input of the pipeline itself, whose entry is its declaration."""
     if not isinstance(value, Input):
         return Bound(cast("Value", value))
     bound = bind_ports({name: value}, {}, _no_references, "")[name]
@@ -180,7 +180,7 @@ def _step_inputs(scope: Scope, path: str, node: CommandNode | SweepNode) -> dict
 
 
 def _forms(bound: Mapping[str, Bound], ports: Mapping[str, Input], path: str) -> Iterator[str]:
-    """Says of each input that is declared as a folder and is given a file, or the reverse, what the script finds."""
+    """Notes each input that is declared as a folder and gets a file, or the reverse."""
     for name, one in bound.items():
         given = one.value.value if isinstance(one.value, Data) else None
         if has_other_form(ports[name], given):
@@ -189,7 +189,7 @@ def _forms(bound: Mapping[str, Bound], ports: Mapping[str, Input], path: str) ->
 
 
 def _compute(scope: Scope, path: str, compute: str) -> str:
-    """The compute of a step: an expression in it names an input of the pipeline."""
+    """Returns the compute of a step: an expression in it names an input of the pipeline."""
     value = text_value(compute, resolver(scope), f"{path}.compute")
     if not isinstance(value, str):
         kind = "data" if isinstance(value, Data | StepOutput) else value
@@ -199,7 +199,7 @@ def _compute(scope: Scope, path: str, compute: str) -> str:
 
 
 def _own_component(node: CommandNode | SweepNode) -> CommandComponent:
-    """The component that a step with a command of its own would have written."""
+    """Returns the component that is equivalent to a step with a command of its own."""
     keys = {key: getattr(node, key) for key in IN_A_COMPONENT if key in node.model_fields_set}
     return CommandComponent.model_construct({*keys}, type="command", **keys)
 
@@ -277,7 +277,7 @@ def _step_output(scope: Scope, reference: Reference) -> StepOutput:
 
 
 def _step_input(scope: Scope, reference: Reference) -> Value:
-    """What another step takes. Circles among inputs are refused where the document is read."""
+    """Returns the value of another step's input. Circles among inputs are refused where the document is read."""
     bound = _bound_inputs(scope, reference.job, _node(scope, reference))
     if reference.name not in bound:
         what = f"{reference.text}: step `{reference.job}` has no input `{reference.name}`"
@@ -294,7 +294,7 @@ def _node(scope: Scope, reference: Reference) -> Model:
 
 # --- their order ------------------------------------------------------------------------------------------------
 def _in_order(steps: Mapping[str, PipelineStep]) -> dict[str, PipelineStep]:
-    """The steps, each after those whose outputs it takes, and otherwise as the file has them."""
+    """Returns the steps, each after those whose outputs it takes, otherwise in the order of the file."""
     sorter = TopologicalSorter({path: step.after for path, step in steps.items()})
     try:
         ordered = [*sorter.static_order()]

@@ -1,4 +1,4 @@
-"""Registered components in the documents of pipelines and sweeps: each name becomes the component that it means."""
+"""Replaces the names of registered components in the documents of pipelines and sweeps with the components."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Resolved:
 
 
 Lookup = Callable[[RegisteredName, str], RegisteredComponent]
-"""Gives the component that a name means; the text: its place, for messages. Raises UnknownNameError."""
+"""Returns the component of a name; the text: its place, for messages. Raises UnknownNameError."""
 
 
 def resolve(request: JobRequest, lookup: Lookup) -> Resolved:

@@ -1,4 +1,4 @@
-"""When a step's earlier result may be taken instead of running it: the key of what its result depends on.
+"""Decides when an earlier result of a step is reused: by the key of everything that its result depends on.
 
 Which earlier job with that key is taken is decided in `server/pipelines/earlier_results.py`. The keys that rule it out
 are `is_deterministic` in `jobfile/pipelines/component.py` and `force_rerun` in `jobfile/pipelines/pipeline_job.py`.
@@ -27,7 +27,7 @@ OTHER_EXTENSIONS = (
     "warm_start", "network", "preflight", "system_metrics", "notify", "notify_on", "checkpoints", "max_retries",
     "retry_delay_s", "max_retry_delay_s", "grace_s", "lost_after_s", "hang_after_s", "on_hang", "rendezvous_timeout_s",
 )  # fmt: skip
-"""Those that decide only how the result comes about, and who hears of it."""
+"""Those that decide only how the result is computed, and who is notified."""
 OF_A_SWEEP = ("trial", "sampling_algorithm", "search_space", "objective", "early_termination", "limits")
 
 

@@ -1,4 +1,4 @@
-"""A pipeline in which steps are written: the whole one, or a nested one with what it has from those around it."""
+"""The pipeline in which steps are written: the root, or a nested one with what it inherits."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from drumbeat.jobfile.reading.frozen_model import Model
 
 @dataclass(frozen=True)
 class Scope:
-    """A pipeline in which steps are written: the whole, or a nested one."""
+    """The pipeline in which steps are written: the root, or a nested one."""
 
     prefix: str
     """What the paths of its steps begin with: "" or `outer/`."""

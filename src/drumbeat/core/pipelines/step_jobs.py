@@ -1,4 +1,4 @@
-"""The job of a step: its document, with the outputs of other steps that it takes, and what the client sent for it."""
+"""Makes the job of a step: its document, with the outputs of other steps as inputs, and what the client sent for it."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def step_request(request: JobRequest, graph: Graph, pipeline: str, path: str, jo
 
 
 def _brought(request: JobRequest, step: PipelineStep) -> dict[str, str]:
-    """Where each input of a step that was written as a local path is now."""
+    """Returns where the client has put each input of a step that was written as a local path."""
     places: dict[str, str] = {}
     for name, bound in step.inputs.items():
         if not isinstance(bound.value, Data):

@@ -1,4 +1,4 @@
-"""The container of a job's ranks, from the dialect to the plan."""
+"""Plans the container of a job's ranks from the job file."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _NO_SHM_SIZE = "changes nothing: the ranks have the machine's own /dev/shm, in c
 def plan_container(
     job: CommandJob, environment: ResolvedEnvironment, addresses: Mapping[str, str], push_target: str = ""
 ) -> Container | None:
-    """The container, None = the ranks run in none. addresses: of registries by name, as in `registries.used`.
+    """Returns the container, None = the ranks run in none. addresses: of registries by name, as in `registries.used`.
 
     push_target: the registry to which a built image is pushed, "" = none. Raises SpecError, NotYetError.
     """
@@ -33,7 +33,7 @@ def plan_container(
         what = "this version of drumbeat can't start a Ray cluster in containers"
         raise NotYetError(what, where="environment.image", fix="Name the packages with `conda_file`, Ray among them.")
     words = _words(job)
-    # Podman refuses a size where the container has the node's own /dev/shm, and Docker passes over it.
+    # Podman refuses a size where the container has the node's own /dev/shm, and Docker ignores it.
     args = words if _has_own_shm(words) else _without(_SHM_SIZE, words)
     made = Container(environment.image, tuple(args), environment.build)
     used = registries.used(made.pulled, addresses)
@@ -44,7 +44,7 @@ def plan_container(
 
 
 def container_notes(job: CommandJob, plan: RankRuntime) -> Iterator[str]:
-    """What is asked of a container and changes nothing here, and what its ranks don't see."""
+    """Yields notes on container settings that have no effect, and on what its ranks don't see."""
     if job.resources.shm_size is not None:
         yield f"resources.shm_size {_NO_SHM_SIZE}"
     if plan.container is None:
@@ -61,7 +61,7 @@ def container_notes(job: CommandJob, plan: RankRuntime) -> Iterator[str]:
 
 
 def _words(job: CommandJob) -> list[str]:
-    """The job's own words for the engine."""
+    """Returns the job's own arguments for the container engine."""
     args = job.resources.docker_args or ()
     try:
         return shlex.split(args) if isinstance(args, str) else [*args]
@@ -71,14 +71,14 @@ def _words(job: CommandJob) -> list[str]:
 
 
 def _has_own_shm(words: list[str]) -> bool:
-    """Whether the words give the container a /dev/shm of its own, in place of the node's."""
+    """Whether the arguments give the container a /dev/shm of its own, in place of the node's."""
     values = [value for name, _, value in (word.partition("=") for word in words) if name == _IPC and value]
     values += [value for name, value in pairwise(words) if name == _IPC]
     return any(value != "host" for value in values)
 
 
 def _without(option: str, words: list[str]) -> list[str]:
-    """The words without an option and its value."""
+    """Returns the arguments without an option and its value."""
     left = iter(words)
     kept: list[str] = []
     for word in left:

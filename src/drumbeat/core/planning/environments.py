@@ -18,12 +18,12 @@ from drumbeat.model.errors import SpecError, UnknownNameError
 from drumbeat.model.plan import ImageBuild, PythonEnvironment
 
 CURRENT = "current"
-"""The environment that is there: the interpreter that the server runs on."""
+"""The name of the current environment: the interpreter that the server runs on."""
 
 _INSTALLS = re.compile(r"\b(?:uv pip|pip[\d.]*|conda|mamba|micromamba) install\b")
 
 MAX_ALIASES = 8
-"""So many aliases may lead from one to the next."""
+"""The most aliases that may lead from one to the next."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class ResolvedEnvironment:
     python: PythonEnvironment | None = None
     """What nodes build for it, None = nothing."""
     notes: tuple[str, ...] = ()
-    """How it was found."""
+    """How the name was resolved, a sentence each."""
     asset: tuple[str, str] | None = None
     """Name and version of what the job named, None where it named nothing."""
     image: str = ""
@@ -68,7 +68,7 @@ class EnvironmentCatalog:
 
 
 def resolve(written: Environment | str, texts: EnvironmentFiles, catalog: EnvironmentCatalog) -> ResolvedEnvironment:
-    """The environment that is meant. Raises SpecError, RefusedError, UnknownNameError."""
+    """Returns the environment that a job asks for. Raises SpecError, RefusedError, UnknownNameError."""
     name = _reference(written, catalog.aliases)
     if name or not isinstance(written, Environment):
         return _named(name, catalog)
@@ -84,7 +84,7 @@ def _title(made: Definition) -> str:
 
 
 def image_build(build: Build | None) -> ImageBuild | None:
-    """The same as nodes get it. Raises SpecError for a Dockerfile that is made from nothing."""
+    """Returns the build as nodes get it. Raises SpecError for a Dockerfile without FROM."""
     if build is None:
         return None
     if not any(one.word == "FROM" for one in dockerfile_reader.instructions(build.text)):
@@ -94,7 +94,7 @@ def image_build(build: Build | None) -> ImageBuild | None:
 
 
 def wanted_names(written: Environment | str | None, aliases: Mapping[tuple[str, str], str]) -> list[str]:
-    """The names whose versions `resolve` will look up. Raises SpecError."""
+    """Returns the names whose versions `resolve` will look up. Raises SpecError."""
     text = _reference(written, aliases)
     if not text:
         return []
@@ -106,7 +106,7 @@ def wanted_names(written: Environment | str | None, aliases: Mapping[tuple[str, 
 
 
 def _reference(written: Environment | str | None, aliases: Mapping[tuple[str, str], str]) -> str:
-    """The name by which a job asks for an environment, an image's too that an alias is set for; "" = there is none."""
+    """Returns the name by which a job asks for an environment, or an image that has an alias; "" = there is none."""
     if not isinstance(written, Environment):
         return written or ""
     image = written.image or ""
@@ -115,7 +115,7 @@ def _reference(written: Environment | str | None, aliases: Mapping[tuple[str, st
 
 
 def _through_aliases(text: str, aliases: Mapping[tuple[str, str], str]) -> tuple[str, tuple[str, ...]]:
-    """Where a name leads, and by which aliases."""
+    """Returns the name at the end of a chain of aliases, and a note on each of them."""
     notes: list[str] = []
     for _ in range(MAX_ALIASES):
         target = _alias(text, aliases)
@@ -167,7 +167,7 @@ def _named(text: str, catalog: EnvironmentCatalog) -> ResolvedEnvironment:
 def _find_version(
     asked: EnvironmentReference, there: Sequence[Registered], catalog: EnvironmentCatalog, *, is_curated: bool
 ) -> ResolvedEnvironment:
-    """The version that is meant: the one that is named, or the newest."""
+    """Returns the version that is named, else the newest."""
     if asked.label not in ("", "latest") and not is_curated:
         what = f"environment {asked.name} has no label {asked.label!r}; there is `latest`"
         raise UnknownNameError(what, where="environment", fix=f"Name it {asked.name}@latest, or a version.")
@@ -198,7 +198,7 @@ def _find_curated(asked: EnvironmentReference, known: Curated, python: tuple[int
 
 
 def curated_definition(known: Curated) -> Definition:
-    """What nodes make for a curated name."""
+    """Returns what nodes build for a curated name."""
     return define_curated(known)
 
 
@@ -212,7 +212,7 @@ def _unknown(asked: EnvironmentReference, catalog: EnvironmentCatalog) -> Unknow
 
 
 def current_notes(found: ResolvedEnvironment, *commands: str) -> Iterator[str]:
-    """What is to be said of commands that install packages where nodes make no environment for the job."""
+    """Yields notes on commands that install packages into the current environment."""
     match = next((match for each in commands if (match := _INSTALLS.search(each))), None)
     if match and found.python is None and not found.image:
         yield (

@@ -1,6 +1,6 @@
 """What a job's inputs mean: each path that a person wrote becomes an address that every attempt reads the same from.
 
-Names of data assets become exact versions here, once and for all.
+Names of data assets become exact versions here; later attempts use the same.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from drumbeat.model.folder_layout import ARTIFACTS, DEFAULT_OUTPUT, upload_key
 from drumbeat.model.plan import InputPlan
 
 HERE = ("file:", "snapshot:")
-"""What a client has brought, or what lies where a node sees it."""
+"""Schemes of what a client has sent, or of what nodes see in place."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class DataVersion:
 
 @dataclass(frozen=True)
 class JobOutputs:
-    """What is known of a job by those who want its outputs. types: of its outputs, by name.
+    """The facts of a job that readers of its outputs need. types: of its outputs, by name.
 
     sources: of a sweep and of a pipeline, the job that has an output, and what it is called there.
     """
@@ -61,9 +61,9 @@ class JobOutputs:
 
 @dataclass(frozen=True)
 class DataFacts:
-    """What names of data mean here. versions: of each asset, newest first. jobs: by name. aliases: of datastores.
+    """The facts by which names of data are resolved. versions: of each asset, newest first. jobs: by name.
 
-    folders: the datastores that are folders. read_only: those to which nothing can be written, and why.
+    aliases: of datastores. folders: the datastores that are folders. read_only: why datastores can't be written to.
     """
 
     versions: Mapping[str, Sequence[DataVersion]] = field(default_factory=dict[str, Sequence[DataVersion]])
@@ -93,7 +93,7 @@ class PlannedInputs:
 
 
 def plan_inputs(inputs: Mapping[str, object], brought: Mapping[str, str], facts: DataFacts) -> PlannedInputs:
-    """The inputs of a job. brought: where the client has put what lay on its own machine, by input.
+    """Plans the inputs of a job. brought: where the client has put local data, by input.
 
     Raises SpecError, UnknownNameError, RefusedError.
     """
@@ -156,7 +156,7 @@ def _one(name: str, value: Input, brought: str, facts: DataFacts) -> _Found:
 
 
 def _brought(name: str, value: Input, uri: str) -> InputPlan:
-    """A local path: where it lies is seen by the nodes, or a copy of it is with the server or in a datastore."""
+    """Plans a local path: nodes see it in place, or the client has sent a copy to the server or to a datastore."""
     if value.is_evaluated and uri.startswith(HERE):
         what = f"inputs.{name} is an mltable on your own machine, and the server evaluates those that it reads"
         fix = f"Name a `datastore` to upload it to, or register it: drumbeat data create NAME --path {value.path}"
@@ -182,7 +182,7 @@ def _remote(name: str, value: Input, uri: str, facts: DataFacts, type_: str = ""
 
 
 def _is_in_folder(place: Reference, facts: DataFacts) -> bool:
-    """Whether it lies in a folder of the server's, which nodes on its machine see too."""
+    """Whether it lies in a folder of the server, which nodes on its machine see too."""
     return isinstance(place, JobOutputReference) or (
         isinstance(place, StoreReference) and place.datastore in facts.folders
     )
@@ -223,7 +223,7 @@ def require_not_replaced(name: str, version: DataVersion, facts: DataFacts, wher
 
 
 def find_version(asset: AssetReference, facts: DataFacts, where: str = "") -> DataVersion:
-    """The exact version that is meant. Raises UnknownNameError with what there is."""
+    """Returns the exact version of a reference. Raises UnknownNameError with the versions that exist."""
     there = facts.versions.get(asset.name, ())
     if not there:
         fix = nearest(asset.name, facts.versions) or "See those that there are: drumbeat data list"
@@ -236,7 +236,7 @@ def find_version(asset: AssetReference, facts: DataFacts, where: str = "") -> Da
 
 
 def known_place(place: StoreReference, facts: DataFacts, where: str) -> StoreReference:
-    """The same place by the datastore's own name. Raises UnknownNameError with those that there are."""
+    """Returns the place with the datastore's own name. Raises UnknownNameError with the datastores that exist."""
     name = facts.aliases.get(place.datastore, place.datastore)
     if name not in facts.datastores:
         what = f"datastore {name!r} isn't known here; there is {', '.join(sorted(facts.datastores)) or 'none'}"
@@ -246,7 +246,7 @@ def known_place(place: StoreReference, facts: DataFacts, where: str) -> StoreRef
 
 
 def check_output(place: JobOutputReference, facts: DataFacts, where: str) -> str:
-    """Whether that job has such an output to read; gives a sentence where it didn't end well, else "".
+    """Checks that a job has the output; returns a note where the job didn't complete, else "".
 
     Raises UnknownNameError, and RefusedError while the job isn't done: its outputs are shown at its end.
     """
@@ -279,7 +279,7 @@ def _own_name(output: str, job: JobOutputs) -> str:
 
 
 def input_mode(value: Input) -> str:
-    """How the ranks see it: `ro_mount` takes what lies on the node in place."""
+    """Returns how the ranks see it: `ro_mount` uses files of the node in place."""
     return _MODES.get(value.mode or "", "ro_mount")
 
 
@@ -287,12 +287,12 @@ _MODES = {"download": "download", "eval_download": "download", "direct": "direct
 
 
 def is_mount_asked_for(value: Input) -> bool:
-    """Whether the mount was written out: it is the dialect's default too, and a copy serves training better."""
+    """Whether the job file asks for the mount: it is also the default, and a copy serves training better."""
     return value.mode in ("ro_mount", "eval_mount")
 
 
 def describe_staged(plan: InputPlan) -> str:
-    """What is done on each node with an input that lies elsewhere, as a sentence."""
+    """Says what each node does with an input that lies elsewhere."""
     what = f"input {plan.name}: {'the files of ' if plan.evaluated else ''}{plan.uri}"
     if plan.mode == "direct":
         return f"{what}, as an address: nothing is fetched"
@@ -312,5 +312,5 @@ def _mount_note(plan: InputPlan) -> str:
 
 
 def remote(plans: Sequence[InputPlan]) -> Iterator[InputPlan]:
-    """Those whose files a node fetches from a store."""
+    """Yields the inputs whose files a node fetches from a store."""
     return (one for one in plans if not one.uri.startswith(HERE))

@@ -1,4 +1,4 @@
-"""How much each node of a job takes: CPU slots by its ranks, devices by its ranks, its launcher or its instance type.
+"""Computes what each node of a job takes: CPU slots by its ranks; devices by its ranks, launcher or instance type.
 
 Pure.
 """
@@ -18,7 +18,7 @@ Size = tuple[int, int]
 """CPU slots and devices, of a machine or of a node."""
 
 INSTANCE_TYPES = ("cpu", "gpu", "gpu:N")
-"""The kinds of node that a compute of ours knows, N a number; a cloud's names for machines go by alias."""
+"""The instance types of drumbeat's computes, N a number; names of a cloud need an alias."""
 
 _KIND = re.compile(r"(cpu|gpu)(?::([1-9][0-9]{0,2}))?")
 _WITH_GPUS = re.compile(r"(?:(?:standard|basic)[_ ])?n[a-z]*\d|.*gpu", re.IGNORECASE)
@@ -36,13 +36,13 @@ class InstanceType:
 
     @property
     def insists(self) -> bool:
-        """Whether there must be devices."""
+        """Whether the job requires devices."""
         return self.word == "gpu"
 
 
 @dataclass(frozen=True)
 class InstanceTypeAdvice:
-    """What advice on an unknown instance type goes by.
+    """The facts for advice on an unknown instance type.
 
     compute: the job's, "" = it isn't known. gpus: the most on one of its machines. ranks: of the job, on each node.
     """
@@ -52,7 +52,7 @@ class InstanceTypeAdvice:
     ranks: int = 1
 
     def for_type(self, name: str) -> str:
-        """Returns the kind that a cloud's instance type most likely stands for, and why where it isn't by its name."""
+        """Returns the type that a cloud's instance type most likely stands for, and why if its name doesn't show it."""
         if not _WITH_GPUS.match(name):
             return "cpu"
         if self.compute and not self.gpus:
@@ -61,7 +61,7 @@ class InstanceTypeAdvice:
 
 
 def parse_kind(name: str, meaning: str, advice: InstanceTypeAdvice | None = None) -> InstanceType:
-    """The kind of node that an instance type stands for. Raises UnknownNameError."""
+    """Returns the type of node that an instance type stands for. Raises UnknownNameError."""
     found = _KIND.fullmatch(meaning.lower())
     if found is None or (found[1] == "cpu" and found[2]):
         target = (advice or InstanceTypeAdvice()).for_type(name)
@@ -91,7 +91,7 @@ _BEGIN = (
     r"[^\S\n]*(?:\w+=[^\s;&|()]*\s+)*"
     r"(?:(?:conda|poetry|uv)\s+run\s+(?:-\S+\s+\S+\s+)*)?(?:[\w./~$-]*/)?"
 )
-"""Where a shell looks for a command. No part of it runs on past the next such place: a long command is read once."""
+"""Where a shell looks for a command. No part matches past the next such place, so that a long command is read once."""
 _LAUNCHERS = {
     "torchrun": rf"{_BEGIN}torchrun(?=\s)|\s-m\s+torch\.distributed\.(?:run|launch)(?=\s)",
     "accelerate": rf"{_BEGIN}accelerate(?:\s+launch|-launch)(?=\s)|\s-m\s+accelerate\.commands\.launch(?=\s)",
@@ -105,13 +105,13 @@ _COUNTS = {
     "horovodrun": r"(?:-np|--num-proc)",
 }
 _OF_ALL_NODES = ("accelerate", "horovodrun")
-"""Their number is that of all nodes together."""
+"""Launchers whose count is that of all nodes together."""
 _ALONE = ("torchrun",)
-"""These start one process where nothing is said."""
+"""Launchers that start one process by default."""
 
 
 def find_launcher(command: str, nodes: int) -> InlineLauncher | None:
-    """The first launcher in a command, and what it is told; None where there is none, or one for CPUs."""
+    """Returns the first launcher in a command, and its count; None if there is none, or one for CPUs."""
     found = min(
         ((match.end(), name) for name, form in _LAUNCHERS.items() if (match := re.search(form, command))), default=None
     )
@@ -135,12 +135,12 @@ def find_launcher(command: str, nodes: int) -> InlineLauncher | None:
 
 # --- what it takes ----------------------------------------------------------------------------------------------
 def fullest(ranks: Sequence[Rank]) -> int:
-    """The most of these ranks on one node."""
+    """Returns the largest number of these ranks on one node."""
     return max(Counter(rank.node for rank in ranks).values(), default=0)
 
 
 def share(sizes: Sequence[int], nodes: int) -> int:
-    """The most that each of so many nodes can have of machines of these sizes."""
+    """Returns the most that each of so many nodes can have of machines of these sizes."""
     return next((most for most in range(max(sizes, default=0), 0, -1) if sum(s // most for s in sizes) >= nodes), 0)
 
 
@@ -167,7 +167,7 @@ def size_up(
 def _devices(
     nodes: int, computing: Sequence[Rank], gpus: Sequence[int], kind: InstanceType, launcher: InlineLauncher | None
 ) -> tuple[int, str]:
-    """Of each node, and what is to be said of it."""
+    """Returns the devices of each node, and a note on them."""
     of_ranks = fullest(computing)
     if kind.word == "cpu":
         return 0, ""

@@ -1,4 +1,4 @@
-"""Where a job's outputs go when it has ended, and what they are called then."""
+"""Plans where a job's outputs are stored when it has ended, and under which names."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from drumbeat.model.states import State
 def plan_outputs(
     outputs: Mapping[str, Output], words: Mapping[str, str | None], facts: DataFacts, texts: Iterable[str] = ()
 ) -> tuple[OutputPlan, ...]:
-    """The outputs of a job, the default one last. words: its literal inputs by name; its own name under "".
+    """Plans the outputs of a job, the default one last. words: its literal inputs by name; its own name under "".
 
     texts: shell texts in which the job may name its outputs. An output `artifacts` that none of them names is what the
     ranks write to `./outputs`, as in Azure, in place of the default one.
@@ -41,7 +41,7 @@ def _is_default(artifacts: Output | None, texts: Iterable[str]) -> bool:
 
 
 def output_notes(outputs: Mapping[str, Output]) -> Iterator[str]:
-    """What a person should know of outputs that become data at a place which the next job's output takes, too."""
+    """Yields notes on outputs whose place the next job overwrites although they become named data."""
     for name, value in outputs.items():
         asked = expressions.references(value.path) if value.path else ()
         if value.name and value.path and all(one.kind in ("default_datastore", "output_name") for one in asked):
@@ -101,7 +101,7 @@ def _names_file(uri: str) -> bool:
 
 
 def _filled(path: str, output: str, words: Mapping[str, str | None], where: str) -> str:
-    """The path with values of inputs, and the names of the job, the output and the default datastore filled in."""
+    """Returns the path with inputs and the names of job, output and default datastore filled in."""
     names = {"name": words[""], "default_datastore": DEFAULT_DATASTORE, "output_name": output}
 
     def resolve(reference: expressions.Reference) -> str | None:
@@ -120,7 +120,7 @@ def _filled(path: str, output: str, words: Mapping[str, str | None], where: str)
 
 
 def _apart(planned: list[OutputPlan]) -> Iterator[OutputPlan]:
-    """The same; raises RefusedError where two of them would be written into one place."""
+    """Yields the outputs; raises RefusedError where two of them would be written to one place."""
     taken: dict[str, str] = {}
     for one in planned:
         place = one.uri.rstrip("/")

@@ -14,7 +14,7 @@ KERNELS_OWN = ("/proc", "/sys", "/dev")
 
 
 def appears_at(value: Input | Output, where: str) -> str:
-    """The absolute path, "" = none was asked for. Raises SpecError, RefusedError."""
+    """Returns the absolute path, "" = none is set. Raises SpecError, RefusedError."""
     if value.path_on_compute is None:
         return ""
     where = f"{where}.path_on_compute"

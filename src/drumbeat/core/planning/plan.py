@@ -55,7 +55,7 @@ MAX_RANKS = 100_000
 
 DEFAULT_COMPUTE = "local"
 SERVERLESS = "serverless"
-"""What Azure's files call the compute of jobs that name none."""
+"""The name of the default compute in Azure's files."""
 DEFAULT_LAUNCHER = "pytorch"
 _PRIORITY = {"low": -1, "medium": 0, "high": 1}
 
@@ -66,7 +66,7 @@ class UnusableComputeError(RefusedError):
 
 @dataclass(frozen=True)
 class PlanFacts:
-    """What the server knows that a plan depends on.
+    """The server's facts that a plan depends on.
 
     aliases: (kind, name) to target. computes: name to (CPU slots, devices) of the whole compute. path_first: folders of
     the current environment, by compute. troubles: computes that can't be used now, and why. environments: those that
@@ -94,7 +94,7 @@ class PlanFacts:
 
 @dataclass(frozen=True)
 class Sources:
-    """What the client has already brought to the server: the code's snapshot, and each local input as a URI.
+    """What the client has already sent to the server: the code's snapshot, and each local input as a URI.
 
     environment: the files of the environment.
     """
@@ -121,7 +121,7 @@ class Planned:
 
 
 def make(job: CommandJob, name: str, experiment: str, sources: Sources, facts: PlanFacts) -> Planned:
-    """The plan of a command job. Raises SpecError, NotYetError, UnknownNameError, UnusableComputeError.
+    """Plans a command job. Raises SpecError, NotYetError, UnknownNameError, UnusableComputeError.
 
     The error has every problem that can be seen without the others' being solved.
     """
@@ -217,7 +217,7 @@ def _has_preflight(job: CommandJob, compute: str) -> bool:
 
 
 def _notices(job: CommandJob) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Who is notified of the job's end, and of which ends."""
+    """Returns who is notified of the job's end, and of which ends."""
     return tuple(job.drumbeat.notify), tuple(job.drumbeat.notify_on)
 
 
@@ -241,7 +241,7 @@ def _shape(job: CommandJob) -> JobShape:
 
 # --- names that only someone's cloud knows ----------------------------------------------------------------------
 def meant(job: CommandJob, aliases: Mapping[tuple[str, str], str]) -> tuple[str, str]:
-    """What the job calls its compute, and the name that this means here. `serverless` is the default compute."""
+    """Returns the job's name for its compute, and the compute it stands for. `serverless` is the default compute."""
     name = (job.compute or DEFAULT_COMPUTE).removeprefix("azureml:")
     return name, aliases.get(("compute", name), DEFAULT_COMPUTE if name == SERVERLESS else name)
 
@@ -270,7 +270,7 @@ def _check_plain(name: str, where: str) -> None:
 
 
 def _environment(job: CommandJob, sources: Sources, facts: PlanFacts, compute: str) -> ResolvedEnvironment:
-    """What the ranks run in: the interpreter that is there, unless the job names something else."""
+    """Returns the environment of the ranks: the current interpreter, unless the job names another."""
     if job.environment is None or job.drumbeat.environment == CURRENT:
         return ResolvedEnvironment()
     catalog = replace(facts.environments, has_containers=compute not in facts.without_containers)
@@ -278,7 +278,7 @@ def _environment(job: CommandJob, sources: Sources, facts: PlanFacts, compute: s
 
 
 def _prepare(of_job: str, of_compute: str) -> str:
-    """What a node runs before the ranks: the compute's set-up, then, if that went well, the job's own."""
+    """Returns what a node runs before the ranks: the compute's set-up, then, if that succeeds, the job's own."""
     if not (of_job and of_compute):
         return of_job or of_compute
     # In a shell of its own: `set -e`, `exit` and half a quote in it don't reach the job's.
@@ -286,7 +286,7 @@ def _prepare(of_job: str, of_compute: str) -> str:
 
 
 def _kind(job: CommandJob, facts: PlanFacts, compute: str) -> InstanceType:
-    """What the job says of its nodes. compute: its compute, "" = it isn't known. Raises UnknownNameError."""
+    """Returns the instance type that the job asks for. compute: "" = unknown. Raises UnknownNameError."""
     name = job.resources.instance_type
     if name is None:
         return InstanceType()
@@ -298,7 +298,7 @@ def _kind(job: CommandJob, facts: PlanFacts, compute: str) -> InstanceType:
 
 # --- the machines that count -------------------------------------------------------------------------------------
 def _machines(compute: str, kind: InstanceType, facts: PlanFacts) -> Sequence[Size]:
-    """CPU slots and devices of the machines that a job is planned for.
+    """Returns CPU slots and devices of the machines that a job is planned for.
 
     Those for jobs with GPUs count where the job insists on GPUs, or where there are no others: a job that asks for
     nothing would otherwise take GPUs that too few machines have, and never fit.
@@ -309,7 +309,7 @@ def _machines(compute: str, kind: InstanceType, facts: PlanFacts) -> Sequence[Si
 
 
 def _kept_gpus(compute: str, kind: InstanceType, need: Need, facts: PlanFacts) -> Iterator[str]:
-    """What is to be said of GPUs that a job doesn't get because it doesn't ask for them."""
+    """Yields a note on GPUs that a job doesn't get because it doesn't ask for them."""
     gpus = sum(count for _, count in facts.gpu_machines.get(compute, ()))
     if gpus and not (kind.word or need.gpus):
         yield (
@@ -320,7 +320,7 @@ def _kept_gpus(compute: str, kind: InstanceType, need: Need, facts: PlanFacts) -
 
 # --- notes -----------------------------------------------------------------------------------------------------
 def _notes(job: CommandJob, plan: Plan, compute: str) -> Iterator[str]:
-    """What wasn't asked for in so many words, and what is asked for and changes nothing here."""
+    """Yields notes on defaults that may surprise, and on settings that have no effect here."""
     if job.has_chief:
         yield (
             "rank 0 is TensorFlow's chief: it directs workers and parameter servers, and its end is the job's "
@@ -341,7 +341,7 @@ def _notes(job: CommandJob, plan: Plan, compute: str) -> Iterator[str]:
 
 
 def _long_words(plan: Plan) -> Iterator[str]:
-    """What is too long for a process to be started with: Linux refuses it then, whatever the script does."""
+    """Yields notes on arguments and variables that are too long for Linux to start a process with."""
     variables = {**plan.variables, **{f"AZUREML_PARAMETER_{name}": value for name, value in plan.literals.items()}}
     sizes = {f"variable {name}": len(f"{name}={value}".encode()) for name, value in variables.items()}
     for name, size in {"command": len(plan.command.encode()), **sizes}.items():
@@ -354,7 +354,7 @@ def _long_words(plan: Plan) -> Iterator[str]:
 
 # --- the command and its variables ------------------------------------------------------------------------------
 def _resolved(job: CommandJob, name: str, text: str) -> str:
-    """Literals are put in as they are; files stay as expressions, for each node has its own paths."""
+    """Fills in literals; files stay as expressions, since each node has its own paths."""
     literals = _literals(job)
 
     def resolve(reference: expressions.Reference) -> str | None:
@@ -368,7 +368,7 @@ def _resolved(job: CommandJob, name: str, text: str) -> str:
 
 
 def _literals(job: CommandJob) -> dict[str, str | None]:
-    """Each input that isn't a file, as text; None for an optional one without a value."""
+    """Returns each input that isn't a file, as text; None for an optional one without a value."""
     found: dict[str, str | None] = {}
     for name, value in job.inputs.items():
         if not isinstance(value, Input):
@@ -392,7 +392,7 @@ def _variables(job: CommandJob, launcher: Launcher) -> dict[str, str]:
 
 # --- in words ---------------------------------------------------------------------------------------------------
 def staged(plan: Plan) -> tuple[str, ...]:
-    """What is brought to each node before the ranks start, a sentence each."""
+    """Describes what is staged on each node before the ranks start, a sentence each."""
     lines = [f"share {one.name}: {one.path}, checked on every node" for one in plan.shares]
     if plan.code:
         lines.append(f"code: snapshot {plan.code[:12]}, unpacked on every node")

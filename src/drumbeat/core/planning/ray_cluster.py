@@ -1,4 +1,4 @@
-"""What a job asks of its Ray cluster: its slots, and its words for `ray start`. Pure."""
+"""Plans the Ray cluster of a job: its slots, and its arguments for `ray start`. Pure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ OWNED = (
     "--head", "--address", "--port", "--block", "--node-name", "--node-ip-address", "--temp-dir", "--include-dashboard",
     "--dashboard-port", "--disable-usage-stats",
 )  # fmt: skip
-"""What drumbeat itself says to `ray start`."""
+"""The options of `ray start` that drumbeat sets itself."""
 _PORT = 6379
 _HEAD_ARGS, _NODE_ARGS = "head_node_additional_args", "worker_node_additional_args"
 
@@ -25,7 +25,7 @@ _HEAD_ARGS, _NODE_ARGS = "head_node_additional_args", "worker_node_additional_ar
 def plan_cluster(
     wanted: RayDistribution, nodes: int, machines: Sequence[Size], kind: InstanceType
 ) -> tuple[RayCluster, Need]:
-    """The cluster, and what each node takes. machines: of the compute.
+    """Returns the cluster, and what each node takes. machines: of the compute.
 
     A node of Ray's takes a machine, or its share of one where there are more nodes than machines, unless `--num-cpus`
     or `--num-gpus` says how much. Raises SpecError.
@@ -53,7 +53,7 @@ def plan_cluster(
 
 
 def unused(wanted: RayDistribution) -> list[str]:
-    """What is written of a cluster of the job's own, where there is none: a sentence each."""
+    """Returns notes on settings of an own cluster where the job joins another one."""
     of_own = ("include_dashboard", "dashboard_port", _HEAD_ARGS, _NODE_ARGS) if wanted.address else ()
     why = "changes nothing: `address` joins a cluster that runs already"
     return [f"distribution.{key} {why}" for key in of_own if getattr(wanted, key)]
@@ -70,7 +70,7 @@ def _joined(wanted: RayDistribution, nodes: int) -> tuple[RayCluster, Need]:
 
 
 def _most(said: Sequence[int | None], otherwise: int, nodes: int) -> int:
-    """The most of any node; the second of what was said is of nodes that only a larger job has."""
+    """Returns the largest count of any node; the second entry is for nodes that only a larger job has."""
     return max(otherwise if one is None else one for one in said[: min(nodes, 2)])
 
 
@@ -88,7 +88,7 @@ def _words(wanted: RayDistribution, key: str) -> tuple[str, ...]:
 
 
 def _count(words: Sequence[str], option: str, key: str) -> int | None:
-    """The value of an option, None = it isn't there."""
+    """Returns the value of an option, None = it isn't set."""
     for word, following in zip_longest(words, words[1:], fillvalue=""):
         name, is_joined, value = word.partition("=")
         if name == option:

@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 class Refusals:
-    """The refusals that parts of a plan have raised. passing: an error that waiting may end, which comes last."""
+    """The refusals that parts of a plan have raised. passing: a transient error, which comes last."""
 
     def __init__(self, passing: type[DrumbeatError] | None = None) -> None:
         self._errors: list[DrumbeatError] = []
@@ -36,12 +36,12 @@ class Refusals:
         if self._errors:
             first = min(self._errors, key=lambda one: self._passing is not None and isinstance(one, self._passing))
             problems = [problem for one in self._errors for problem in single_problems(one)]
-            # Steps of a pipeline share what is wrong, such as the name of a compute: it is said once.
+            # Steps of a pipeline share problems, such as the name of a compute: each is reported once.
             alone = {(one.what, one.fix): one for one in reversed(problems)}
             fields = tuple(one for one in problems if alone[one.what, one.fix] is one)
             raise type(first)(first.what, where=first.where, fix=first.fix, fields=fields)
 
 
 def single_problems(error: DrumbeatError) -> tuple[Problem, ...]:
-    """The single problems of an error."""
+    """Returns the single problems of an error."""
     return error.fields or (Problem(error.what, error.where, error.fix),)

@@ -1,15 +1,15 @@
-"""Which registry an image comes from, and whose credentials it takes."""
+"""Finds the registry that an image comes from, and the credentials for it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
 DOCKER_HUB = "docker.io"
-"""Where an image comes from whose name begins with no host."""
+"""The registry of images whose name doesn't begin with a host."""
 
 
 def repository(image: str) -> str:
-    """An image's registry and path there, without tag and digest: `ubuntu:24.04` is `docker.io/library/ubuntu`."""
+    """Returns an image's registry and path without tag and digest: `ubuntu:24.04` is `docker.io/library/ubuntu`."""
     name = image.partition("@")[0]
     head, slash, rest = name.partition("/")
     is_host = bool(slash) and (head == "localhost" or "." in head or ":" in head)
@@ -22,7 +22,7 @@ def repository(image: str) -> str:
 
 
 def used(images: Iterable[str], known: Mapping[str, str]) -> tuple[str, ...]:
-    """Those that the images come from. known: name to address, which may go on with a path: the longest one fits."""
+    """Returns the registries of the images. known: name to address, maybe with a path: the longest match counts."""
     found: list[str] = []
     for image in images:
         place = f"{repository(image)}/"

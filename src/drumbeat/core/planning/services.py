@@ -1,4 +1,4 @@
-"""The services of a job, from the dialect to the plan."""
+"""Plans the services of a job from the job file."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ COMMAND = "command"
 
 
 def plan_services(job: CommandJob, resolve: Callable[[str], str]) -> tuple[ServicePlan, ...]:
-    """The services. resolve: puts the job's literals into a command.
+    """Plans the services. resolve: puts the job's literals into a command.
 
-    Raises SpecError for a custom one of which nothing says where it is, for a port given twice, and for a command that
+    Raises SpecError for a custom one that can't be reached, for a port given twice, and for a command that
     names an input or output that the job doesn't have.
     """
     problems = [problem for name, one in job.services.items() for problem in _unknown(job, name, one)]
@@ -31,12 +31,12 @@ def plan_services(job: CommandJob, resolve: Callable[[str], str]) -> tuple[Servi
 
 
 def service_commands(job: CommandJob) -> list[str]:
-    """The commands of its services as they are written."""
+    """Returns the commands of its services as they are written."""
     return [one.properties.get(COMMAND, "") for one in job.services.values() if isinstance(one, Service)]
 
 
 def service_notes(job: CommandJob) -> Iterator[str]:
-    """What is asked of services and changes nothing here."""
+    """Yields notes on settings of services that have no effect here."""
     for name, one in job.services.items():
         if isinstance(one, SshService):
             keys = ", and ssh_public_keys change nothing" if one.ssh_public_keys else ""
@@ -47,7 +47,7 @@ def service_notes(job: CommandJob) -> Iterator[str]:
 
 
 def _unknown(job: CommandJob, name: str, one: ServiceValue) -> Iterator[Problem]:
-    """What a service's command names and the job doesn't have."""
+    """Yields what a service's command refers to and the job lacks."""
     if not isinstance(one, Service):
         return
     names = {"inputs": job.inputs, "outputs": job.outputs}

@@ -1,4 +1,4 @@
-"""Keys of the dialect whose service this version doesn't have: each is refused in a sentence, at submit."""
+"""Keys of the job file that this version can't serve: each is refused in a sentence, at submit."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _OF_AZURE = re.compile(r"(?:wasbs?|abfss?)://|https://[^/?]+\.(?:blob|dfs)\.core
 
 
 def not_yet(job: CommandJob) -> Iterator[Problem]:
-    """Everything that the job asks for and that would otherwise be ignored, in the order of the file."""
+    """Yields everything that the job asks for and that would otherwise be ignored, in the order of the file."""
     yield from _of_job(job)
 
 
@@ -31,7 +31,7 @@ def _of_job(job: CommandJob) -> Iterator[Problem]:
 
 
 def identity_notes(job: CommandJob) -> Iterator[str]:
-    """What the identity of a job means here, where no input is read with it."""
+    """Yields a note on the identity of a job with which no input is read."""
     if job.identity is not None:
         yield (
             f"identity {job.identity.type} changes nothing: the job runs as the user of its nodes, and data is read "
@@ -40,7 +40,7 @@ def identity_notes(job: CommandJob) -> Iterator[str]:
 
 
 def _inputs_by_identity(job: CommandJob) -> Iterator[str]:
-    """The inputs at addresses of Azure's stores: a datastore has credentials of its own."""
+    """Yields the inputs at addresses of Azure's stores: a datastore has credentials of its own."""
     for name, value in job.inputs.items():
         path = value.path if isinstance(value, Input) else None
         if path is not None and _OF_AZURE.match(path.strip()):

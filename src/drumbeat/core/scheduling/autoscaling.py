@@ -1,4 +1,4 @@
-"""Which machines of a compute are started, and which are switched off: pure.
+"""Decides which machines of a compute are started, and which are switched off. Pure.
 
 Each look decides from the machines and jobs as they are then: an action that was lost is decided again. A machine that
 a job holds is never let go, nor one that a waiting job needs.
@@ -25,10 +25,10 @@ from drumbeat.model.states import Reason
 LEAVE_TIME = timedelta(seconds=3)
 """How long a machine is leaving before it is switched off: in this time every server sees that it leaves."""
 MAX_START_TIMES = 20
-"""How many of the last starts count for what is usual."""
+"""How many of the last starts count towards the usual time."""
 
 _COMING = (NodeState.OFF, NodeState.PREPARING, NodeState.LEAVING)
-"""States of machines that can be had within moments."""
+"""States of machines that can be usable soon."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class ScaledMachine:
 
 @dataclass(frozen=True)
 class ScaleStep:
-    """What is done with the machines now, by name."""
+    """The actions on machines to take now, by name."""
 
     switch_on: tuple[str, ...] = ()
     let_go: tuple[str, ...] = ()
@@ -62,7 +62,7 @@ class ScaleStep:
 
 
 def decide(limits: Limits, nodes: Sequence[ScaledMachine], needed: Collection[str], now: datetime) -> ScaleStep:
-    """Decides what is done now. needed: machines that the jobs at the head of the queue would be placed on."""
+    """Decides the actions to take now. needed: machines that the jobs at the head of the queue would be placed on."""
     is_on = [one for one in nodes if one.state is not NodeState.OFF]
     leaving = [one for one in is_on if one.state is NodeState.LEAVING]
     keep = [one for one in leaving if one.is_held or (one.name in needed and len(is_on) <= limits.most)]
@@ -78,7 +78,7 @@ def decide(limits: Limits, nodes: Sequence[ScaledMachine], needed: Collection[st
 def _surplus(
     limits: Limits, staying: Sequence[ScaledMachine], needed: Collection[str], now: datetime
 ) -> list[ScaledMachine]:
-    """The idle machines that are let go, those first that have been idle for longest."""
+    """Returns the idle machines to let go, the longest idle first."""
     too_many, spare = len(staying) - limits.most, len(staying) - limits.fewest
     idle = [one for one in staying if one.state is NodeState.IDLE and not one.is_held and one.name not in needed]
     idle.sort(key=lambda one: one.since)
@@ -92,7 +92,7 @@ def _names(nodes: Sequence[ScaledMachine]) -> tuple[str, ...]:
 
 # --- placement --------------------------------------------------------------------------------------------------
 def within(rooms: Sequence[MachineCapacity], most: int) -> list[MachineCapacity]:
-    """The machines that jobs are placed on: those that are on, and as many of the others as may be."""
+    """Returns the machines that jobs may be placed on: those that are on, and others up to `most`."""
     left = most - sum(room.state is not NodeState.OFF for room in rooms)
     chosen: list[MachineCapacity] = []
     for room in rooms:
@@ -104,12 +104,12 @@ def within(rooms: Sequence[MachineCapacity], most: int) -> list[MachineCapacity]
 
 
 def as_if_started(rooms: Sequence[MachineCapacity]) -> list[MachineCapacity]:
-    """The same machines, those that are off or start counted as if they could be used already."""
+    """Returns the machines with those that are off or starting counted as usable."""
     return [replace(room, unusable="") if room.state in _COMING else room for room in rooms]
 
 
 def awaited(slots: Sequence[Slot], rooms: Sequence[MachineCapacity], usual_s: float | None) -> str:
-    """Why a job waits that will be placed on these slots when their machines have started; "" = they have."""
+    """Says why a job waits that will be placed on these slots when their machines have started; "" = they have."""
     coming = {room.name for room in rooms if room.state in _COMING}
     names = sorted({slot.machine for slot in slots if slot.machine in coming})
     if not names:
@@ -118,7 +118,7 @@ def awaited(slots: Sequence[Slot], rooms: Sequence[MachineCapacity], usual_s: fl
 
 
 def usually(usual_s: float | None) -> str:
-    """How long a start usually takes, as an aside."""
+    """Returns how long a start usually takes, in parentheses."""
     return f" (usually {format_time(usual_s)} here)" if usual_s else ""
 
 
@@ -128,23 +128,24 @@ def format_time(seconds: float) -> str:
 
 
 class StartTimes:
-    """How long machines took to start, and what is usual: the median of the last ones."""
+    """How long machines took to start, and the median of the last starts."""
 
     def __init__(self) -> None:
         self._seconds: list[float] = []
 
     def add(self, seconds: float) -> None:
-        """Notes a start."""
+        """Adds the time of a start."""
         self._seconds = [*self._seconds, seconds][-MAX_START_TIMES:]
 
     def usual_s(self) -> float | None:
-        """The usual time in whole seconds, None = no start was seen."""
+        """Returns the median in whole seconds, None = no start was seen."""
         return float(max(1, round(median(self._seconds)))) if self._seconds else None
 
 
 # --- a cap on a cluster's queue ---------------------------------------------------------------------------------
 def capped(placements: Sequence[Placement], most: int, held: Mapping[str, int], compute: str) -> list[Placement]:
-    """What placement says of jobs for a cluster, in their order, where the compute caps its nodes. held: nodes by job.
+    """Returns the placements of jobs on a cluster, in their order, where the compute caps its nodes. held: nodes by
+    job.
 
     No job passes one that waits: a large one would never start.
     """
@@ -170,7 +171,7 @@ def capped(placements: Sequence[Placement], most: int, held: Mapping[str, int], 
 
 
 def _within_cap(one: Placement, left: int) -> Placement:
-    """The same with no more nodes than the cap leaves, as far as an elastic job can have fewer."""
+    """Returns the placement with no more nodes than the cap leaves, if the job is elastic."""
     return one._replace(slots=one.slots[: max(one.least, left)]) if one.least else one
 
 

@@ -1,4 +1,4 @@
-"""Jobs of a compute whose engine has a queue of its own: they join it at once, by a quota later, or never. Pure."""
+"""Places jobs of a compute whose engine has its own queue: they join it at once, by a quota later, or never. Pure."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def enqueue(  # noqa: PLR0913 - as `place`
     is_shared: bool = False,
     taken: Sequence[Slot] = (),
 ) -> list[Placement]:
-    """A word for every job of a compute whose engine has a queue of its own: at once, by a quota later, or never.
+    """Returns a placement for every job of a compute whose engine has its own queue.
 
     Its slots say how large a node is, not where it lies. is_shared: nodes of one job may share a machine. taken: nodes
     that jobs have now.
@@ -58,7 +58,7 @@ def enqueue(  # noqa: PLR0913 - as `place`
 
 
 def idle_nodes(size: Need, rooms: Sequence[MachineCapacity], taken: Sequence[Slot], *, is_shared: bool) -> int:
-    """How many nodes of that size a cluster has idle, at most what jobs leave. taken: nodes that jobs have now.
+    """Returns how many nodes of that size a cluster has idle, at most what jobs leave. taken: nodes that jobs have now.
 
     The states of machines are as old as the last look at the cluster, and a job may have been started since. On which
     machines its nodes are isn't known: each counts that can be on one for nodes of that size.
@@ -76,7 +76,7 @@ def idle_nodes(size: Need, rooms: Sequence[MachineCapacity], taken: Sequence[Slo
 
 
 def _queued_size(asked: QueuedJob, size: Need, idle: int, *, has_spare: bool) -> Need:
-    """The size with which an elastic job stands in the engine's queue: as much as is idle, at least its smallest."""
+    """Returns the size with which an elastic job joins the engine's queue: what is idle, at least its smallest size."""
     need = asked.need
     if not need.is_elastic:
         return size

@@ -1,4 +1,4 @@
-"""How many more nodes an elastic job could have now: pure, as placement is."""
+"""Finds how many more nodes an elastic job could have now. Pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from drumbeat.model.api.computes import NodeState
 def growth(
     job: QueuedJob, nodes: int, rooms: Sequence[MachineCapacity], held: Sequence[SlotAllocation], balances: Balances
 ) -> tuple[Slot, ...]:
-    """Slots for more nodes than an elastic job runs on now, the most that it could have; () = it can't have more.
+    """Returns slots for the most nodes that an elastic job could have now; () = it can't have more than it has.
 
     nodes: those that it runs on, which come first. Machines that are on come before others.
     """
@@ -34,7 +34,7 @@ def growth(
 def idle_growth(
     job: QueuedJob, nodes: range, idle: int, rooms: Sequence[MachineCapacity], balances: Balances
 ) -> tuple[Slot, ...]:
-    """The same where the engine has a queue of its own: as many nodes more as are idle, on machines that it chooses.
+    """Returns the same where the engine has its own queue: as many more nodes as are idle, on machines that it chooses.
 
     nodes: from those that it runs on to the most that it may have at a time.
     """

@@ -15,16 +15,16 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 GPU_SLOTS = 8
-"""A GPU counts as so many CPU slots: about what machines have of them for each GPU."""
+"""A GPU counts as this many CPU slots: about the ratio that machines have."""
 HALF_LIFE = timedelta(days=7)
 """The default."""
 MAX_AGE = timedelta(days=1)
-"""A job that was submitted so long ago is served by its age again, so that no job is passed for ever."""
+"""From this age on, a job is ordered by its age alone, so that no job waits for ever."""
 
 
 @dataclass(frozen=True)
 class HeldSlots:
-    """What an attempt holds on a compute. since: when it was granted; None = unknown, as before there were persons."""
+    """The slots that an attempt holds on a compute. since: when they were granted; None = unknown."""
 
     compute: str
     job: str
@@ -50,12 +50,12 @@ class PastUse:
 
 
 def decayed(amount: float, passed: timedelta, half_life: timedelta) -> float:
-    """What an amount counts after a time. A clock that was put back changes nothing."""
+    """Returns what an amount counts after a time. A clock that was set back changes nothing."""
     return amount * 0.5 ** (max(0.0, passed.total_seconds()) / half_life.total_seconds())
 
 
 def slot_hours(held: HeldSlots, now: datetime, half_life: timedelta) -> float:
-    """The slot-hours of an attempt so far, those of long ago counting less: the integral of its decaying rate."""
+    """Returns the slot-hours of an attempt so far, decayed by age: the integral of its decaying rate."""
     if held.since is None or now <= held.since:
         return 0.0
     scale_h = half_life.total_seconds() / 3600 / math.log(2)
@@ -87,7 +87,7 @@ def describe_use(use: Mapping[str, float], users: Iterable[str], half_life: time
 
 
 def format_half_life(half_life: timedelta) -> str:
-    """The half-life in the unit that fits it."""
+    """Formats the half-life in the unit that fits it."""
     seconds = half_life.total_seconds()
     for unit, size in (("d", 86400.0), ("h", 3600.0), ("min", 60.0)):
         if seconds >= size:

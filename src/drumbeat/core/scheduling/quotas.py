@@ -58,7 +58,7 @@ class Payer:
 
 @dataclass(frozen=True)
 class QuotaWait:
-    """Why a job may not start now by a quota. key: of the limit. never: not while the quota is what it is."""
+    """Why a quota keeps a job from starting. key: of the limit. is_never: it can't start under this quota at all."""
 
     key: tuple[QuotaKind, str, str]
     sentence: str
@@ -72,24 +72,24 @@ class Allowances:
     quotas: tuple[Quota, ...] = ()
     held: tuple[HeldSlots, ...] = ()
     waited_for: frozenset[tuple[QuotaKind, str, str]] = field(default_factory=frozenset[tuple[QuotaKind, str, str]])
-    """Limits for which a job waits that comes before: later jobs on the same limit wait behind it."""
+    """Limits that an earlier job waits for: later jobs on the same limit wait behind it."""
     reserved: tuple[HeldSlots, ...] = ()
-    """For a job that comes before and waits for slots: later ones must leave it what it needs of its quotas."""
+    """For an earlier job that waits for slots: later ones must leave it what it needs of its quotas."""
 
     def taken(self, job: str, payer: Payer, amount: Amount) -> Allowances:
-        """The same after a job was granted what it takes."""
+        """Returns the allowances after a job was granted what it takes."""
         return replace(self, held=(*self.held, _held(job, payer, amount)))
 
     def reserved_for(self, job: str, payer: Payer, amount: Amount) -> Allowances:
-        """The same for the jobs that come after one that waits for slots."""
+        """Returns the allowances for the jobs behind one that waits for slots."""
         return replace(self, reserved=(*self.reserved, _held(job, payer, amount)))
 
     def behind(self, wait: QuotaWait) -> Allowances:
-        """The same for the jobs that come after one that waits. One that can't ever start holds no other up."""
+        """Returns the allowances for the jobs behind one that waits. A job that can never start holds no other up."""
         return self if wait.is_never else replace(self, waited_for=self.waited_for | {wait.key})
 
     def wait(self, payer: Payer, amount: Amount) -> QuotaWait | None:
-        """Why a job that takes this much may not start now; None = it may."""
+        """Returns why a job that takes this much may not start now; None = it may."""
         waits = [wait for quota in self._quotas_for(payer) for wait in self._waits(quota, amount)]
         return next((one for one in waits if one.is_never), waits[0] if waits else None)
 
@@ -108,7 +108,7 @@ class Allowances:
                 yield QuotaWait(key, limit.describe_wait(who(quota)))
 
     def _limits(self, quota: Quota, amount: Amount) -> Iterable[_Limit]:
-        """The limits of a quota that a job counts on."""
+        """Yields the limits of a quota that a job counts against."""
         held = [one for one in self.held if _name(one, quota.kind) == quota.name]
         kept = [one for one in self.reserved if _name(one, quota.kind) == quota.name]
         if quota.slots is not None and amount.slots:
@@ -121,7 +121,7 @@ class Allowances:
 
 @dataclass(frozen=True)
 class _Limit:
-    """One limit of a quota, and a job that counts on it. used: by job. reserved: for a job that comes before."""
+    """One limit of a quota, and a job that counts against it. used: by job. reserved: for an earlier job."""
 
     what: str
     most: int
@@ -131,7 +131,7 @@ class _Limit:
 
     @property
     def is_reached(self) -> bool:
-        """Whether the job is too much for what is left."""
+        """Whether the job needs more than is left."""
         return sum(self.used.values()) + self.reserved + self.takes > self.most
 
     def describe_wait(self, user: str) -> str:
@@ -148,7 +148,7 @@ class _Limit:
 
 
 def _by_job(amounts: Iterable[tuple[str, int]]) -> Mapping[str, int]:
-    """What each job holds; two attempts of one may, while the first ends."""
+    """Returns what each job holds; two attempts of one may overlap while the first ends."""
     total: Counter[str] = Counter()
     for job, amount in amounts:
         total[job] += amount

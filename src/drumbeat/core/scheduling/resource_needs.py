@@ -1,4 +1,4 @@
-"""What a job needs of its compute, how it is to be treated, and what it holds."""
+"""The resources that a job needs and holds, and its policy."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 @dataclass(frozen=True)
 class Need:
-    """What each node of a job takes from its compute. alone: it takes every CPU slot that there is."""
+    """What each node of a job takes from its compute. alone: the job takes every CPU slot of the compute."""
 
     nodes: int
     cpus: int
@@ -35,7 +35,7 @@ class Need:
 
 @dataclass(frozen=True)
 class JobPolicy:
-    """How a job is treated, as its user set it. Higher priority comes first."""
+    """The policy of a job, as its user set it. Higher priority comes first."""
 
     priority: int = 0
     max_retries: int = 3
@@ -54,7 +54,7 @@ class JobPolicy:
 
 @dataclass(frozen=True)
 class Slot:
-    """What one node of an attempt holds of a machine of the compute."""
+    """The share of a machine that one node of an attempt holds."""
 
     node: int
     machine: str

@@ -1,4 +1,4 @@
-"""Slots on the machines of a compute: whether the nodes of a job fit, and where they go. Pure."""
+"""Fits the nodes of a job on the machines of a compute. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from drumbeat.model.api.computes import NodeState
 from drumbeat.model.plurals import counted
 
 MAX_NODES, MAX_RANKS = 64, 1024
-"""So many nodes and ranks of one job may share a machine's CPU slots, or one a slot where it has more. Each node takes
+"""The most nodes and ranks of one job that may share a machine's CPU slots, or one a slot if it has more. Each takes
 an agent and a supervisor of some 10 MiB: without a bound, one digit too many in a job file takes the machine down."""
 
 
@@ -45,11 +45,11 @@ class SlotAllocation:
     until: datetime | None = None
     """When it must have ended, if it has a time limit."""
     waits_for: str = ""
-    """What keeps it from going on, such as `input train`; "" = nothing does."""
+    """What it waits for, such as `input train`; "" = nothing."""
 
 
 def fit(need: Need, rooms: Sequence[MachineCapacity], held: Sequence[SlotAllocation]) -> tuple[Slot, ...] | None:
-    """Slots for every node of the job, or None.
+    """Returns slots for every node of the job, or None.
 
     Nodes of one job lie on the same machine only where the job has more nodes than the compute has machines.
     """
@@ -186,7 +186,7 @@ class FreeSlots:
 
 
 def _alone(need: Need, rooms: Sequence[MachineCapacity]) -> tuple[Slot, ...] | None:
-    """A job with more ranks than the compute has CPU slots has them all to itself."""
+    """Returns all slots of the compute for a job with more ranks than CPU slots."""
     slots: list[Slot] = []
     gpus = {room.name: list(room.gpus) for room in rooms}
     for node in range(need.nodes):
@@ -199,7 +199,7 @@ def _alone(need: Need, rooms: Sequence[MachineCapacity]) -> tuple[Slot, ...] | N
 
 
 def _share(node: int, nodes: int, rooms: Sequence[MachineCapacity]) -> int:
-    """CPU slots of a machine, dealt to the nodes on it: they add up to what it has."""
+    """Returns the CPU slots of one node on a shared machine; those of all nodes add up to the machine's."""
     room = rooms[node % len(rooms)]
     index, sharing = node // len(rooms), len(range(node % len(rooms), nodes, len(rooms)))
     return room.cpus // sharing + (1 if index < room.cpus % sharing else 0)
@@ -220,17 +220,17 @@ def _without(room: MachineCapacity, slots: Sequence[Slot]) -> MachineCapacity:
 
 
 def fits_when_empty(need: Need, rooms: Sequence[MachineCapacity]) -> bool:
-    """Whether it would, were nothing held and every machine usable."""
+    """Whether the job would fit if nothing were held and every machine usable."""
     return fit(need, [replace(room, unusable="") if room.unusable else room for room in rooms], ()) is not None
 
 
 def is_unseen(rooms: Sequence[MachineCapacity]) -> bool:
-    """Whether the hardware of one of them is not known yet."""
+    """Whether the hardware of one of the machines isn't known yet."""
     return any(room.unusable and not room.cpus for room in rooms)
 
 
 def capacity(room: MachineCapacity, size: Need) -> int:
-    """How many nodes of that size a machine can hold."""
+    """Returns how many nodes of that size a machine can hold."""
     if not room.takes(size):
         return 0
     by_cpus = room.cpus // max(1, size.cpus)
@@ -238,7 +238,7 @@ def capacity(room: MachineCapacity, size: Need) -> int:
 
 
 def crowd(need: Need, rooms: Sequence[MachineCapacity]) -> str:
-    """What is too much for one machine, "" = nothing."""
+    """Says what is too much for one machine, "" = nothing."""
     cpus = min((room.cpus for room in rooms), default=0)
     nodes = -(-need.nodes // max(1, len(rooms)))
     for count, most, what in (

@@ -25,7 +25,7 @@ class BestTrial:
 
 
 def best_trial(goal: Goal, reports: Mapping[str, Sequence[float]]) -> BestTrial | None:
-    """The best trial by the reported values of the primary metric; None while none has reported a number."""
+    """Returns the best trial by the reported values of the primary metric; None while none has reported a number."""
     values = {trial: best(reports[trial], goal) for trial in sorted(reports, key=lambda name: (len(name), name))}
     ranked = {trial: value for trial, value in values.items() if not all(map(math.isnan, reports[trial]))}
     if not ranked:

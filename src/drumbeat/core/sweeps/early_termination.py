@@ -1,4 +1,4 @@
-"""Which trials of a sweep are stopped early: bandit, median stopping, truncation selection, ASHA.
+"""Decides which trials of a sweep are stopped early: bandit, median stopping, truncation selection, ASHA.
 
 Each rule gives a limit, and a trial whose best value up to the same report is worse than the limit is stopped: what it
 has reported since then counts as little as what others have, so that nothing depends on when the server looks. A trial
@@ -54,12 +54,12 @@ class Limit:
 
 
 def rule_for(sweep: SweepJob) -> Rule | None:
-    """The rule by which the sweep's trials are stopped; None where they all run to their end."""
+    """Returns the rule by which the sweep's trials are stopped; None where they all run to their end."""
     return sweep.drumbeat.asha or sweep.early_termination
 
 
 def due(rule: Rule, reports: Reports, finished: Collection[str]) -> dict[str, int]:
-    """For each unfinished trial, the number of reports at its latest evaluation point; 0 before the first."""
+    """Returns, for each unfinished trial, the number of reports at its latest evaluation point; 0 before the first."""
     return {trial: _latest_point(rule, len(values)) for trial, values in reports.items() if trial not in finished}
 
 
@@ -175,7 +175,7 @@ def _asha(rule: Asha, goal: Goal, reports: Reports, point: int) -> Limit:
 
 
 def _apart(value: float, limit: float) -> tuple[str, str]:
-    """Both numbers with as many digits as it takes to tell them apart, at least four."""
+    """Formats both numbers with as many digits as it takes to tell them apart, at least four."""
     for digits in range(4, 17):
         if f"{value:.{digits}g}" != f"{limit:.{digits}g}":
             return f"{value:.{digits}g}", f"{limit:.{digits}g}"

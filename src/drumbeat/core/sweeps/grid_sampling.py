@@ -14,12 +14,12 @@ Space = Mapping[str, object]
 
 
 def count(space: Space) -> int:
-    """How many combinations the space has, branches of nested choices included."""
+    """Returns how many combinations the space has, including branches of nested choices."""
     return prod(_count_values(function) for function in space.values())
 
 
 def combination(space: Space, number: int) -> dict[str, Value]:
-    """The combination with that number, counted from 0. Raises IndexError beyond the last."""
+    """Returns the combination with that number, counted from 0. Raises IndexError beyond the last."""
     if not 0 <= number < count(space):
         raise IndexError(number)
     values: dict[str, Value] = {}

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from statistics import fmean
 
 MIN_TRIALS = 2
-"""So many completed trials are measured before anything is said."""
+"""Completed trials that are measured before an estimate is made."""
 MIN_GAIN = 1.2
-"""Below this gain nothing is said: the estimate is not that exact."""
+"""Smaller gains aren't reported: the estimate is not that exact."""
 
 
 def sentence(ranks: int, busy: Sequence[float], ran_s: Sequence[float]) -> str:

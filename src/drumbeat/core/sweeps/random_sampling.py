@@ -39,7 +39,7 @@ BITS = 52
 
 
 def draw(space: Mapping[str, SearchFunction], sampling: RandomSampling, seed: int, number: int) -> dict[str, Value]:
-    """The values of the trial with that number, counted from 0."""
+    """Draws the values of the trial with that number, counted from 0."""
     base = math.e if sampling.logbase in (None, "e") else float(sampling.logbase)
     if sampling.rule != "sobol":
         return _values(space, lambda path: _random(seed, number, path), base)
@@ -48,7 +48,7 @@ def draw(space: Mapping[str, SearchFunction], sampling: RandomSampling, seed: in
 
 
 def paths(space: Mapping[str, object], above: str = "") -> Iterator[str]:
-    """The path of each function: its name; in a branch, the choice's path and the branch's number come first."""
+    """Yields the path of each function: its name; in a branch, the choice's path and the branch's number come first."""
     for name, function in space.items():
         path = f"{above}{name}"
         if isinstance(function, SearchFunction):
@@ -75,7 +75,7 @@ def _values(space: Mapping[str, object], coordinate: Coordinate, base: float, ab
 
 
 def quantile(function: SearchFunction, at: float, base: float = math.e) -> int | float:
-    """The value below which a share of `at` of the function's draws lies. base: of the functions' logarithms."""
+    """Returns the value below which a share of `at` of the function's draws lies. base: of the logarithms."""
     match function:
         case RandInt():
             return min(int(at * function.upper), function.upper - 1)
@@ -98,7 +98,7 @@ def stepped(value: float, step: float) -> int | float:
         return value
     if step.is_integer():
         return round(steps) * int(step)
-    # 3 * 0.1 is 0.30000000000000004: twelve digits are what was meant.
+    # 3 * 0.1 is 0.30000000000000004: twelve digits give the intended value.
     return float(f"{round(steps) * step:.12g}")
 
 

@@ -12,7 +12,7 @@ BITS = 32
 
 
 def coordinate(number: int, dimension: int) -> int:
-    """One coordinate of a point, as an integer of 32 bits; the unit interval is divided into 2**32 parts."""
+    """Returns one coordinate of a point as an integer of 32 bits; the unit interval is divided into 2**32 parts."""
     gray, value = number ^ (number >> 1), 0
     for bit, direction in enumerate(_directions(dimension)):
         if gray >> bit & 1:

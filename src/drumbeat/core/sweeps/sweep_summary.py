@@ -1,4 +1,4 @@
-"""What a sweep will try, in one sentence: its trials, its search space, and what it looks for."""
+"""Describes a sweep in one sentence: its trials, its search space, and its objective."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def _base(sweep: SweepJob | SweepNode) -> float:
 
 
 def _early_ends(sweep: SweepJob | SweepNode) -> Iterator[str]:
-    """What ends trials early, and after which time."""
+    """Yields what ends trials early, and after which time."""
     policy = sweep.early_termination
     if sweep.drumbeat.asha is not None:
         yield "asha ends trials early"

@@ -1,4 +1,4 @@
-"""From a sweep and the values of a trial to the trial's own job: a command job in the dialect."""
+"""Makes the command job of a trial from the sweep and the trial's values."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MAX_DISPLAY_NAME = 255
 
 
 def trial_document(sweep: SweepJob, name: str, number: int, values: Values) -> dict[str, Any]:
-    """The command job of a trial, as a mapping that `jobfile.from_dict` takes.
+    """Returns the command job of a trial, as a mapping that `jobfile.from_dict` takes.
 
     name: the sweep's name, which it may have got at submit. number: the trial's, counted from 0. Raises SpecError for
     a trial that is a reference.
@@ -51,12 +51,12 @@ def trial_document(sweep: SweepJob, name: str, number: int, values: Values) -> d
 
 
 def _unnamed(output: Mapping[str, Any]) -> dict[str, Any]:
-    """An output as a trial has it: the sweep itself registers that of its best trial, when it has ended."""
+    """Returns an output without its name: the sweep registers that of its best trial when it has ended."""
     return {key: value for key, value in output.items() if key not in ("name", "version")}
 
 
 def own_trial(sweep: SweepJob) -> Trial:
-    """The trial that the sweep holds. Raises SpecError for a registered component that was not looked up before."""
+    """Returns the sweep's own trial. Raises SpecError for a registered component that was not looked up before."""
     if isinstance(sweep.trial, Trial):
         return sweep.trial
     raise SpecError(
@@ -79,13 +79,13 @@ def notes(sweep: SweepJob) -> Iterator[str]:
 
 
 def max_trials(sweep: SweepJob | SweepNode) -> int:
-    """The number of trials after which the sweep ends: a grid may have fewer than its limit."""
+    """Returns the number of trials after which the sweep ends: a grid may have fewer than its limit."""
     most = sweep.limits.max_total_trials
     return min(most, grid_sampling.count(sweep.search_space)) if sampling_algorithm(sweep) == "grid" else most
 
 
 def sampling_algorithm(sweep: SweepJob | SweepNode) -> str:
-    """`grid`, `random` or `bayesian`, whether it is written as a word or with options."""
+    """Returns `grid`, `random` or `bayesian`, whether it is written as a word or with options."""
     algorithm = sweep.sampling_algorithm
     return algorithm if isinstance(algorithm, str) else str(algorithm.kind() if isinstance(algorithm, Model) else "")
 
@@ -97,10 +97,10 @@ def _display_name(sweep: str, number: int) -> str:
 
 # --- the command and the preparation ----------------------------------------------------------------------------------
 def fill(command: str, values: Mapping[str, str], where: str) -> str:
-    """The command with each `${{search_space.x}}` replaced by its text; all other expressions stay.
+    """Returns the command with each `${{search_space.x}}` replaced by its text; all other expressions stay.
 
-    A part in `$[[ ]]` goes where one of its parameters has no value, for the trial drew another branch. where: the key
-    of the sweep that has the command.
+    A part in `$[[ ]]` is removed if one of its parameters has no value, since the trial drew another branch. where: the
+    key of the sweep that has the command.
     """
     done: list[str] = []
     bracket: list[str | Reference] | None = None

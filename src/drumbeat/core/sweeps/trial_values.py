@@ -1,4 +1,4 @@
-"""The values of one trial, as its command, its environment variables and people read them.
+"""Formats the values of one trial for its command, its environment variables and messages.
 
 A choice between mappings (branches) gives a mapping. Its keys become parameters beside the others, and the choice
 itself has the whole branch as JSON.
@@ -21,7 +21,7 @@ PREFIX = "AZUREML_SWEEP_"
 
 
 def texts(values: Values) -> dict[str, str]:
-    """Each parameter's text, those of branches included: what `${{search_space.x}}` stands for."""
+    """Returns each parameter's text, including those of branches: what `${{search_space.x}}` stands for."""
     flat: dict[str, str] = {}
     for name, value in values.items():
         if isinstance(value, Mapping):
@@ -34,7 +34,7 @@ def texts(values: Values) -> dict[str, str]:
 
 
 def shorten(text: str) -> str:
-    """A parameter's text for a sentence: a number with four digits, other text with MAX_TEXT characters."""
+    """Shortens a parameter's text for a sentence: a number to four digits, other text to MAX_TEXT characters."""
     try:
         if "." in text or "e" in text:
             return f"{float(text):.4g}"
@@ -44,5 +44,5 @@ def shorten(text: str) -> str:
 
 
 def variables(values: Values) -> dict[str, str]:
-    """The environment variables `AZUREML_SWEEP_<name>` of a trial."""
+    """Returns the environment variables `AZUREML_SWEEP_<name>` of a trial."""
     return {f"{PREFIX}{name}": text for name, text in texts(values).items()}

@@ -54,7 +54,7 @@ class Outputs(dict[str, Any]):
         self._owner = owner
 
     def __getattr__(self, name: str) -> Binding:
-        if name == ARTIFACTS and name not in self:  # What the script writes to ./outputs needs no declaration.
+        if name == ARTIFACTS and name not in self:  # The script's ./outputs need no declaration.
             return Binding(name, self._owner, Output())
         if name.startswith("__") or name not in self:
             raise AttributeError(f"there is no output {name!r}. {either(name, self, 'There are')}".strip())
@@ -68,7 +68,7 @@ class Outputs(dict[str, Any]):
 
 
 def bound(values: Mapping[str, Any], described: Mapping[str, Any], names: Mapping[int, str]) -> dict[str, Any]:
-    """Inputs as a step's file entry has them; `described` says how each was declared."""
+    """Returns inputs as the entry of a step in a file; `described` has their declarations."""
     done: dict[str, Any] = {}
     for name, value in values.items():
         if not isinstance(value, Binding):
@@ -82,7 +82,7 @@ def bound(values: Mapping[str, Any], described: Mapping[str, Any], names: Mappin
 
 
 def port(value: Any) -> Input:
-    """The declaration that fits a value: its type, and nothing of the value itself."""
+    """Returns the declaration that fits a value: its type alone."""
     if isinstance(value, Binding):
         return port(value.described)
     if isinstance(value, Input):

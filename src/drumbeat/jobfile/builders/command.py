@@ -61,7 +61,9 @@ class Command(Sweepable):
         self.outputs = Outputs(self, self.outputs or {})
 
     def __call__(self, **inputs: Any) -> Command:
-        """A copy with these inputs, of which optional ones may be None; in a `@pipeline` function it becomes a step."""
+        """Returns a copy with these inputs; optional ones may be None. In a `@pipeline` function the copy becomes a
+        step.
+        """
         unknown = [name for name in inputs if name not in self.inputs]
         if unknown:
             raise SpecError(f"the command has no input `{unknown[0]}`", fix=nearest(unknown[0], self.inputs))
@@ -74,7 +76,7 @@ class Command(Sweepable):
         return copy
 
     def ports(self) -> dict[str, Any]:
-        """Each input as it was declared first."""
+        """Returns the first declaration of each input."""
         return {**self.inputs, **self.declared}
 
     def set_resources(self, **resources: Any) -> None:
@@ -97,7 +99,7 @@ class Command(Sweepable):
         return {key: value for key, value in table.items() if value is not None and value != {}}
 
     def to_job(self) -> CommandJob:
-        """The checked job; raises `SpecError` with everything that is wrong."""
+        """Returns the checked job; raises `SpecError` with every problem."""
         open_ones = [name for name, value in self.inputs.items() if isinstance(value, SearchFunction)]
         if open_ones:
             raise SpecError(f"the input `{open_ones[0]}` is a search function", fix="Call `.sweep(...)` on the job.")
@@ -183,7 +185,7 @@ def _absent(declared: Any) -> Any:
 
 
 def lenient(distribution: Any) -> Any:
-    """A dict without its unknown keys, each of which gives a warning; other values are returned unchanged."""
+    """Returns a dict without its unknown keys, with a warning for each; other values unchanged."""
     if not isinstance(distribution, Mapping):
         return distribution
     written = dict(cast("Mapping[str, Any]", distribution))

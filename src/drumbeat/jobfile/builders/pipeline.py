@@ -69,7 +69,7 @@ class ComponentStep(Sweepable):
 
     @property
     def name(self) -> str | None:
-        """What the step is called where no variable names it."""
+        """The step's name where no variable names it."""
         return self.component.name
 
     def to_node(self, names: Mapping[int, str]) -> CommandNode | PipelineNode:
@@ -168,7 +168,7 @@ class Pipeline:
         return PipelineJob.made({**head, **tables} | ({"settings": self.settings} if self.settings else {}))
 
     def to_node(self, names: Mapping[int, str]) -> PipelineNode:
-        """The whole as one step of another pipeline."""
+        """Returns the pipeline as one step of another one."""
         own = {key: getattr(self, key) for key in HEAD if key not in OF_A_WHOLE and getattr(self, key)}
         for key in own:
             if key not in PipelineNode.model_fields:
@@ -213,7 +213,7 @@ def pipeline(function: Callable[..., Any] | None = None, **keys: Any) -> Any:
 
 
 def call_and_look(function: Callable[..., Any], arguments: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
-    """What the function returns, and its local variables as it returned: their names are the steps' names."""
+    """Returns the function's result, and its local variables at its return: their names are the steps' names."""
     local: dict[str, Any] = {}
     code = inspect.unwrap(function).__code__
 

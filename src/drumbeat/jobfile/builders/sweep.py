@@ -47,7 +47,7 @@ class TrialDraft(Protocol):
         ...
 
     def to_component(self) -> CommandComponent:
-        """It as a component."""
+        """Returns it as a component."""
         ...
 
     def as_trial(self, document: Mapping[str, Any], drawn: Collection[str]) -> dict[str, Any]:

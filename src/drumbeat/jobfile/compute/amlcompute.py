@@ -1,4 +1,4 @@
-"""Azure's computes: their entity is read, so that files and scripts that describe one load; none is made here."""
+"""Azure's computes: their files and scripts can be loaded, but drumbeat creates none."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class AmlCompute(Model):
 
 
 def cloud_refusal(kind: object, name: object) -> tuple[str, str] | None:
-    """Why no compute of this type can be made, and what to do; None for a type that isn't Azure's."""
+    """Returns why no compute of this type can be created, and what to do; None for a type that isn't Azure's."""
     if not isinstance(kind, str) or fold(kind) not in CLOUD_TYPES:
         return None
     what = f"`type`: {shown(kind)} is made of machines in Azure, and drumbeat runs jobs on machines that you own"

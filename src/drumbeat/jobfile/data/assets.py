@@ -81,7 +81,7 @@ class InputOutputModes:
     DIRECT = "direct"
 
 
-# --- a trained model that is to have a name: it is read and checked; this version registers none ---
+# --- a trained model with a name: it is read and checked; this version registers none ---
 
 
 class ModelAsset(Model):

@@ -88,7 +88,7 @@ class Credentials(Model):
         """The kind of these credentials, as messages call it."""
 
     def opened(self) -> dict[str, str]:
-        """All that was given, secrets in the clear."""
+        """Returns all values, secrets in the clear."""
         given = {name: getattr(self, name) for name in type(self).model_fields}
         return {
             name: value.get_secret_value() if isinstance(value, SecretStr) else str(value)
@@ -97,7 +97,7 @@ class Credentials(Model):
         }
 
     def _exactly_one(self, *ways: tuple[str, ...]) -> Iterator[Contradiction]:
-        """Exactly one of the ways is given, and whole."""
+        """Yields a contradiction unless exactly one of the ways is given, completely."""
         given = [name for name in type(self).model_fields if getattr(self, name) is not None]
         begun = [way for way in ways if set(way) & set(given)]
         if not begun:

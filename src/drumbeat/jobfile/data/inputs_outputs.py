@@ -1,4 +1,4 @@
-"""What goes into a job and what comes out of it."""
+"""The inputs and outputs of a job."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def _output(value: object) -> object:
 
 
 def _written(value: object) -> object:
-    """The inputs but those without a value, as with every other key."""
+    """Leaves out inputs without a value, as with every other key."""
     if not isinstance(value, dict):
         return value
     return {name: given for name, given in cast("dict[object, object]", value).items() if given is not None}

@@ -169,7 +169,7 @@ def _file_path(text: str) -> str:
     rest = text[5:]
     if rest.startswith("//"):
         host, slash, path = rest[2:].partition("/")
-        # `file://data/x` is written by people who mean a relative path.
+        # `file://data/x` usually means a relative path.
         rest = slash + path if host in ("", "localhost") else host + slash + path
     return unquote(rest)
 
@@ -217,7 +217,7 @@ def _asset(match: re.Match[str], where: str) -> AssetReference:
 
 
 def _inner(path: str, written: str, where: str) -> str:
-    """A path in a store: it stays there."""
+    """Returns a path in a store. Raises SpecError if it leaves the store."""
     parts = [part for part in path.split("/") if part]
     if any(part in (".", "..") for part in parts) or "\0" in path:
         raise SpecError(f"{shown(written)} has `.` or `..` in its path", where=where, fix="Write the path without.")

@@ -1,4 +1,4 @@
-"""A conda file: which Python, what pip gets, what only conda has, from which channels; each with its line."""
+"""Reads a conda file: the Python, the packages for pip and conda, and the channels, each with its line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Environments that clouds offer by name, and ours: what a job that names one gets here.
+"""The curated environments, which also stand for those that clouds offer by name.
 
 A person's own environment or alias of the same name comes first.
 """
@@ -41,7 +41,7 @@ class Curated:
 
     @property
     def source(self) -> str:
-        """What stands for a file in messages."""
+        """The name of its file in messages."""
         return f"curated {self.title}"
 
 

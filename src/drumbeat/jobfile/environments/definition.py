@@ -43,7 +43,7 @@ class Build:
 
 @dataclass(frozen=True)
 class Definition:
-    """What a node makes. source: the file that it was read from. notes: what is done otherwise than written.
+    """What a node builds. source: the file that it was read from. notes: deviations from the file.
 
     image: what it runs containers of; then it makes no Python environment. build: how it makes that image, None = it is
     pulled. builds: of the packages that are built from source.
@@ -60,7 +60,7 @@ class Definition:
     builds: tuple[SourceBuild, ...] = ()
 
     def environment(self, name: str) -> PythonEnvironment | None:
-        """The same as nodes get it."""
+        """Returns the environment in the form that nodes get."""
         if self.image:
             return None
         return PythonEnvironment(

@@ -12,7 +12,7 @@ REQUIREMENTS_SUFFIXES = (".txt", ".in")
 
 
 def beside(name: str, other: str) -> str:
-    """What a file is called that the file `name` calls `other`: `conda/env.yml` and `../pip.txt` give `pip.txt`."""
+    """Returns the name of the file that `name` includes as `other`: `conda/env.yml` and `../pip.txt` give `pip.txt`."""
     return posixpath.normpath(posixpath.join(posixpath.dirname(name), other))
 
 

@@ -1,4 +1,4 @@
-"""Where a conda file stands that is written out in a job's or an environment's own file."""
+"""Finds the lines of a conda file that is written inline in a job's or an environment's file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Requirements as pip reads them: lines, comments, options, `-r`; what other machines can't have is refused."""
+"""Reads requirements as pip does: lines, comments, options, `-r`. Refuses what other machines can't install."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ class _Parser:
             yield _option(line, name, value)
 
     def taken_in(self, line: RequirementLine, value: str, open_ones: tuple[str, ...]) -> Iterator[RequirementLine]:
-        """What stands in the file that a line names."""
+        """Yields the lines of the file that a line names."""
         if SCHEME.match(value):
             raise at(line.file, line.number, f"requirements at {short(value)} aren't fetched", "Keep the file beside.")
         name = beside(line.file, _file(value))

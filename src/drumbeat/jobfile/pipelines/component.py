@@ -1,4 +1,4 @@
-"""A command that pipelines use as a step: what it takes, what it gives, what it runs."""
+"""A command that pipelines use as a step: its inputs, its outputs and its command."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which step of a pipeline waits for which, read from the `${{ }}` of their inputs."""
+"""The dependencies between the steps of a pipeline, by the `${{ }}` of their inputs."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class StepCount:
 
 
 def bindings(node: Model) -> Iterator[tuple[Loc, str]]:
-    """Every text of a step's inputs that may hold an expression, with its key."""
+    """Yields every text of a step's inputs that may hold an expression, with its key."""
     for name, value in _table(node, "inputs").items():
         if isinstance(value, Input):
             if value.path is not None:
@@ -41,7 +41,7 @@ def bindings(node: Model) -> Iterator[tuple[Loc, str]]:
 
 
 def targets(node: Model) -> Iterator[tuple[Loc, str]]:
-    """Every text of a step's outputs that may hold an expression, with its key."""
+    """Yields every text of a step's outputs that may hold an expression, with its key."""
     for name, value in _table(node, "outputs").items():
         if isinstance(value, Output):
             if value.path is not None:

@@ -1,4 +1,4 @@
-"""What a step gives to the inputs of its component: parameters in their types and limits, and data."""
+"""Checks what a step gives to the inputs of its component: parameters by type and limits, and data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a refusal is worded: pydantic's errors become `Problem`s with a sentence, a place and what to do.
+"""Words refusals: pydantic's errors become `Problem`s with a sentence, a place and a fix.
 
 Also here: showing a value briefly, listing words, and the nearest valid name. No model lives here.
 """
@@ -87,7 +87,7 @@ def fold(word: str) -> str:
 
 
 def shown(value: object) -> str:
-    """A value as it can stand in a sentence: short, and with its kind."""
+    """Formats a value for a sentence: short, and with its kind."""
     match value:
         case None:
             return "nothing"
@@ -193,7 +193,7 @@ def collect_problems(
 
 
 def _without_mistyped(details: list[ErrorDetails], document: object, seen: Seen) -> list[ErrorDetails]:
-    """The same errors, but for a key that is missing because it is mistyped, where the unknown key says it all."""
+    """Leaves out missing keys that are only mistyped, since the unknown key is reported."""
     said: set[tuple[str | int, ...]] = set()
     for detail in details:
         if detail["type"] == "extra_forbidden":

@@ -1,4 +1,4 @@
-"""The small types that the fields of a job file have: texts, names, counts, seconds, and how a wrong one is refused."""
+"""The types of the fields of a job file: texts, names, counts, seconds, and how invalid values are refused."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _printable(value: str) -> str:
 
 
 def filled(value: str) -> str:
-    """A printable text that says something."""
+    """Returns a printable text that isn't empty."""
     _printable(value)
     if not value.strip():
         raise complaint("this text is empty")

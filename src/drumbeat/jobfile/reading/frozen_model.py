@@ -1,4 +1,4 @@
-"""What every piece of a job file is made of: the frozen model.
+"""The frozen model, of which every piece of a job file is made.
 
 Here lives how a mapping is taken in (None is "not set", enums in any case, the class by its `type`) and how a
 contradiction is said. What the keys mean lives with the models; how an error is worded lives in `problems`.
@@ -83,7 +83,7 @@ class Model(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _take_in(cls, value: object, info: ValidationInfo) -> object:
-        """An empty key is one that wasn't written; a model's own `type` always counts as written."""
+        """Drops empty keys; a model's own `type` always counts as written."""
         if not isinstance(value, Mapping):
             return value
         written = cast("Mapping[str, object]", value)

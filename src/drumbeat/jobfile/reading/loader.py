@@ -1,4 +1,4 @@
-"""From a file, a text or a mapping to a checked model; all problems are reported together, with line and column.
+"""Loads a checked model from a file, a text or a mapping; reports all problems together, with line and column.
 
 Callers hand in which models a document may be (`DocumentKind`); no model lives here.
 """

@@ -1,4 +1,4 @@
-"""What a file describes that was given where a job belongs, and the command that takes it."""
+"""Recognizes files that aren't jobs, and names the command that takes them."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ DOCUMENTS = (
         ("account_name", "container_name", "credentials"),
     ),
 )
-"""The most telling first."""
+"""The most specific first."""
 _OF_JOBS = ("command", "trial", "jobs")
 """Keys that jobs have; of the others, only components have them, too."""
 

@@ -15,7 +15,7 @@ DECLARED = ("inputs", "outputs", "search_space", "jobs")
 """Tables whose names the file gives: a new one from the command line would be a typing error."""
 
 FLOW = ("{", "[")
-"""With which a mapping or a list of YAML begins on the command line."""
+"""The beginnings of a YAML mapping or list on the command line."""
 TEXTS = ("command", "description", "display_name", "experiment_name", "name")
 TABLES_OF_TEXTS = (["environment_variables"], ["tags"], ["properties"])
 
@@ -57,7 +57,7 @@ def apply(document: Table, overrides: Sequence[str]) -> tuple[dict[Path, Overrid
 
 
 def _set(document: Table, words: list[str], written: str) -> Path:
-    """Goes down to the last mapping, making what isn't there, and sets the value."""
+    """Descends to the last mapping, creating missing ones, and sets the value."""
     owner: object = document
     path: list[str | int] = []
     for depth, word in enumerate(words[:-1]):

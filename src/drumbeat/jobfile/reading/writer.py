@@ -1,4 +1,4 @@
-"""From a job back to a dict and to YAML text, with the keys that were set and nothing else."""
+"""Converts a job back to a dict or YAML text, with the keys that were set and nothing else."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def _is_simple(line: str) -> bool:
 
 
 def _text(text: str) -> str:
-    """Bare where it can't be misread, else in double quotes."""
+    """Writes a text bare where it can't be misread, else in double quotes."""
     is_key = ": " in text or text.endswith(":")
     if len(text) < 400 and PLAIN.fullmatch(text) and isinstance(scalar(text), str) and not is_key:
         return text

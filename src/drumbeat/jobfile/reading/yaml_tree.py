@@ -1,4 +1,4 @@
-"""YAML text as a tree that knows its lines: what a hostile file can do is stopped here.
+"""Parses YAML into a tree with line numbers, and stops what hostile files could do.
 
 One pass over the parser's events, so that size, depth and number of nodes are bounded before anything is built. Plain
 words mean what they mean to Azure's loader: `yes` and `no` are booleans, `1e3` is a number.
@@ -297,5 +297,5 @@ def scalar(text: str) -> str | int | float | bool | None:
 
 
 def _decimal(text: str) -> int | float:
-    """`010` is ten here, as people mean it, and no octal number."""
+    """Reads `010` as ten, the usual intention, not as an octal number."""
     return float(text) if any(mark in text for mark in ".eE") else int(text)

@@ -32,7 +32,7 @@ class SearchFunction(Model):
 
 
 class Interval(SearchFunction):
-    """A function with two ends."""
+    """A function with a lower and an upper bound."""
 
     positional = ("min_value", "max_value")
 
@@ -63,7 +63,7 @@ class IntervalSteps(Interval):
 
 
 class Gaussian(SearchFunction):
-    """A function with a middle and a width."""
+    """A function with a mean and a standard deviation."""
 
     positional = ("mu", "sigma")
 

@@ -43,7 +43,7 @@ class Machine:
     state: NodeState = NodeState.IDLE
     """As its engine sees it. The API shows as running those, too, whose slots drumbeat has given to jobs."""
     why: str = ""
-    """Why it is in that state, "" = there is nothing to say, or `unusable` says it."""
+    """Why it is in that state, "" = no reason is known, or `unusable` has it."""
     since: datetime | None = None
     """When it entered that state: as its cluster tells, else, in the API, as the server saw it."""
     is_for_gpus: bool = False
@@ -52,7 +52,7 @@ class Machine:
 
 @dataclass(frozen=True)
 class HeldView:
-    """What one node of a job's attempt holds of a machine."""
+    """The share of a machine that one node of a job's attempt holds."""
 
     job: str
     attempt: int
@@ -104,7 +104,7 @@ class ComputeView:
     scale: Scale | None = None
     """How many machines there are; None = that isn't known yet."""
     remarks: tuple[str, ...] = ()
-    """What of its file is otherwise than the cluster has it."""
+    """Where the cluster's settings differ from its file."""
 
     @property
     def machines_for_all(self) -> tuple[Machine, ...]:

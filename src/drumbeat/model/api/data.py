@@ -83,7 +83,7 @@ class EntryView:
 
 @dataclass(frozen=True)
 class ListingView:
-    """Every file below an address. uri: the exact address that was meant. key: names the content of the whole."""
+    """Every file below an address. uri: the resolved address. key: identifies the whole content."""
 
     uri: str
     key: str
@@ -93,7 +93,7 @@ class ListingView:
 
 @dataclass(frozen=True)
 class Written:
-    """A file that was put into a datastore. tag: what the store calls this content of it."""
+    """A file that was written to a datastore. tag: the store's identifier of the content."""
 
     path: str
     size: int

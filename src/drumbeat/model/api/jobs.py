@@ -19,14 +19,14 @@ from drumbeat.model.process import ProcessSpec
 from drumbeat.model.states import JobKind, Reason, State
 
 TERMINAL = frozenset(state for state in State if state.is_terminal)
-"""States of a job to which nothing happens any more."""
+"""States that a job never leaves."""
 
 TRANSFERRING = frozenset({State.STAGING, State.FINALIZING})
 """States in which nodes fetch inputs or send outputs, and report their progress."""
 
 
 class OutputPlace(StrEnum):
-    """How far an output is that is to have a place in a store, or a name."""
+    """The progress of an output that goes into a store, or gets a name."""
 
     TO_COME = "to_come"
     UNDER_WAY = "under_way"
@@ -38,7 +38,7 @@ class OutputPlace(StrEnum):
 
 @dataclass(frozen=True)
 class EventView:
-    """A line of a job's story; n counts from 1."""
+    """An event of a job; n counts from 1."""
 
     n: int
     at: datetime
@@ -76,7 +76,7 @@ class NodeView:
 
 @dataclass(frozen=True)
 class ObservedView:
-    """The engine's own word for the job, and when it was seen."""
+    """The engine's own status of the job, and when it was seen."""
 
     word: str
     at: datetime
@@ -86,7 +86,7 @@ class ObservedView:
 class VerdictView:
     """Why a job or a round ended.
 
-    aftermath: what became of the ranks that aren't the cause, "" = there are none, or nothing is known of them.
+    aftermath: how the other ranks ended, "" = there are none, or nothing is known of them.
     """
 
     reason: Reason
@@ -128,7 +128,7 @@ class OutputView:
 
     @property
     def notice(self) -> str:
-        """Why the output isn't in its place, or what happens to it now; "" = it is in place, or it is to come."""
+        """Why the output isn't stored, or what happens to it now; "" = it is stored, or not due yet."""
         if self.place == OutputPlace.FAILED:
             return f"output {self.name} isn't in its place: {self.problem}"
         if self.place != OutputPlace.UNDER_WAY:
@@ -215,7 +215,7 @@ class JobView:
 
     @property
     def progress(self) -> str:
-        """What happens now: a node's progress with inputs or outputs, what holds outputs up, or the job's sentence."""
+        """The current activity: a node's progress with files, what holds outputs up, or the job's sentence."""
         if notices := [one.notice for one in self.outputs if one.notice]:
             return "; ".join([self.sentence, *notices])
         reporting = [node for node in self.nodes if node.detail and not node.error and not node.lost]
@@ -232,7 +232,7 @@ class JobView:
 
 @dataclass(frozen=True, kw_only=True)
 class JobWithEvents(JobView):
-    """A job and everything that happened to it."""
+    """A job with all of its events."""
 
     story: tuple[EventView, ...]
     preflight: PreflightView | None = field(default=None, metadata=limited(PREFLIGHT, exclude_if=operator.not_))
@@ -336,7 +336,7 @@ class End:
 
 
 Event = EventView | JobView | LogPiece | End
-"""What a stream of a job consists of."""
+"""The items of a job's stream."""
 
 
 HOLES_HEADER = "Drumbeat-Holes"

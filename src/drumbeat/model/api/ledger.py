@@ -8,7 +8,7 @@ from enum import StrEnum
 
 
 class TimeClass(StrEnum):
-    """What a second of a job's wall time was spent on. Each second is in exactly one class."""
+    """The use of a second of a job's wall time. Each second is in exactly one class."""
 
     QUEUE = "queue"
     """The job waited for its turn, for free slots, or in the cluster's own queue."""

@@ -20,7 +20,7 @@ class PointView:
 
 @dataclass(frozen=True)
 class SeriesView:
-    """What is known of one metric of one rank; `rank` -1 is node 0 itself, -2 node 1."""
+    """The summary of one metric of one rank; `rank` -1 is node 0 itself, -2 node 1."""
 
     name: str
     rank: int
@@ -111,7 +111,7 @@ class ComparedRow:
 
 @dataclass(frozen=True)
 class ComparisonView:
-    """What differs between jobs, and what came of them."""
+    """The differences between jobs, and their outcomes."""
 
     jobs: tuple[str, ...]
     differences: tuple[ComparedRow, ...]

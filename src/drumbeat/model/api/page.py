@@ -1,4 +1,4 @@
-"""What the web page needs of the API beside what everybody uses: links, sessions, and changes of all jobs."""
+"""The part of the API for the web page: links, sessions, and changes of all jobs."""
 
 from __future__ import annotations
 

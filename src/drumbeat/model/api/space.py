@@ -1,4 +1,4 @@
-"""What takes disk space, and what became of a wish to have it back: as the server, its clients and nodes name it."""
+"""Used disk space, and the result of freeing it."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ class Usage:
 
 @dataclass(frozen=True)
 class KeptItem:
-    """Something that was asked to go, or is old enough, and stays."""
+    """Something that is kept although its deletion was requested, or although it is old enough."""
 
     what: str
     """`job cifar-7f3a`, `snapshot 5d41…`."""
     why: str
     fix: str = ""
-    """What would let it go; "" = nothing."""
+    """How to make it deletable; "" = there is no way."""
 
 
 @dataclass(frozen=True)

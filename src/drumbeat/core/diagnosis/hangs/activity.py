@@ -1,4 +1,4 @@
-"""What one rank does, from the facts of its processes between two looks.
+"""Derives what one rank does from the facts of its processes between two looks.
 
 The counters are read on the node, in `node/stacks/`.
 """
@@ -59,9 +59,9 @@ class Activity:
     is_parked: bool = False
     """Whether another thread of its process waits for something from outside: a server does."""
     is_at_start: bool = False
-    """Whether it waits for all other ranks, in the rendezvous with which a round starts."""
+    """Whether it waits for all other ranks in the rendezvous at the start of a round."""
     idle_s: float = 0.0
-    """How long it has neither written to its log nor used the CPU, as its agent has it."""
+    """How long it has neither written to its log nor used the CPU, as its agent reports it."""
     problem: str = ""
     """Why nothing more is known."""
 
@@ -92,7 +92,7 @@ def for_rank(node: int, facts: RankFacts, seconds: float) -> Activity:
     candidates = [(_for_process(unknown, one, seconds), one) for one in _programs(facts)]
     if not candidates:
         return replace(unknown, problem="it has no process")
-    # A program that waits for another one has started what trains.
+    # A program that waits for another one has started the program that trains.
     training = (pair for pair in candidates if not (pair[0].wait and pair[0].wait.kind is WaitKind.CHILD))
     own, main = next(training, candidates[0])
     stopped = next((one for one in facts.processes if one.state == STOPPED), None)

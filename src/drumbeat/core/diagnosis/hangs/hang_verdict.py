@@ -1,4 +1,4 @@
-"""Whether silent ranks hang, and which of them is the odd one out: from what each of them does.
+"""Judges from what each silent rank does whether the job hangs, and which rank is the cause.
 
 What counts as silence is decided in `node/stacks/silence.py`.
 """
@@ -16,10 +16,10 @@ from drumbeat.model.plurals import name_ranks
 
 
 class Stillness(StrEnum):
-    """What the silence of a job's ranks is."""
+    """The explanation of a job's silence."""
 
     HUNG = "hung"
-    """Nothing will go on by itself."""
+    """Nothing will continue by itself."""
     SLOW = "slow"
     """One rank works, and keeps the others waiting."""
     BUSY = "busy"
@@ -42,7 +42,7 @@ class HangVerdict:
     silent_s: float = 0.0
     """How long the rank that is the cause has given no sign of work, or the rank that has done so for longest."""
     needs_time: bool = False
-    """Whether the ranks may only have a long step on their GPUs, or much to exchange: time tells."""
+    """Whether a long step on the GPUs, or a large exchange, may explain the silence: a later look decides."""
 
     @property
     def is_hang(self) -> bool:
@@ -54,7 +54,7 @@ _MAX_RANKS_NAMED = 4
 
 
 def judge(activities: Sequence[Activity], left: Collection[int] = (), missing: Collection[int] = ()) -> HangVerdict:
-    """Judges the ranks of a job. left: those that exited with code 0; missing: those that nothing is known of."""
+    """Judges the ranks of a job. left: those that exited with code 0; missing: those that sent no facts."""
     ranks = sorted(activities, key=lambda one: one.rank)
     if not ranks:
         return HangVerdict(Stillness.UNKNOWN)
@@ -116,7 +116,7 @@ def _working(ranks: Sequence[Activity]) -> HangVerdict | None:
 
 
 def _blocked(ranks: Sequence[Activity]) -> HangVerdict | None:
-    """A rank is blocked while all others wait for ranks or for GPUs that seem busy: those may be so without them."""
+    """Blames a rank that is blocked while all others wait for ranks, or for GPUs that seem busy."""
     odd = [one for one in ranks if one.is_blocked]
     others = [one for one in ranks if not one.is_blocked]
     if not odd or not any(one.works_by_gpu for one in others):

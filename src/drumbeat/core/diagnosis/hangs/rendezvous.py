@@ -1,4 +1,4 @@
-"""Whether the ranks of a round hang at the rendezvous: some wait there for others, which don't come.
+"""Judges whether the ranks of a round hang at the rendezvous: some wait there for others that don't arrive.
 
 A rank that is busy before the rendezvous, because it imports, compiles or reads files, is on its way to it.
 """
@@ -64,11 +64,11 @@ class RendezvousLimit:
 
     timeout_s: float
     is_strict: bool = False
-    """Whether the round also ends where absent ranks may yet come."""
+    """Whether the round also ends where absent ranks may still arrive."""
 
 
 def judge(roll: Roll, limit: RendezvousLimit) -> RendezvousVerdict:
-    """Judges the rendezvous of a round. A rank of which nothing is known may be on its way."""
+    """Judges the rendezvous of a round. A rank that sent no facts may be on its way."""
     timeout_s = limit.timeout_s
     ranks = sorted(roll.activities, key=lambda one: one.rank)
     if any(one.waits_for_ranks and not one.is_at_start for one in ranks):
@@ -91,7 +91,7 @@ def judge(roll: Roll, limit: RendezvousLimit) -> RendezvousVerdict:
 
 
 def _is_on_its_way(one: Activity, timeout_s: float) -> bool:
-    """Whether a rank that isn't there may be about to come: it works, reads files, or did so lately."""
+    """Whether an absent rank may be about to arrive: it works, reads files, or did so lately."""
     reads = one.wait is not None and one.wait.kind in (WaitKind.FILE, WaitKind.FILE_LOCK)
     return one.works or one.is_swapped or reads or one.idle_s < timeout_s
 
@@ -102,7 +102,7 @@ def _waited_s(one: Activity, roll: Roll) -> float:
 
 
 def _never_comes(one: Activity) -> bool:
-    """Whether nothing from outside of the job can let an absent rank go on: it is stopped, or in a lock of its own."""
+    """Whether nothing outside of the job can release an absent rank: it is stopped, or waits for a lock of its own."""
     helper_ends_it = one.helper_kind not in (None, WaitKind.LOCK)
     is_locked = one.wait is not None and one.wait.kind is WaitKind.LOCK and not one.is_guess
     return one.is_stopped or (is_locked and not one.is_parked and not helper_ends_it)

@@ -1,4 +1,4 @@
-"""The stacks of ranks as text, for people."""
+"""Formats the stacks of ranks as text."""
 
 from __future__ import annotations
 

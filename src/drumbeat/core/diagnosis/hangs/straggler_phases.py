@@ -1,4 +1,4 @@
-"""How a rank has spent a short time: waiting for other ranks, for data, or with work of its own.
+"""Divides a short time of a rank into phases: waiting for other ranks, for data, or working.
 
 This is for slow ranks. Whether ranks hang is decided in `activity.py` and `hang_verdict.py`; `waits.py` has the frames.
 
@@ -67,7 +67,7 @@ class RankPhases:
 def from_samples(node: int, facts: RankFacts) -> RankPhases | None:
     """Returns how a rank has spent the time; None = it wasn't sampled often enough."""
     programs = [one for one in facts.programs if _count(one.stacks) >= MIN_SAMPLES]
-    # A program that waits for another one has started what trains.
+    # A program that waits for another one has started the program that trains.
     training = next((one for one in programs if not _is_parent(one)), programs[0] if programs else None)
     return _from_program(facts.rank, node, training) if training else None
 
@@ -103,7 +103,7 @@ def _from_program(rank: int, node: int, program: ProgramSamples) -> RankPhases:
         asleep += share * (wait is not None and wait.kind in _SLEEPING)
         places["data" if is_data else "compute"][_place(frames)] += count
     slept = 1.0 - min(1.0, _awake_s(program) / program.seconds) if program.seconds else 0.0
-    # A rank that polls doesn't sleep in its wait, so that less than nothing may be left for the others.
+    # A rank that polls doesn't sleep in its wait, so that the remainder for the other phases may be negative.
     sync = clear + min(unclear, max(0.0, slept - clear - asleep))
     phases = RankPhases(rank, node, sync, data, max(0.0, 1.0 - sync - data - undecided), undecided=undecided)
     (place, _), *_ = places[phases.phase].most_common(1) or [("", 0)]

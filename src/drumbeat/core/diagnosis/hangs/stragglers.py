@@ -1,4 +1,4 @@
-"""Which rank, or which node, keeps the others waiting, from samples of a job that goes on.
+"""Finds the rank or node that keeps the others waiting, from samples of a job that makes progress.
 
 Ranks are compared within one look, never with themselves at another time: a machine that is busy, or a network that is
 slow, makes all of them slower. Only a wait that has ended counts, and however many looks fall into it, it counts once.

@@ -1,4 +1,4 @@
-"""The tables by which a stack or the kernel says what a thread waits for.
+"""The tables that map stack frames and kernel functions to what a thread waits for.
 
 A row of Python: a pattern of the file, one of the function, what it is. The innermost frame that a row fits decides.
 """
@@ -151,7 +151,7 @@ _PRIMITIVES = re.compile(
 
 
 def from_stack(frames: Sequence[StackFrame]) -> Wait | None:
-    """Returns what the frames say of a wait, None = they are no place where a thread waits. frames: innermost first.
+    """Returns the wait that the frames show, None = the thread doesn't wait there. frames: innermost first.
 
     A collective is named by the outermost frame of its own module: `all_gather_object`, not the `all_gather` in it. A
     lock below a data loader or a collective is theirs.
@@ -196,7 +196,7 @@ def _is_inside(frames: Sequence[StackFrame], outer: StackFrame) -> bool:
 
 
 def from_kernel(function: str, state: str = "S") -> Wait | None:
-    """Returns what the kernel says of a wait, None = nothing."""
+    """Returns the wait that a function of the kernel shows, None = unknown."""
     for pattern, wait in KERNEL_ROWS:
         if function and re.search(pattern, function):
             return wait
