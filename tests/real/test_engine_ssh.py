@@ -234,7 +234,7 @@ def test_a_host_that_was_started_again_has_a_new_agent(engine: SshEngine, hosts:
     ("changed", "what", "fix"),
     [
         ({"known": "/dev/null"}, "its host key is unknown to this machine", "Log in once by hand"),
-        ({"identity": "other_key"}, "it refuses this user's login", "logs in without asking"),
+        ({"identity": "other_key"}, "it refuses this user's login", "logs in without a prompt"),
     ],
 )
 def test_a_login_that_fails_is_told_with_what_to_do(hosts: SshLab, changed: dict[str, str], what: str, fix: str):

@@ -262,7 +262,9 @@ def test_states_of_optimizers_that_are_missing_at_resume_are_refused(tmp_path: P
     fewer = Training()
     fewer.optimizers = [torch.optim.Adam(fewer.layers()[0].parameters(), lr=0.1)]
     saves = checkpoints(fewer, tmp_path)
-    with pytest.raises(RefusedError, match=r"states of optimizers that none of these has: of 1.bias, 1.weight, 2.bias"):
+    with pytest.raises(
+        RefusedError, match=r"optimizer states for parameters that no optimizer has now: 1.bias, 1.weight, 2.bias"
+    ):
         saves.resume()
     saves.close()
 

@@ -292,5 +292,5 @@ def test_code_is_waited_for_longer_than_wrong_content_is_while_the_servers_disk_
     assert (tmp_path / "code" / "a").is_file()
     assert said == ["staging waits: the disk is full"] * 9
     data.files[digest] += b"x"
-    with pytest.raises(StorageError, match="arrived with other content"):
+    with pytest.raises(StorageError, match="arrived damaged"):
         bring(server, digest, str(tmp_path / "again"), said.append)

@@ -48,7 +48,7 @@ def check_goes_on(house: House, tmp_path: Path, way: str, how: str, resumed_afte
     """A job that is hit at step 10 has from then on the losses, data and weights of one that isn't, to the last bit."""
     _, _, unbroken_folder = run_job(house, tmp_path, way, 0)
     job, said, folder = run_job(house, tmp_path, way, 10, how)
-    assert f"goes on after step {resumed_after}" in said
+    assert f"resuming after step {resumed_after}" in said
     for unbroken, resumed in zip(results(unbroken_folder, 1), results(folder, 2), strict=True):
         assert resumed["weights"] == unbroken["weights"]
         assert list(resumed["steps"]) == [str(step) for step in range(resumed_after + 1, LAST_STEP + 1)]
@@ -106,7 +106,7 @@ def test_a_broken_checkpoint_is_named_and_put_aside(tmp_path: Path):
     shard.write_bytes(shard.read_bytes()[:-1])
     done = torchrun(2, "ddp", folder, kept)
     assert "step 8 is broken and put aside" in done.stdout
-    assert "goes on after step 4" in done.stdout
+    assert "resuming after step 4" in done.stdout
     assert min(path.name for path in kept.glob("step-*")) == "step-000000000008"
     assert "broken" not in torchrun(2, "ddp", folder, kept).stdout
 
@@ -184,7 +184,7 @@ def begin_anew(folder: Path, *steps: int, **variables: str) -> subprocess.Comple
 def test_a_training_that_begins_anew_keeps_all_later_steps_and_hears_of_them(tmp_path: Path):
     assert "resume" not in begin_anew(tmp_path, 100, 110, DRUMBEAT_CHECKPOINT_KEEP="2").stdout
     told = begin_anew(tmp_path, 5, 10, DRUMBEAT_CHECKPOINT_KEEP="2").stdout
-    assert told.count("the folder also has step 110, from which `resume` would go on") == 1
+    assert told.count("the folder also has step 110, from which `resume` would continue") == 1
     assert sorted(path.name for path in tmp_path.glob("step-*")) == [f"step-{step:012}" for step in (5, 10, 100, 110)]
 
 

@@ -21,7 +21,7 @@ WRITTEN = {
 }
 
 
-def test_a_second_run_goes_on_after_the_measured_cases(tmp_path: Path):
+def test_second_run_continues_after_the_measured_cases(tmp_path: Path):
     file = tmp_path / "deep" / "results.json"
     first = load_or_begin(file, BENCHMARK, "a machine")
     first.measurements.append(read_measurement(Case(1, "200mbit", 1), "job-1", WRITTEN, 0.25))

@@ -36,7 +36,7 @@ def test_parts_of_a_step_are_medians_of_all_blocks():
     assert (row.step_ms, row.data_ms, row.compute_ms, row.sync_ms) == (100, 10, 70, 20)
 
 
-def test_without_a_run_of_one_rank_nothing_is_said_of_efficiency():
+def test_efficiency_is_unknown_without_a_run_of_one_rank():
     (row,) = summarize(results(measured(1, 2, 10)))
     assert row.efficiency is None
 
@@ -71,7 +71,7 @@ def test_a_quiet_machine_has_no_warning():
     assert warnings(made, summarize(made), 2, is_here=True) == []
 
 
-def test_a_case_that_was_measured_once_is_warned_of():
+def test_single_measurement_of_a_case_raises_a_warning():
     made = results(measured(1, 1, 10))
     assert warnings(made, summarize(made), 2, is_here=True) == [
         "some cases were measured only once, so their spread is unknown: see --repeats"

@@ -81,7 +81,7 @@ class TestContract(EngineContract):
 
 
 # --- machines -------------------------------------------------------------------------------------------------------
-def test_machines_are_the_clusters_nodes_with_what_pods_may_use(make: Make, cluster: FakeCluster):
+def test_machines_list_the_nodes_with_their_allocatable_resources(make: Make, cluster: FakeCluster):
     cluster.nodes["n2"]["spec"]["unschedulable"] = True
     cluster.nodes["n3"]["spec"]["taints"] = [{"key": "node-role.kubernetes.io/master", "effect": "NoSchedule"}]
     first, second = make().machines()
@@ -92,7 +92,7 @@ def test_machines_are_the_clusters_nodes_with_what_pods_may_use(make: Make, clus
     assert make(node_selector={"gpu": "h100"}, nodes=2, cpus_per_node=8).machines()[1].cpus == 8
 
 
-def test_machine_that_its_cluster_keeps_for_gpus_is_one_of_jobs_with_gpus(make: Make, cluster: FakeCluster):
+def test_tainted_gpu_machine_takes_only_jobs_with_gpus(make: Make, cluster: FakeCluster):
     """As GKE taints them, where the admission plugin ExtendedResourceToleration lets pods with GPUs in."""
     cluster.nodes["n2"]["spec"]["taints"] = [{"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}]
     free, kept, _ = make().machines()
@@ -135,14 +135,14 @@ def test_machine_runs_while_a_node_of_a_job_is_on_it(make: Make, cluster: FakeCl
         engine.poller.nudge()
 
 
-def test_user_who_may_not_list_nodes_says_how_many_there_are(make: Make, cluster: FakeCluster):
+def test_user_without_node_permission_must_set_nodes_and_cpus(make: Make, cluster: FakeCluster):
     cluster.forbidden.add("nodes")
     with pytest.raises(UnreachableError, match=r"may not list.*Set `nodes`"):
         make().machines()
     assert [one.cpus for one in make(nodes=3, cpus_per_node=4).machines()] == [4, 4, 4]
 
 
-def test_compute_whose_pods_no_node_takes_says_what_keeps_them_from_all(make: Make, cluster: FakeCluster):
+def test_compute_that_no_node_accepts_names_the_obstacle(make: Make, cluster: FakeCluster):
     with pytest.raises(NoMachinesError, match="no node of the cluster has the labels of `node_selector`: gpu=h100"):
         make(node_selector={"gpu": "h100"}).machines()
     assert [one.cpus for one in make(node_selector={"gpu": "h100"}, nodes=1, cpus_per_node=8).machines()] == [8]
@@ -213,7 +213,7 @@ def test_start_that_was_cut_short_is_completed(make: Make, cluster: FakeCluster)
     assert len(cluster.pods) == 2
 
 
-def test_start_over_pods_that_still_end_is_made_later(make: Make, cluster: FakeCluster):
+def test_start_over_ending_pods_is_retried(make: Make, cluster: FakeCluster):
     engine, gang = make(), a_gang(nodes=1)
     engine.start(gang)
     cluster.doom(0)
@@ -221,7 +221,7 @@ def test_start_over_pods_that_still_end_is_made_later(make: Make, cluster: FakeC
         make().start(gang)
 
 
-def test_image_that_nobody_names_is_refused(make: Make):
+def test_missing_image_is_refused(make: Make):
     with pytest.raises(EngineError, match="no image is set"):
         make(image=None).start(a_gang())
 
@@ -345,7 +345,7 @@ def test_drain_on_an_old_cluster_is_known_by_its_cordoned_machine(make: Make, cl
     assert "was deleted while its machine was leaving: it is cordoned" in sighting.gone[1]
 
 
-def test_whole_gang_deleted_at_once_was_canceled(make: Make, cluster: FakeCluster):
+def test_gang_deleted_as_a_whole_counts_as_canceled(make: Make, cluster: FakeCluster):
     engine, gang = make(), a_gang(nodes=2)
     engine.start(gang)
     seen(engine, gang, is_running)
@@ -435,7 +435,7 @@ def test_gate_of_a_queueing_system_stays_on_a_released_pod(make: Make, cluster: 
     assert engine.observe(gang).waits
 
 
-def test_user_who_may_not_change_pods_goes_without_gates(make: Make, cluster: FakeCluster):
+def test_user_without_patch_permission_gets_no_gates(make: Make, cluster: FakeCluster):
     """A role of before drumbeat had gates."""
     cluster.version, cluster.may_patch = {"major": "1", "minor": "30"}, False
     engine, gang = make(), a_gang(nodes=2)
@@ -454,7 +454,7 @@ def test_job_of_one_node_is_not_held_back(make: Make, cluster: FakeCluster):
     seen(engine, gangs[1], is_running)
 
 
-def test_release_that_is_refused_is_said_and_holds_no_other_gang_back(
+def test_refused_release_is_reported_and_blocks_no_other_gang(
     make: Make, cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(module, "backoff_s", lambda *_: 0.2)
@@ -482,7 +482,7 @@ def test_release_that_is_refused_is_tried_again_after_a_pause(make: Make, cluste
 
 
 # --- stops ----------------------------------------------------------------------------------------------------------
-def test_pod_that_doesnt_end_in_time_is_said_and_tried_again(
+def test_pod_that_outlives_the_stop_is_reported_and_retried(
     make: Make, cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(module, "END_S", 0.1)

@@ -104,7 +104,7 @@ def test_gang_whose_release_was_refused_is_passed_by_others():
     assert next_release({"a": gang("placed", "gated")}, sizes, {"a"}) == ({}, "a")
 
 
-def test_gang_that_wholly_waits_holds_nothing_and_is_in_nobodys_way():
+def test_gang_whose_pods_all_wait_blocks_no_other_gang():
     assert released({"a": gang("unschedulable", "unschedulable"), "b": WHOLE}, a=2, b=2) == ({"b": 2}, "b")
 
 

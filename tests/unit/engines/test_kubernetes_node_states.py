@@ -118,7 +118,7 @@ def tainted(key: str, **more: str) -> dict[str, Any]:
         (node(READY, spec=tainted("DeletionCandidateOfClusterAutoscaler")), "idle", "Ready", "", None),
     ],
 )  # fmt: skip
-def test_state_of_a_node_is_told_with_why_and_since(one: Any, state: str, word: str, why: str, since: datetime | None):
+def test_node_state_has_a_reason_and_a_time(one: Any, state: str, word: str, why: str, since: datetime | None):
     verdict = judged_node(one, NOW)
     assert (verdict.state, verdict.word, verdict.why, verdict.since) == (state, word, why, since)
 

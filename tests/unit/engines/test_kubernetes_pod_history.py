@@ -32,7 +32,7 @@ def test_pods_that_pull_their_image_are_not_missed_and_hold_up_no_other():
     assert (history.sighting().starting, sorted(history.sighting().gone)) == ({0}, [1])
 
 
-def test_pods_that_are_starting_are_asked_what_hinders_them_every_30_s():
+def test_events_of_starting_pods_are_fetched_every_30_s():
     history = GangHistory("g", 3, 60.0, 600.0)
     pods = {node: pod(node) for node in range(3)}
     event = {"type": "Warning", "reason": "FailedMount", "message": "secret not found", "involvedObject": {"uid": "1"}}

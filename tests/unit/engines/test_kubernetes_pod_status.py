@@ -106,7 +106,7 @@ def test_pod_whose_volume_is_missing_starts_and_its_event_says_why():
         ("ImageInspectError", "failed to inspect image"),
     ],
 )
-def test_pod_that_waits_for_what_never_comes_is_stuck(reason: str, message: str):
+def test_pod_with_an_unresolvable_waiting_reason_is_stuck(reason: str, message: str):
     verdict = judged(pod(conditions=[scheduled()], state=waiting(reason, message)), ())
     assert verdict == PodVerdict(reason, f"can't start: {reason} ({message})", Loss.FAILED, is_stuck=True)
 
@@ -213,7 +213,7 @@ def test_disrupted_pod_has_its_cause_while_it_saves_and_when_it_has_ended(reason
         assert (over.why, over.loss, over.is_over) == (dying.why, loss, True)
 
 
-def test_pod_that_is_deleted_without_a_word_asks_for_its_events():
+def test_unexplained_deletion_requests_the_pods_events():
     verdict = judged(pod("Running", state={"running": {}}, deleted=DELETED), ())
     assert verdict == PodVerdict("Terminating", "was deleted, and not by drumbeat", Loss.LOST, is_unexplained=True)
 
@@ -293,7 +293,7 @@ def test_containers_beside_the_agent_dont_count():
         ),
     ],
 )
-def test_agent_that_has_ended_beside_a_container_that_goes_on_is_over(state: Json, verdict: PodVerdict):
+def test_pod_is_over_when_its_agent_ended_beside_another_container(state: Json, verdict: PodVerdict):
     """As a service mesh adds one to each pod."""
     statuses: list[Json] = [{"name": "istio-proxy", "state": {"running": {}}}, {"name": "agent", "state": state}]
     one = pod("Running", conditions=[scheduled()], containerStatuses=statuses)
@@ -302,6 +302,6 @@ def test_agent_that_has_ended_beside_a_container_that_goes_on_is_over(state: Jso
     assert judged(one, ()) == PodVerdict("Running")
 
 
-def test_word_of_a_gang_counts_what_its_pods_are():
+def test_gang_status_counts_the_pods_statuses():
     assert gang_word(["Running", "Running"]) == "Running"
     assert gang_word(["Running", "Pending", "Running"]) == "2 Running, 1 Pending"

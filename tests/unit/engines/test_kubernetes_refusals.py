@@ -31,7 +31,7 @@ ROLE = 'pods is forbidden: User "ada" cannot create resource "pods" in API group
         (503, "apiserver is shutting down", "the Kubernetes API server can't answer right now (503)"),
     ],
 )
-def test_refusal_that_passes_by_itself_is_waited_for(status: int, message: str, says: str):
+def test_transient_refusal_is_unreachable(status: int, message: str, says: str):
     error = refusal(status, message, "POST /pods")
     assert isinstance(error, UnreachableError)
     assert says in str(error)
@@ -46,7 +46,7 @@ def test_refusal_that_passes_by_itself_is_waited_for(status: int, message: str, 
         (422, "Pod is invalid: spec.containers: Required value", "(422): Pod is invalid"),
     ],
 )
-def test_other_refusals_are_final_and_say_what_to_do(status: int, message: str, says: str):
+def test_final_refusal_has_a_fix(status: int, message: str, says: str):
     error = refusal(status, message, "POST /pods")
     assert isinstance(error, EngineError)
     assert says in str(error)

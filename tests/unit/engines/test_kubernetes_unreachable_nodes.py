@@ -34,7 +34,7 @@ def test_node_is_unreachable_when_unknown_over_twice_the_grace_period():
     assert looks.looked(set(), 190) == set()
 
 
-def test_node_that_answered_once_between_two_looks_is_reachable():
+def test_node_that_answered_between_two_observations_is_reachable():
     looks = NodeLooks(grace_s=40)
     for now, unknown in ((0, "a"), (60, ""), (70, "a"), (100, "a")):
         assert looks.looked(set(unknown), now) == set()
@@ -63,7 +63,7 @@ def deletions(*seconds: float) -> list[Deletion]:
     return [Deletion(NOON + timedelta(seconds=each), f"n{number}") for number, each in enumerate(seconds)]
 
 
-def test_whole_gang_deleted_at_once_is_a_cancellation():
+def test_deletion_of_a_whole_gang_is_a_cancellation():
     assert is_cancellation(deletions(0, 1, 2), 3, ())
 
 

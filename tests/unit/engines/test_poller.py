@@ -67,7 +67,7 @@ def test_poller_begun_twice_has_one_thread(make: Callable[..., Poller]):
     assert threading.active_count() == before + 1
 
 
-def test_poller_looks_once_a_thread_can_be_started(
+def test_poller_starts_once_a_thread_is_available(
     make: Callable[..., Poller], cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ):
     poller = make(busy_s=60.0)
@@ -123,7 +123,7 @@ def test_trouble_ends_with_the_advice_of_the_error(make: Callable[..., Poller], 
     assert poller.trouble == "the login has expired. Log in again."
 
 
-def test_unforeseen_error_is_said_and_looks_go_on(make: Callable[..., Poller], cluster: Cluster):
+def test_unexpected_error_is_reported_and_polling_continues(make: Callable[..., Poller], cluster: Cluster):
     poller = make(busy_s=60.0)
     cluster.errors.append(OSError(24, "Too many open files"))
     poller.begin()

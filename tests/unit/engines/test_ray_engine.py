@@ -126,7 +126,7 @@ def test_machines_that_the_autoscaler_may_start_are_off(make: Make, cluster: Fak
     assert [(one.cpus, one.state, one.unusable) for one in machines] == [(8, NodeState.OFF, "")] * 2
 
 
-def test_cluster_without_a_machine_for_the_compute_says_what_they_lack(make: Make, cluster: FakeRay):
+def test_cluster_without_a_fitting_machine_names_what_is_missing(make: Make, cluster: FakeRay):
     with pytest.raises(NoMachinesError, match=r"no machine of the Ray cluster has the `resources` .*\(a100: 1\)"):
         make(resources={"a100": 1}).machines()
     cluster.nodes.clear()
@@ -156,7 +156,7 @@ SURVEY = {
 
 
 @pytest.mark.feature("C1")
-def test_numbers_of_the_autoscaler_are_read_once_and_shown(make: Make, cluster: FakeRay):
+def test_autoscaler_settings_are_read_once_and_shown(make: Make, cluster: FakeRay):
     cluster.survey = "a line of the raylet\n" + json.dumps({"event": "autoscaler", "config": SURVEY}) + "\n"
     cluster.nodes["id1"]["is_head_node"] = True
     engine = make(max_instances=9)
@@ -262,7 +262,7 @@ def test_gang_without_room_waits_and_leaves_no_job_on_the_head(make: Make, clust
     assert [one["status"] for one in cluster.jobs.values()] == ["SUCCEEDED"]
 
 
-def test_gang_that_waited_is_started_with_todays_servers_once_it_has_machines(make: Make, cluster: FakeRay):
+def test_waiting_gang_starts_with_the_current_servers(make: Make, cluster: FakeRay):
     engine, gang = make(), a_gang(nodes=4)
     engine.start(gang)
     seen(engine, gang, lambda sighting: "INFEASIBLE" in sighting.word)
@@ -315,7 +315,7 @@ def test_secret_is_in_no_request_that_the_dashboard_shows(make: Make, cluster: F
 
 
 # --- ends -----------------------------------------------------------------------------------------------------------
-def test_preempted_machine_is_told_early_and_then_counts_as_preempted(make: Make, cluster: FakeRay):
+def test_draining_machine_is_reported_and_then_preempted(make: Make, cluster: FakeRay):
     engine = make()
     gang = started(engine)
     cluster.drain(1)
@@ -358,7 +358,7 @@ def test_job_that_somebody_stopped_was_canceled(make: Make, cluster: FakeRay):
     assert lost(engine, gang).cause is Loss.CANCELED
 
 
-def test_cluster_that_was_restarted_cant_tell_of_what_ran_before(make: Make, cluster: FakeRay):
+def test_restarted_cluster_reports_that_earlier_gangs_are_unknown(make: Make, cluster: FakeRay):
     engine = make()
     gang = started(engine)
     cluster.restart()
@@ -411,7 +411,7 @@ def test_jobs_of_gangs_that_are_over_are_forgotten_after_a_while(make: Make, clu
     assert cluster.jobs == {}
 
 
-def test_process_that_cant_be_ended_is_said_and_tried_again(
+def test_unkillable_process_is_reported_and_the_stop_retried(
     make: Make, cluster: FakeRay, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(module, "END_S", 2.0)

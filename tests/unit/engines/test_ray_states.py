@@ -58,13 +58,13 @@ def view(job: str = "", group: dict[str, Any] | None = None, message: str = "", 
         ("", Loss.LOST, "machine n1 is lost"),
     ],
 )
-def test_end_of_a_machine_is_told_by_its_message(message: str, loss: Loss, what: str):
+def test_end_of_a_machine_is_judged_by_its_message(message: str, loss: Loss, what: str):
     for one in (actor(), actor("DEAD", "NODE_DIED"), actor("DEAD", "WORKER_DIED")):
         judgement = verdict(one, dead_node(message))
         assert (judgement.why, judgement.loss) == (what, loss)
 
 
-def test_end_of_a_machine_that_is_not_listed_anymore_is_told_by_the_actor():
+def test_end_of_an_unlisted_machine_is_judged_by_its_actor():
     one = actor("DEAD", "NODE_DIED")
     one["death_cause"]["actor_died_error_context"]["node_death_info"] = {
         "reason_message": "health check failed due to missing too many heartbeats"
@@ -92,7 +92,7 @@ def test_end_of_a_machine_that_is_not_listed_anymore_is_told_by_the_actor():
         ),
     ],
 )
-def test_end_of_an_actor_is_told_by_its_reason(reason: str, message: str, loss: Loss, what: str):
+def test_end_of_an_actor_is_judged_by_its_reason(reason: str, message: str, loss: Loss, what: str):
     judgement = verdict(actor("DEAD", reason, message), NODES)
     assert what in judgement.why
     assert judgement.loss is loss
@@ -119,7 +119,7 @@ def test_gang_runs_when_all_actors_live():
         ("NEW_WORD", "NEW_WORD: Ray has no machines for it"),
     ],
 )
-def test_group_without_machines_waits_with_rays_word(scheduling: str, word: str):
+def test_group_without_machines_waits_with_rays_state(scheduling: str, word: str):
     group = {"state": "PENDING", "stats": {"scheduling_state": scheduling}}
     for job in ("RUNNING", "SUCCEEDED"):
         sighting = judged(view(job, group), 2)
@@ -137,7 +137,7 @@ def test_group_that_lost_a_machine_before_its_nodes_ran_is_lost():
     assert (sorted(sighting.gone), sighting.cause) == ([0, 1], Loss.LOST)
 
 
-def test_gang_that_ray_knows_nothing_of_is_gone():
+def test_gang_unknown_to_ray_is_gone():
     assert judged(view(), 2).gone == dict.fromkeys((0, 1), "Ray doesn't know it")
 
 

@@ -107,7 +107,7 @@ def usable(engine: RemoteEngine) -> bool:
     return not engine.machines()[0].unusable
 
 
-def test_what_a_login_shell_prints_is_no_part_of_the_answer():
+def test_output_of_a_login_shell_is_ignored():
     assert remote_engine.understood(b'Welcome to {far-1}\nmodules loaded\n{"stuck": {}}', b"") == {"stuck": {}}
     with pytest.raises(UnreachableError, match=r"gave no answer; its last output: modules loaded$"):
         remote_engine.understood(b"Welcome to {far-1}\nmodules loaded\n", b"")
@@ -132,9 +132,7 @@ def test_a_machine_that_answers_is_as_it_says(engine: RemoteEngine, played: Play
         (ValueError("not what was meant"), "it can't be asked from this machine: not what was meant"),
     ],
 )
-def test_whatever_breaks_a_look_the_machine_is_looked_at_again(
-    engine: RemoteEngine, played: Played, trouble: Exception, said: str
-):
+def test_machine_is_polled_again_after_any_error(engine: RemoteEngine, played: Played, trouble: Exception, said: str):
     assert usable(engine)
     played.raises = trouble
     played.until(lambda: not usable(engine))
@@ -155,7 +153,7 @@ def test_a_machine_that_no_thread_could_be_started_for_is_looked_at_when_one_can
     played.until(lambda: usable(engine))
 
 
-def test_a_start_that_this_machine_has_no_file_left_for_is_the_machines_trouble(engine: RemoteEngine, played: Played):
+def test_start_without_free_files_is_unreachable(engine: RemoteEngine, played: Played):
     assert usable(engine)
     played.raises = OSError(24, "Too many open files")
     with pytest.raises(UnreachableError, match="no agent could be started on m: it can't be asked from this machine"):
@@ -169,7 +167,7 @@ def test_a_start_that_is_refused_is_no_machines_trouble(engine: RemoteEngine, pl
         engine.start(a_gang())
 
 
-def test_what_could_not_be_stopped_is_ended_before_anything_starts_there(engine: RemoteEngine, played: Played):
+def test_failed_stop_is_completed_before_the_next_start(engine: RemoteEngine, played: Played):
     gang: Gang = a_gang()
     engine.machines()
     played.raises = UnreachableError("no route")
@@ -191,7 +189,7 @@ def test_nothing_starts_where_something_cant_be_ended(engine: RemoteEngine, play
     played.until(lambda: usable(engine))
 
 
-def test_what_cant_be_ended_is_stopped_again_and_holds_its_slots(engine: RemoteEngine, played: Played):
+def test_unkillable_gang_keeps_its_slots_and_the_stop_is_retried(engine: RemoteEngine, played: Played):
     assert usable(engine)
     gang: Gang = a_gang()
     engine.start(gang)
@@ -241,13 +239,13 @@ def test_a_machine_that_was_silent_at_the_sweep_is_swept_when_it_answers(engine:
     assert engine.sweep(lambda: {"kept.1", "left.1"}) == []
 
 
-def test_what_another_server_starts_during_a_sweep_is_left_alone(engine: RemoteEngine, played: Played):
+def test_sweep_spares_gangs_that_another_server_starts(engine: RemoteEngine, played: Played):
     assert usable(engine)
     assert engine.sweep(lambda: {"kept.1", *(["left.1"] if played.requests("there") else [])}) == []
     assert [request["gangs"] for request in played.requests("clear")] == [[]]
 
 
-def test_a_sweep_tells_of_what_the_machine_s_own_thread_was_the_first_to_end(
+def test_sweep_reports_gangs_that_the_machines_thread_ended(
     engine: RemoteEngine, played: Played, monkeypatch: pytest.MonkeyPatch
 ):
     assert usable(engine)
@@ -263,7 +261,7 @@ def test_a_sweep_tells_of_what_the_machine_s_own_thread_was_the_first_to_end(
 
 @pytest.mark.feature("F5")
 @pytest.mark.parametrize("trouble", [None, UnreachableError("no route")])
-def test_a_look_from_before_another_server_started_a_gang_says_nothing_of_it(
+def test_observation_from_before_a_start_does_not_count(
     engine: RemoteEngine, played: Played, monkeypatch: pytest.MonkeyPatch, trouble: Exception | None
 ):
     monkeypatch.setattr(remote_engine, "IDLE_POLL_S", 60.0)
@@ -282,7 +280,7 @@ def test_a_look_from_before_another_server_started_a_gang_says_nothing_of_it(
     successor.close()
 
 
-def test_what_is_started_after_its_end_is_ended(engine: RemoteEngine, played: Played):
+def test_late_start_of_a_stopped_gang_is_ended(engine: RemoteEngine, played: Played):
     """The machine took so long with it that it was given up, and stopped before it was there."""
     gang, wanted = a_gang(), {"contract.1", "other.1"}
     assert usable(engine)
@@ -302,7 +300,7 @@ def test_what_is_started_after_its_end_is_ended(engine: RemoteEngine, played: Pl
     assert len(played.requests("clear")) == cleared, "once"
 
 
-def test_what_can_t_be_ended_is_not_swept_again_and_again(engine: RemoteEngine, played: Played):
+def test_unkillable_gang_is_swept_only_once(engine: RemoteEngine, played: Played):
     assert usable(engine)
     played.gangs["contract.1"] = {"0": ""}
     played.stuck = {"contract.1": "process 7 can't be killed"}
@@ -313,7 +311,7 @@ def test_what_can_t_be_ended_is_not_swept_again_and_again(engine: RemoteEngine, 
     assert len(played.requests("clear")) <= 2, "by the sweep, and by a look that was under way"
 
 
-def test_while_nobody_can_tell_what_is_wanted_all_is_left_alone(engine: RemoteEngine, played: Played):
+def test_gangs_are_left_alone_while_the_store_is_away(engine: RemoteEngine, played: Played):
     answers = iter([{"kept.1", "left.1"}])
 
     def wanted() -> set[str]:
@@ -330,7 +328,7 @@ def test_while_nobody_can_tell_what_is_wanted_all_is_left_alone(engine: RemoteEn
     assert "contract.1" in played.gangs
 
 
-def test_gangs_that_nobody_wants_any_more_are_forgotten(engine: RemoteEngine):
+def test_unwanted_gangs_are_forgotten(engine: RemoteEngine):
     assert usable(engine)
     engine.sweep(set[str])
     engine.observe(a_gang())  # Just after another server has ended it.

@@ -103,7 +103,7 @@ FEW = "left for a job of this length; a shorter time limit may fit, or the clust
         ("QOSMinCpuNotSatisfied", "the QOS requires a job to request more CPUs"),
     ],
 )  # fmt: skip
-def test_limit_is_told_in_a_sentence(reason: str, sentence: str):
+def test_limit_is_explained(reason: str, sentence: str):
     assert describe_limit(reason) == sentence
 
 

@@ -45,7 +45,7 @@ def test_squeue_s_lines_are_read_and_others_passed_over():
     assert [job.state_and_reason for job in read_jobs(printed)[:2]] == ["PENDING (Resources)", "RUNNING"]
 
 
-def test_sinfo_s_machines_are_each_there_once_and_of_the_default_partition():
+def test_sinfo_lists_each_machine_of_the_default_partition_once():
     printed = rows(
         "n1|10.0.0.1|main*|idle|96|515000|gpu:h100:8(S:0-1)|none",
         "n1|10.0.0.1|low|idle|96|515000|gpu:h100:8(S:0-1)|none",
@@ -96,11 +96,11 @@ SHOWN = {
         ("24.11", Ended("OUT_OF_MEMORY", 253, 5, None)),
     ],
 )
-def test_scontrol_s_words_on_a_job_s_end_are_read(version: str, ended: Ended):
+def test_end_of_a_job_is_read_from_scontrol(version: str, ended: Ended):
     assert read_ended(SHOWN[version]) == ended
 
 
-def test_what_is_no_job_isn_t_taken_for_one():
+def test_other_output_is_not_read_as_a_job():
     assert read_ended("slurm_load_jobs error: Invalid job id specified") is None
     assert read_owner("slurm_load_jobs error: Invalid job id specified") is None
 
@@ -118,7 +118,7 @@ def test_whose_a_job_is_is_read_whatever_it_is_called(printed: str, owner: tuple
     assert read_owner(printed) == owner
 
 
-def test_nothing_that_changes_what_is_asked_for_gets_into_a_job():
+def test_variables_that_change_options_are_not_passed_on():
     given = {
         "PATH": "/my/venv/bin", "HOME": "/home/u", "SBATCH_PARTITION": "x", "SLURM_JOB_ID": "1", "PYTHONPATH": "/x",
         "SLURM_CONF": "/etc/s.conf", "TOKEN": "secret", "LC_ALL": "de_DE",
@@ -188,7 +188,7 @@ FORGOTTEN = REFUSED.format("Invalid job id specified")
         ("true", None),
     ],
 )
-def test_slurmctld_s_word_counts_on_this_user_s_job_of_the_name(programs: Path, scontrol: str, says: Ended | None):
+def test_only_the_users_job_of_this_name_counts(programs: Path, scontrol: str, says: Ended | None):
     """Ids begin anew with slurmctld's memory, and are others in another cluster."""
     command(programs, "scontrol", scontrol)
     command(programs, "sacct", "echo '7|TIMEOUT|1:00|mine'")

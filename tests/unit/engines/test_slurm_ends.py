@@ -25,7 +25,7 @@ LIMIT = "reached Slurm's time limit of 02:00:00. Raise `time_limit` of the compu
         (Ended("FAILED", 1), Loss.FAILED, "failed"),
     ],
 )
-def test_slurm_s_word_says_it(ended: Ended | None, loss: Loss, why: str):
+def test_slurm_state_determines_the_loss(ended: Ended | None, loss: Loss, why: str):
     assert judged(ended, 30, "") == (loss, why)
 
 
@@ -44,7 +44,7 @@ def test_nodes_that_were_told_to_stop_before_the_end_tell_why_by_when(ended: End
     assert judged(ended, 30, "")[0] is loss
 
 
-def test_what_a_job_said_last_is_told_without_slurm_s_own_lines():
+def test_last_output_of_a_job_excludes_slurms_own_lines():
     said = "drumbeat needs Python 3.11 or newer; /usr/bin/python3 is 3.9.2\nsrun: error: n1: task 0: Exited\n"
     loss, why = judged(Ended("FAILED", 1), 30, said)
     assert loss is Loss.FAILED

@@ -231,7 +231,7 @@ def test_a_gang_that_squeue_doesn_t_show_is_ended_before_its_folder_goes(
     assert not (tmp_path / "gangs" / NAME).exists()
 
 
-def test_what_squeue_doesn_t_show_is_swept_by_the_id_of_its_output(engine: SlurmEngine, played: Played, tmp_path: Path):
+def test_job_missing_in_squeue_is_swept_by_the_id_of_its_output(engine: SlurmEngine, played: Played, tmp_path: Path):
     other = NAME.replace("contract", "other")
     played.there, played.is_hidden = [SlurmJob("9", "RUNNING", NAME), SlurmJob("10", "RUNNING", other)], True
     for name, number in {NAME: 9, other: 10}.items():
@@ -296,9 +296,7 @@ def test_accounts_that_can_t_be_reached_keep_nothing_from_being_ended_or_started
     assert [who for who in played.asked if who.startswith("accounts")] == ["accounts 9"], "for a sighting"
 
 
-def test_what_squeue_shows_is_canceled_before_the_rest_is_asked_for(
-    engine: SlurmEngine, played: Played, tmp_path: Path
-):
+def test_listed_jobs_are_canceled_before_missing_ones_are_searched(engine: SlurmEngine, played: Played, tmp_path: Path):
     old = NAME.replace("contract", "old")
     a_folder(tmp_path, NAME, 17)
     folder = a_folder(tmp_path, old, 9)
@@ -434,7 +432,7 @@ def test_a_gang_that_waits_is_canceled_at_once(engine: SlurmEngine, played: Play
     assert (played.told, played.canceled) == ([], ["17"])
 
 
-def test_what_nobody_can_tell_about_isn_t_gone(engine: SlurmEngine, played: Played):
+def test_gang_without_an_answer_of_slurm_is_not_gone(engine: SlurmEngine, played: Played):
     gang = a_gang()
     engine.start(gang)
     engine._look()
@@ -500,9 +498,7 @@ def test_a_submission_that_slurm_takes_after_its_end_is_cancelled(engine: SlurmE
     assert list((tmp_path / "gangs").glob("*")) == []
 
 
-def test_what_slurm_has_forgotten_is_looked_up_by_the_id_of_its_output(
-    engine: SlurmEngine, played: Played, tmp_path: Path
-):
+def test_forgotten_job_is_looked_up_by_the_id_of_its_output(engine: SlurmEngine, played: Played, tmp_path: Path):
     """Another server submitted it; squeue shows no job that ended a while ago."""
     a_folder(tmp_path, NAME, 9)
     played.ends = {("9", NAME): Ended("TIMEOUT", 0, 61, 60)}
@@ -530,7 +526,7 @@ def test_a_look_from_before_another_server_submitted_a_gang_says_nothing_of_it(
     assert engine.observe(gang).word == "PENDING (Priority), Slurm job 17"
 
 
-def test_a_gang_is_submitted_once_and_taken_away_whole(engine: SlurmEngine, played: Played, tmp_path: Path):
+def test_gang_is_submitted_once_and_canceled_as_a_whole(engine: SlurmEngine, played: Played, tmp_path: Path):
     gang = a_gang()
     assert engine.start(gang) == engine.start(gang)
     assert len(played.submitted) == 1
@@ -548,7 +544,7 @@ def test_checkpoints_are_apart_from_those_of_a_deleted_job_of_the_name(engine: S
     assert "contract~3.1" in engine.rendered(gang)
 
 
-def test_parts_of_the_agent_that_nobody_brings_any_more_go_when_it_is_there(engine: SlurmEngine, tmp_path: Path):
+def test_old_partial_agent_files_are_removed(engine: SlurmEngine, tmp_path: Path):
     agents = tmp_path / "agents"
     agents.mkdir()
     names = ["agent-1.pyz", "agent-1.pyz.7", "agent-2.pyz.8"]
@@ -562,7 +558,7 @@ def test_parts_of_the_agent_that_nobody_brings_any_more_go_when_it_is_there(engi
     )
 
 
-def test_an_agent_s_file_that_was_cut_short_is_brought_anew(engine: SlurmEngine, tmp_path: Path):
+def test_truncated_agent_file_is_copied_again(engine: SlurmEngine, tmp_path: Path):
     """A server's machine lost its power before what it wrote had reached the disk."""
     agent = tmp_path / "agents" / agent_archive().name
     agent.parent.mkdir()
@@ -599,7 +595,7 @@ def test_of_two_living_jobs_of_a_name_the_older_stays(engine: SlurmEngine, playe
     assert [job.id for job in played.there] == ["9", "11"]
 
 
-def test_a_sweep_takes_this_server_s_others_and_nobody_else_s(engine: SlurmEngine, played: Played):
+def test_sweep_cancels_only_this_servers_other_gangs(engine: SlurmEngine, played: Played):
     played.there = [SlurmJob("1", "RUNNING", NAME), SlurmJob("2", "RUNNING", NAME.replace("m4rk", "other"))]
     assert engine.sweep(lambda: {"contract.1"}) == []
     assert engine.sweep(set[str]) == ["contract.1"]
@@ -609,7 +605,7 @@ def test_a_sweep_takes_this_server_s_others_and_nobody_else_s(engine: SlurmEngin
         engine.sweep(set[str])
 
 
-def test_machines_keep_slurm_s_word(engine: SlurmEngine, played: Played):
+def test_machines_keep_slurms_state(engine: SlurmEngine, played: Played):
     engine._look()
     (machine,) = engine.machines()
     assert (machine.name, machine.cpus, machine.gpus, machine.word) == ("n1", 8, ("0", "1", "2", "3"), "idle")
@@ -695,7 +691,7 @@ def test_output_of_a_running_job_is_read_when_it_has_grown(engine: SlurmEngine, 
     assert sorted(running(engine, played, output, longer).gone) == [0]
 
 
-def test_a_cluster_with_no_route_to_it_is_told(engine: SlurmEngine):
+def test_missing_route_to_the_cluster_is_reported(engine: SlurmEngine):
     engine._look()
     with pytest.raises(UnreachableError, match="no route") as caught:
         engine.server_addresses()

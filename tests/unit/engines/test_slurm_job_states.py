@@ -20,16 +20,16 @@ pytestmark = pytest.mark.feature("C4")
         ("COMP+", "COMP"), ("NEW_WORD", "NEW_WORD"), ("", ""),
     ],
 )  # fmt: skip
-def test_a_word_is_found_in_what_is_printed(printed: str, word: str):
+def test_state_is_parsed_from_output(printed: str, word: str):
     assert job_states.full_word(printed) == word
 
 
-def test_a_word_that_nobody_knows_moves_nothing():
+def test_unknown_state_changes_nothing():
     assert job_states.meaning("EXPEDITING") == job_states.UNKNOWN
     assert job_states.UNKNOWN.stage is Stage.RUNS
 
 
-def test_no_two_words_have_the_same_short_form():
+def test_states_have_unique_abbreviations():
     assert len({one.short for one in job_states.JOB.values()}) == len(job_states.JOB)
 
 
@@ -47,7 +47,7 @@ def test_the_ends_of_a_job_are_kept_apart(word: str, loss: Loss):
 
 
 @pytest.mark.parametrize("word", ["PENDING", "CONFIGURING", "SUSPENDED", "STOPPED", "REQUEUED", "SPECIAL_EXIT"])
-def test_nobody_is_missed_while_a_job_waits(word: str):
+def test_waiting_job_has_no_missing_nodes(word: str):
     assert job_states.meaning(word).stage is Stage.WAITS
 
 
@@ -63,7 +63,7 @@ def test_nobody_is_missed_while_a_job_waits(word: str):
         ("inval", "", "it doesn't match Slurm's configuration"),
     ],
 )  # fmt: skip
-def test_a_machine_s_word_says_whether_anything_can_start_there(state: str, why: str, unusable: str):
+def test_machine_state_shows_whether_it_is_usable(state: str, why: str, unusable: str):
     assert node_states.unusable(state, why) == unusable
 
 

@@ -55,7 +55,7 @@ SuspendTimeout          = 5 sec
         ("drained", "Low RealMemory", "unusable"), ("draining", "week 12", "unusable"), ("idle$", "none", "unusable"),
     ],
 )  # fmt: skip
-def test_each_word_of_slurm_s_is_one_of_the_states(word: str, why: str, state: str):
+def test_each_slurm_state_maps_to_a_node_state(word: str, why: str, state: str):
     assert node_states.meaning(word, why).state == state
 
 

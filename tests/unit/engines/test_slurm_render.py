@@ -85,7 +85,7 @@ def test_devices_that_a_job_needs_are_asked_for():
 
 
 @pytest.mark.parametrize(("grace_s", "signal"), [(0.2, 1), (65535, 65535), (65535.5, 65535), (1e9, 65535)])
-def test_grace_time_before_the_limit_is_at_most_what_sbatch_takes(grace_s: float, signal: int):
+def test_signal_option_is_capped_at_sbatchs_maximum(grace_s: float, signal: int):
     one = gang()
     script = rendered(replace(one, plan=replace(one.plan, grace_s=grace_s)))
     assert f"#SBATCH --signal=TERM@{signal}\n" in script

@@ -26,9 +26,7 @@ class Here(SshReach):
         return subprocess.run(shell, input=text, capture_output=True, timeout=timeout_s, check=False)
 
 
-def test_parts_of_the_agent_that_nobody_brings_any_more_go_when_it_is_there(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_old_partial_agent_files_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("HOME", str(tmp_path))
     agents = tmp_path / "node s" / "agents"
     agents.mkdir(parents=True)

@@ -46,7 +46,7 @@ Load key "/keys/far": bad permissions
         "refused-missing",
     ],
 )  # fmt: skip
-def test_a_failed_login_is_told_as_what_made_it_fail(said: str, what: str, fix: str):
+def test_failed_login_reports_its_cause(said: str, what: str, fix: str):
     told = SshReach(Login("far"), "python3", "~/node")._trouble(said)
     assert told.what == f"far: {what}"
     assert fix in told.fix
@@ -59,7 +59,7 @@ def test_a_changed_host_key_is_removed_by_its_name_among_the_known_hosts(port: i
 
 
 @pytest.mark.parametrize(("port", "scan"), [(None, "`ssh-keyscan far`"), (2222, "`ssh-keyscan -p 2222 far`")])
-def test_an_unknown_host_key_is_told_with_keyscan_and_with_the_option_of_the_compute(port: int | None, scan: str):
+def test_unknown_host_key_has_fixes_by_keyscan_and_by_option(port: int | None, scan: str):
     told = SshReach(Login("far", port), "python3", "~/node")._trouble(UNKNOWN)
     assert scan in told.fix
     assert "options: [StrictHostKeyChecking=accept-new]" in told.fix

@@ -105,7 +105,7 @@ def test_wrong_credentials_are_refused_without_being_shown(
         ({"name": "s", "type": "s3", "bucket": "b"}, "`b` isn't allowed here: 3 to 222 letters, digits"),
     ],
 )
-def test_what_cant_be_meant_is_refused(document: dict[str, object], said: str) -> None:
+def test_invalid_loader_arguments_are_refused(document: dict[str, object], said: str) -> None:
     with pytest.raises(SpecError) as refused:
         datastore_from(document)
     assert said in str(refused.value)

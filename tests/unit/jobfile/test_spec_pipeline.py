@@ -162,7 +162,7 @@ def test_the_steps_that_a_step_waits_for_are_known() -> None:
         ),
     ],
 )
-def test_what_cant_be_meant_is_refused(old: str, new: str, message: str | None) -> None:
+def test_invalid_loader_arguments_are_refused(old: str, new: str, message: str | None) -> None:
     text = TEXT.replace(old, new, 1)
     assert text != TEXT
     if message is None and new == "raw: 3":

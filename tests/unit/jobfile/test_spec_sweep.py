@@ -145,7 +145,7 @@ def test_the_log_base_may_be_a_number() -> None:
         ),
     ],
 )
-def test_what_cant_be_meant_is_refused(keys: dict[str, Any], sentence: str) -> None:
+def test_invalid_loader_arguments_are_refused(keys: dict[str, Any], sentence: str) -> None:
     assert sentence in refusal(**keys)
 
 

@@ -32,7 +32,7 @@ def after(words: list[str], option: str) -> list[str]:
     return [value for name, value in itertools.pairwise(words) if name == option]
 
 
-def test_the_rank_s_own_words_come_after_the_image():
+def test_command_of_the_rank_follows_the_image():
     first, words = in_podman(a_plan(1, 1, container=Container("ghcr.io/a/b:1", ("--cap-add", "SYS_PTRACE"))))
     assert words[:2] == ["/usr/bin/podman", "run"]
     assert words[-6:] == ["--cap-add", "SYS_PTRACE", "ghcr.io/a/b:1", *first.argv]
@@ -99,7 +99,7 @@ def test_no_path_of_a_share_is_mounted_twice(args: tuple[str, ...]):
 
 
 @pytest.mark.feature("D2")
-def test_what_is_to_appear_somewhere_is_mounted_there():
+def test_requested_paths_are_mounted():
     inputs = (InputPlan("d", "uri_folder", "snapshot:0", "ro_mount", appears="/data/x"),)
     outputs = (OutputPlan("m", "uri_folder", "rw_mount", appears="/out"),)
     _, words = in_podman(a_plan(1, 1, container=Container("i"), inputs=inputs, outputs=outputs))
@@ -131,7 +131,7 @@ def test_a_path_with_a_colon_is_mounted_by_the_option_that_takes_one(kind: str):
     ]
 
 
-def test_gpus_are_handed_in_by_each_engine_s_own_word():
+def test_gpus_are_passed_by_each_engines_own_option():
     plan = a_plan(1, 2, container=Container("i"))
     _, words = in_podman(plan, gpus=("0", "3"))
     assert after(words, "--device") == ["nvidia.com/gpu=0", "nvidia.com/gpu=3"]
@@ -162,7 +162,7 @@ def test_in_a_container_cuda_counts_the_gpus_that_it_was_given(given: str, seen:
     assert found.set["CUDA_VISIBLE_DEVICES"] == inside
 
 
-def test_without_root_s_rights_the_user_stays_who_they_are():
+def test_rootless_engine_keeps_the_user():
     plan = a_plan(1, 1, container=Container("i"))
     assert after(in_podman(plan)[1], "--user") == ["0:0"]
     assert after(in_podman(plan, replace(PODMAN, is_rootless=True))[1], "--userns") == ["keep-id"]

@@ -54,7 +54,7 @@ def test_a_job_on_one_node_stays_on_loopback_where_no_interface_is_known():
 
 
 @pytest.mark.parametrize("variables", [{}, {"HOROVOD_CONTROLLER": "mpi"}])
-def test_other_jobs_are_told_nothing(variables: dict[str, str]):
+def test_other_jobs_get_no_horovod_variables(variables: dict[str, str]):
     for each in render(plan(**variables), roster(), 0):
         assert each.rendezvous == ""
         assert not set(each.set) & set(horovod.SET)

@@ -55,7 +55,7 @@ def test_every_rank_finds_the_host_file_of_its_own_node():
         assert (first.set["DLTS_HOSTFILE"], second.set["DLTS_HOSTFILE"]) == ("/n/0/hostfile", "/n/1/hostfile")
 
 
-def test_a_command_that_runs_once_a_node_has_a_door_beside_it():
+def test_command_that_runs_once_per_node_has_a_command_server():
     plan, roster = a_plan(path_first=("/env/bin",)), a_roster(*TWO)
     doors = [launchers.starter(plan, roster, node) for node in (0, 1)]
     assert [door.argv for door in doors if door] == [
@@ -111,7 +111,7 @@ def test_a_line_for_pdsh():
     assert [pdsh_stand_in.filled("%h is %n, 5%% %u", 3, "c")] == ["c is 3, 5% %u"]
 
 
-def test_pdsh_waits_for_all_unless_one_failing_ends_what_is_one_job():
+def test_pdsh_waits_for_all_unless_one_failure_ends_the_job():
     others_timeout_s = [
         pdsh_stand_in.parse(["-S", "-w", "a,b", *words]).others_timeout_s
         for words in (["make"], ["-k", "make"], ["python", "-m", "deepspeed.launcher.launch", "t.py"])
@@ -131,7 +131,7 @@ def test_what_pdsh_passes_on_is_told_apart_by_host_also_of_a_line_without_an_end
     assert read == [b"h: one\nh: " + long + b"\nh: last\n"]
 
 
-def test_a_rank_is_read_to_its_end_though_nobody_takes_what_it_says():
+def test_output_of_a_rank_is_read_even_if_it_cannot_be_written():
     said = io.BytesIO(b"line\n" * 1000)
     with Path("/dev/full").open("wb", buffering=0) as full:
         pdsh_stand_in._pump(said, full.fileno(), b"h: ")

@@ -151,7 +151,7 @@ def test_different_mpis_are_refused_with_who_has_which():
         launchers.render(a_plan(2, 1), replace(roster, members=(roster.members[0], other)), 1)
 
 
-def test_nodes_of_a_machine_that_are_not_in_a_row_are_refused():
+def test_nonadjacent_nodes_of_a_machine_are_refused():
     with pytest.raises(RefusedError, match=r"aren't adjacent: 10\.0\.0\.1, 10\.0\.0\.2, 10\.0\.0\.1"):
         line(a_plan(3, 1), a_roster("Open MPI 4.1.4", "10.0.0.1", "10.0.0.2", "10.0.0.1"))
 
@@ -167,7 +167,7 @@ def test_nodes_of_a_machine_that_are_not_in_a_row_are_refused():
         ("some other launcher 1.0\n", ""),
     ],
 )
-def test_which_mpi_it_is_is_read_from_what_it_says(said: str, has: str):
+def test_mpi_is_detected_from_its_version_output(said: str, has: str):
     assert launcher.read_version(said) == has
 
 
@@ -184,5 +184,5 @@ def test_which_mpi_it_is_is_read_from_what_it_says(said: str, has: str):
         ([], "", ""),
     ],
 )
-def test_what_stands_in_for_ssh_is_called_like_it(words: list[str], host: str, command: str):
+def test_replacement_of_ssh_takes_sshs_arguments(words: list[str], host: str, command: str):
     assert ssh_stand_in.parse(words) == (host, command)

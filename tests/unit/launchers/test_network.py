@@ -81,7 +81,9 @@ IFNAMES = {"GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME", "TP_SOCKET_IFNAME"}
         (1, "eth0", "eth0", (), {*IFNAMES, "UCX_NET_DEVICES"}),
     ],
 )
-def test_what_the_ranks_are_told(nodes: int, wanted: str, interface: str, infiniband: tuple[str, ...], names: set[str]):
+def test_ranks_get_their_network_variables(
+    nodes: int, wanted: str, interface: str, infiniband: tuple[str, ...], names: set[str]
+):
     plan = Plan("j", "e", "pytorch", nodes, 1, "t", launchers.ranks("pytorch", nodes, 1), network=wanted)
     member = Member(0, "h", "10.0.0.7", "/n", "/keep", interface=interface, infiniband=infiniband)
     variables = told.variables(plan, member)
@@ -89,7 +91,7 @@ def test_what_the_ranks_are_told(nodes: int, wanted: str, interface: str, infini
     assert {value for name, value in variables.items() if name != "NCCL_IB_DISABLE"} <= {interface}
 
 
-def test_what_a_person_set_wins():
+def test_variable_set_by_the_user_wins():
     plan = Plan("j", "e", "pytorch", 2, 1, "t", launchers.ranks("pytorch", 2, 1), {"NCCL_SOCKET_IFNAME": "ib0"})
     members = tuple(Member(n, "h", f"10.0.0.{n}", "/n", "/keep", interface="eth0") for n in range(2))
     process = launchers.render(plan, Roster(1, 1, members, 7), 1)[0]

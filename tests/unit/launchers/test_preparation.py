@@ -21,7 +21,7 @@ def test_a_job_without_one_has_none():
 
 
 @pytest.mark.feature("L12")
-def test_it_has_what_all_ranks_of_its_node_have_and_no_rank():
+def test_preparation_has_the_nodes_variables_and_no_rank():
     inputs = (InputPlan("data", "uri_folder", "file:///my data", "ro_mount"),)
     plan = a_plan(prepare="ls ${{inputs.data}}", inputs=inputs, variables={"A": "1"}, path_first=("/e/bin",))
     spec = preparation(plan, MEMBER, 2, 1)

@@ -113,7 +113,7 @@ def test_a_port_and_a_dashboard_that_were_asked_for():
     assert launchers.more_ports(named, 0) == 0
 
 
-def test_what_the_job_says_of_cpus_and_gpus_stands_alone():
+def test_cpus_and_gpus_of_the_job_replace_the_defaults():
     plan = a_plan(2, RayCluster(cpus=4, head_args=("--num-cpus=0",), node_args=("--num-gpus", "1")))
     _, head, node = processes(plan, a_roster(plan))
     assert [word for word in head.argv if word.startswith("--num")] == ["--num-gpus=0", "--num-cpus=0"]

@@ -105,7 +105,7 @@ def test_the_chosen_environment_comes_first_on_the_path():
 @pytest.mark.parametrize(
     "name", ["SLURM_PROCID", "PMI_RANK", "OMPI_COMM_WORLD_RANK", "TORCHELASTIC_RUN_ID", "AZUREML_RUN_TOKEN"]
 )
-def test_what_other_launchers_left_behind_is_taken_out(name: str):
+def test_variables_of_other_launchers_are_removed(name: str):
     assert is_scrubbed(name, processes(a_plan(1, 1))[0].scrubbed)
 
 
@@ -163,7 +163,7 @@ def test_a_signed_address_stands_in_a_variable_and_in_no_command(command: str, s
 
 
 @pytest.mark.feature("D2")
-def test_ranks_are_told_of_the_path_where_things_appear():
+def test_ranks_get_the_requested_paths():
     inputs = (InputPlan("d", "uri_folder", "https://host/x", "ro_mount", appears="/data/x"),)
     outputs = (OutputPlan("m", "uri_folder", "rw_mount", appears="/out"),)
     found = path_substitution.node_paths(a_plan(1, 1, inputs=inputs, outputs=outputs), "/n/0")

@@ -37,7 +37,7 @@ def config(process: ProcessSpec) -> dict[str, object]:
 
 
 @pytest.mark.feature("L5")
-def test_workers_alone_are_told_of_each_other_and_of_nothing_else():
+def test_tf_config_of_workers_names_only_workers():
     made = processes(a_plan(2, 3))
     where = ["10.0.0.0:100", "10.0.0.1:1100", "10.0.0.0:101"]
     for index in range(3):
@@ -95,7 +95,7 @@ def test_every_task_listens_at_a_place_of_its_own():
 
 
 @pytest.mark.feature("L5", "L11")
-def test_the_gpus_of_a_node_are_shared_out_among_its_workers_and_nobody_else():
+def test_gpus_of_a_node_are_divided_among_its_workers():
     made = processes(a_plan(1, 2, 1, has_chief=True), gpus=5)
     assert [made[rank].set["CUDA_VISIBLE_DEVICES"] for rank in range(4)] == ["", "0,1", "2,3,4", ""]
 

@@ -59,7 +59,7 @@ def test_another_command_is_refused_with_the_reason(command):
         warm_start_fit.shell_variables(command)
 
 
-def test_a_start_is_told_as_warm_cold_or_both():
+def test_start_is_described_as_warm_cold_or_mixed():
     assert warm_start_fit.describe_start(2, 2, 2, "no") == "round 2 started warm"
     assert warm_start_fit.describe_start(2, 2, 0, "no") == "round 2 started cold: no"
     assert warm_start_fit.describe_start(2, 2, 1, "no") == "round 2 started warm with 1 of 2 ranks; the others cold: no"

@@ -30,7 +30,7 @@ ON_NODE = "/env/bin/python -u -m deepspeed.launcher.launch --world_info=x train.
 TORCHRUN = "/env/bin/python -m torch.distributed.run {} train.py"
 
 
-def test_accelerate_on_cpus_that_starts_one_of_two_is_told_of():
+def test_accelerate_with_too_few_processes_is_reported():
     said = verdict(a_plan(), 0, chain(SHELL, ACCELERATE.format(2), TRAIN, WORLD_SIZE="1"))
     assert said is not None
     assert said.startswith(
@@ -41,7 +41,7 @@ def test_accelerate_on_cpus_that_starts_one_of_two_is_told_of():
     assert "asked for 4" in (verdict(a_plan(2), 1, chain(SHELL, joined, TRAIN, WORLD_SIZE="2")) or "")
 
 
-def test_deepspeed_that_was_told_no_number_and_starts_one_is_told_of():
+def test_deepspeed_with_one_default_process_is_reported():
     lines = (SHELL, DEEPSPEED.format(""), ON_NODE, TRAIN)
     said = verdict(a_plan(), 0, chain(*lines, WORLD_SIZE="1"))
     assert said is not None
@@ -77,11 +77,11 @@ def test_deepspeed_that_was_told_no_number_and_starts_one_is_told_of():
         "deepspeed remote",
     ],
 )
-def test_who_has_what_was_asked_for_is_left_in_peace(plan: Plan, processes: list[Process]):
+def test_complete_world_raises_no_message(plan: Plan, processes: list[Process]):
     assert verdict(plan, 0, processes) == ""
 
 
-def test_a_world_of_one_node_in_a_job_of_several_is_told_of():
+def test_world_of_one_node_in_a_larger_job_is_reported():
     told = verdict(
         a_plan(2), 1, chain(SHELL, TORCHRUN.format(""), TRAIN, ranks=2, WORLD_SIZE="2", GROUP_WORLD_SIZE="1")
     )
@@ -99,7 +99,7 @@ def test_a_world_of_one_node_in_a_job_of_several_is_told_of():
         (ACCELERATE.format("6 --num-machines 3"), "accelerate was asked for 3 nodes"),
     ],
 )
-def test_a_launcher_that_waits_for_nodes_that_the_job_does_not_have_is_told_of(line: str, option: str):
+def test_launcher_that_waits_for_missing_nodes_is_reported(line: str, option: str):
     assert option in (verdict(a_plan(2), 0, chain(SHELL, line)) or "")
 
 
@@ -116,7 +116,7 @@ def test_a_launcher_that_waits_for_nodes_that_the_job_does_not_have_is_told_of(l
     ],
     ids=["nothing", "no launcher", "one word", "no words", "only its name", "not begun", "compiles"],
 )
-def test_before_there_is_a_world_nothing_is_said(processes: list[Process]):
+def test_no_verdict_before_a_world_has_formed(processes: list[Process]):
     assert verdict(a_plan(), 0, processes) is None
 
 
@@ -132,7 +132,7 @@ def test_before_there_is_a_world_nothing_is_said(processes: list[Process]):
         (1, 2, {}, {"OMPI_COMM_WORLD_SIZE": "2"}, False),
     ],
 )
-def test_ranks_of_horovods_that_know_nothing_of_each_other_are_told_of(
+def test_unconnected_horovod_ranks_are_reported(
     nodes: int, per_node: int, told: dict[str, str], variables: dict[str, str], is_said: bool
 ):
     plan = Plan("j", "e", "pytorch", nodes, per_node, "run", launchers.ranks("pytorch", nodes, per_node), told)

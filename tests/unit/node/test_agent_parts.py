@@ -88,7 +88,7 @@ MORE = "".join(f"op {n}\n" for n in range(200))
         "logged-after",
     ],
 )
-def test_a_traceback_that_nobody_caught_stands_before_the_end(tmp_path: Path, text: str, far: str):
+def test_uncaught_traceback_precedes_the_end(tmp_path: Path, text: str, far: str):
     log = tmp_path / "0.log"
     log.write_text(text)
     end = failure_excerpt(str(log))

@@ -69,7 +69,7 @@ def test_file_that_lacks_any_number_of_its_last_bytes_is_torn(tmp_path: Path, ma
         assert content(str(path)) is Content.TORN, length
 
 
-def test_file_that_lacks_its_end_is_put_back_wherever_it_breaks_off(tmp_path: Path):
+def test_torn_file_is_restored_wherever_it_was_cut(tmp_path: Path):
     for name, before, after in (
         ("last.pt", archive(tmp_path / "a", "old"), archive(tmp_path / "a", "newer")),
         ("w.safetensors", tensors(tmp_path / "a"), tensors(tmp_path / "a")),
@@ -170,7 +170,7 @@ def test_torn_file_does_not_take_the_place_of_its_copy_while_other_ranks_go_on(t
     assert path.read_bytes() == whole
 
 
-def test_file_that_can_not_be_put_back_is_told_and_the_others_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_unrestorable_file_is_reported_and_the_others_restored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     for name in ("a.pt", "b.pt"):
         archive(tmp_path / name, "old")
     seen(tmp_path)
@@ -297,7 +297,7 @@ def test_hidden_temporary_and_published_files_get_no_copies(tmp_path: Path):
     assert copies(tmp_path) == ["kept/a.pt"]
 
 
-def test_limit_is_kept_and_said(tmp_path: Path):
+def test_copy_limit_is_respected_and_reported(tmp_path: Path):
     archive(tmp_path / "last.pt", "x" * 100)
     _, said = seen(tmp_path, limit=900)
     assert said == ["last.pt: with it, copies would take more than 900 bytes (drumbeat.checkpoints.copies_gib)"]

@@ -151,9 +151,7 @@ def mine(*wanted: str, source: str = "env.yml") -> PythonEnvironment:
         ("micromamba", ("tiny",), MAMBA, f"micromamba says: {MAMBA_SAID}"),
     ],
 )  # fmt: skip
-def test_the_tools_own_error_and_the_line_that_asked_for_it(
-    tool: str, wanted: tuple[str, ...], said: str, sentence: str
-):
+def test_error_of_the_tool_names_the_requesting_line(tool: str, wanted: tuple[str, ...], said: str, sentence: str):
     assert explain(mine(*wanted), tool, said, 1) == f"environment mine: {sentence}"
 
 
@@ -208,7 +206,7 @@ NOTHING = NONE.replace("nosuchpkg==9", "tiny").replace("Looking in links: /wheel
         (FILE, "files.pythonhosted.org (Network is unreachable)", True),
     ],
 )
-def test_an_index_that_cant_be_reached_is_the_cause_and_not_what_it_lacks(said: str, told: str, may_pass: bool):
+def test_unreachable_index_is_the_cause_of_a_missing_version(said: str, told: str, may_pass: bool):
     asked = "" if said == FILE else " (env.yml, line 7)"
     assert (
         explain(mine("a", "tiny"), "pip", said, 1) == f"environment mine: pip could not reach the index {told}{asked}"
@@ -282,7 +280,7 @@ def test_uv_too_names_the_index_that_it_could_not_have(said: str, told: str, may
     assert is_transient("uv", said) is may_pass
 
 
-def test_what_isnt_the_networks_fault_doesnt_pass():
+def test_errors_beyond_the_network_are_final():
     for said in (MISSING, NONE, CONFLICT, BUILD, "", REFUSED + BUILD):
         assert not is_transient("pip", said)
         assert "could not reach" not in explain(mine("a"), "pip", said, 1)
@@ -298,11 +296,11 @@ def test_what_isnt_the_networks_fault_doesnt_pass():
         ("micromamba", "error    libmamba Could not resolve host: conda.anaconda.org\n"),
     ],
 )
-def test_the_other_tools_say_themselves_what_they_could_not_reach(tool: str, said: str):
+def test_other_tools_report_unreachable_indexes_themselves(tool: str, said: str):
     assert is_transient(tool, said)
 
 
-def test_a_requirement_without_a_place_is_told_itself():
+def test_requirement_without_a_line_is_quoted():
     unknown = PythonEnvironment("k", "mine", "", ("nosuchpkg==9",))
     assert explain(unknown, "pip", NONE, 1).endswith("(required by nosuchpkg==9)")
     without_line = PythonEnvironment("k", "mine", "", ("nosuchpkg==9",), source="env.yml", lines=(0,))
@@ -357,7 +355,7 @@ CMAKE = """\
     ],
     ids=["compiler", "header", "memory", "cmake"],
 )
-def test_a_compilers_first_error_is_what_is_told(said: str, sentence: str):
+def test_first_error_of_a_compiler_is_reported(said: str, sentence: str):
     assert explain(mine("fast==1"), "pip", HEAD + said + TAIL, 1) == (
         f"environment mine: pip could not build fast: {sentence} (env.yml, line 6)"
     )

@@ -81,7 +81,7 @@ def test_the_key_covers_content_python_and_builder(tmp_path: Path):
 
 
 @pytest.mark.feature("E1")
-def test_a_python_that_can_not_make_environments_is_told_what_it_lacks(tmp_path: Path):
+def test_python_without_ensurepip_is_refused_with_a_fix(tmp_path: Path):
     with pytest.raises(RefusedError, match=r"python3\.11-venv; or install uv"):
         choose(mine("tiny"), Interpreter("3.11.2", "/usr/bin/python3.11", has_pip=False), {"PATH": str(tmp_path)})
 
@@ -97,7 +97,7 @@ def test_a_python_that_can_not_make_environments_is_told_what_it_lacks(tmp_path:
         ("3.12.1", (), ()),
     ],
 )
-def test_an_environment_has_what_pythons_own_venv_puts_into_one(
+def test_environment_has_the_packages_of_pythons_venv(
     version: str, there: tuple[str, ...], put_in: tuple[str, ...], tmp_path: Path
 ):
     for name in there:
@@ -126,7 +126,7 @@ def test_conda_packages_are_made_by_the_first_conda_there_is(tmp_path: Path):
     assert (create.tool, install.tool, install.argv[0]) == ("micromamba", "pip", "/e/bin/python")
 
 
-def test_tools_have_nothing_of_other_pythons_and_keep_what_marks_the_gang():
+def test_tools_keep_the_gangs_marks_and_no_other_pythons_variables():
     inherited = {"PYTHONPATH": "/x", "VIRTUAL_ENV": "/y", "PIP_TARGET": "/z", "DRUMBEAT_GANG": "/g", "HTTPS_PROXY": "p"}
     found = tool_environment({**inherited, "RANK": "0", "SLURM_JOB_ID": "1"})
     assert {name for name in found if name in inherited} == {"DRUMBEAT_GANG", "HTTPS_PROXY"}
@@ -168,7 +168,7 @@ def made(folder: Path, name: str, *, used_at: float = NOW, size: int = 1, pinned
 
 
 @pytest.mark.feature("E1")
-def test_what_has_no_mark_or_no_interpreter_is_not_made(tmp_path: Path):
+def test_environment_without_mark_or_interpreter_is_incomplete(tmp_path: Path):
     place = made(tmp_path, "a", size=7)
     assert place.made() == {"size": 7}
     (tmp_path / "a" / "bin" / "python").unlink()
@@ -193,7 +193,7 @@ class Disk:
 
 
 @pytest.mark.feature("E1")
-def test_what_is_marked_as_made_is_on_the_disk_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_environment_is_on_disk_before_its_mark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     for name, code in (("a", 0), ("b", -1)):
         disk = Disk(tmp_path / name / "made", code)
         monkeypatch.setattr(ctypes, "CDLL", lambda *_, disk=disk, **__: disk)
@@ -294,7 +294,7 @@ def make_one(progress: Callable[[str], None] = lambda _: None) -> None:
 
 
 @pytest.mark.feature("E4")
-def test_only_those_who_waited_hear_of_a_failure(one: EnvironmentFolder):
+def test_only_waiting_agents_get_an_earlier_failure(one: EnvironmentFolder):
     one.mark_failed("no tiny", "ERROR: none")
     with pytest.raises(Tried):
         make_one()
@@ -310,9 +310,7 @@ def test_only_those_who_waited_hear_of_a_failure(one: EnvironmentFolder):
 
 
 @pytest.mark.feature("E4")
-def test_a_clock_that_is_put_back_tells_no_failure_a_second_time(
-    one: EnvironmentFolder, monkeypatch: pytest.MonkeyPatch
-):
+def test_clock_set_back_repeats_no_failure(one: EnvironmentFolder, monkeypatch: pytest.MonkeyPatch):
     with monkeypatch.context() as later:
         now = time.time()
         later.setattr(time, "time", lambda: now + 3600)
@@ -333,7 +331,7 @@ def test_a_pin_counts_as_long_as_its_attempt_has_a_folder(tmp_path: Path):
 
 
 @pytest.mark.feature("E1")
-def test_what_nobody_has_used_for_long_goes_and_what_is_pinned_stays(tmp_path: Path):
+def test_unused_environments_are_removed_and_pinned_ones_kept(tmp_path: Path):
     folder, root = tmp_path / "environments", tmp_path / "root"
     folder.mkdir()
     root.mkdir()
@@ -364,7 +362,7 @@ def test_beyond_a_bound_the_longest_unused_go_first(tmp_path: Path, bounds: Boun
 
 # --- distributions ---
 @pytest.mark.feature("E3")
-def test_what_is_installed_is_read_from_the_folders_names(tmp_path: Path):
+def test_installed_packages_are_read_from_folder_names(tmp_path: Path):
     first, second = tmp_path / "one", tmp_path / "two"
     for folder, name in (
         (first, "Ruamel_yaml.clib-0.2.dist-info"), (first, "torch-2.13.0+cpu.dist-info"), (first, "torch"),

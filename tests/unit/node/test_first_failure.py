@@ -111,7 +111,7 @@ TORCHRUNS = raised("", "torch.distributed.elastic.multiprocessing.errors.ChildFa
          "torchrun's data loader", "horovodrun's rank logs one that it got over", "torchrun killed",
          "horovodrun raises, interleaved", "horovodrun raises, the others first"],
 )  # fmt: skip
-def test_the_process_that_failed_first_is_heard_though_the_others_said_much(tmp_path, log, line, host, process):
+def test_first_failure_is_found_among_long_output_of_others(tmp_path, log, line, host, process):
     file = tmp_path / "0.log"
     file.write_text("step 1\n" * 1000 + log)
     told = read(failure_excerpt(str(file), is_raised=True))
@@ -120,7 +120,7 @@ def test_the_process_that_failed_first_is_heard_though_the_others_said_much(tmp_
     assert told.process == (process if told.errors else "")
 
 
-def test_the_word_is_kept_short_with_its_innermost_frames():
+def test_long_failure_keeps_its_innermost_frames():
     word = first_failure(raised("node-0: [rank0]: ", OWN).encode(), 10**6)
     assert len(word) < 2500
     assert word.startswith(f"node-0: [rank0]: {HEADER}")
@@ -177,11 +177,11 @@ def test_the_last_line_of_nccl_is_kept_whatever_stands_around_it():
 @pytest.mark.parametrize(
     "log", [raised("", OWN), raised("[rank1]: ", OWN), "epoch 3\n", "", raised("", OWN) + raised("", LOST)]
 )
-def test_one_process_alone_has_no_word_of_this_kind(log: str):
+def test_log_of_one_process_has_no_first_failure(log: str):
     assert first_failure(log.encode(), 10**6) == ""
 
 
-def test_what_stands_in_the_end_is_not_said_twice():
+def test_failure_within_the_excerpt_is_not_repeated():
     log = raised("node-0: [rank0]: ", OWN).encode()
     assert first_failure(b"step 1\n" + log, 7) == ""
     assert first_failure(b"step 1\n" + log, 8).endswith(OWN), "without its first line, the end isn't understood"

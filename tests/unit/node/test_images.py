@@ -29,7 +29,7 @@ def said(text: str, tool: str = "podman") -> str:
 
 
 @pytest.mark.feature("E4")
-def test_a_command_that_fails_is_told_with_its_line_and_its_last_words():
+def test_failed_command_is_reported_with_its_line_and_output():
     told = """\
 STEP 1/6: FROM localhost/base:1
 STEP 2/6: COPY hello.txt /hello.txt
@@ -45,7 +45,7 @@ Error: building at STEP "RUN touch /x &&     cat   /nothere": while running runt
 
 
 @pytest.mark.feature("E4")
-def test_of_commands_that_read_alike_the_one_that_failed_is_told():
+def test_failed_command_is_found_among_equal_ones():
     told = (
         "STEP 4/6: RUN true\n--> 1\nSTEP 5/6: RUN true\nError: building at STEP: while running runtime: exit status 9\n"
     )
@@ -72,12 +72,12 @@ def test_of_commands_that_read_alike_the_one_that_failed_is_told():
         ("", "docker/Dockerfile: podman build ended with exit code 1"),
     ],
 )
-def test_other_failures_are_the_tool_s_own_words(told: str, says: str):
+def test_other_failures_quote_the_tool(told: str, says: str):
     assert says in said(told)
 
 
 @pytest.mark.feature("E4")
-def test_docker_s_words_are_read_too():
+def test_errors_of_docker_are_parsed():
     told = """\
 #7 [3/5] RUN cat /nothere
 #7 0.312 cat: can't open '/nothere': No such file or directory
@@ -121,7 +121,7 @@ def test_the_same_content_has_the_same_layers_wherever_it_was_imported():
 
 
 @pytest.mark.feature("E5")
-def test_only_a_registry_that_was_told_so_is_spoken_to_without_tls():
+def test_only_insecure_registries_are_called_without_tls():
     access = Access(insecure=("localhost:5000",))
     assert access.is_insecure("localhost:5000/a:1")
     assert not access.is_insecure("localhost:50001/a:1")

@@ -119,7 +119,7 @@ def test_containers_of_an_engine_that_hangs_for_a_while_are_gone_in_the_end(
     assert not (tmp_path / "there").exists()
 
 
-def test_a_container_that_is_not_removed_for_long_is_named_and_the_round_is_over(
+def test_unremovable_container_is_named_and_the_round_ends(
     docker: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
     (tmp_path / "stuck").touch()
@@ -141,9 +141,7 @@ def test_a_container_that_is_not_removed_for_long_is_named_and_the_round_is_over
     assert why in capsys.readouterr().err
 
 
-def test_what_podman_does_not_remove_has_ended_and_holds_nobody_up(
-    docker: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_unremovable_podman_container_delays_no_round(docker: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     (tmp_path / "stuck").touch()
     (tmp_path / "docker").rename(tmp_path / "podman")
     note = tmp_path / "0" / container_engine.NOTE
@@ -153,7 +151,7 @@ def test_what_podman_does_not_remove_has_ended_and_holds_nobody_up(
     assert given_up.value.what == "podman doesn't remove container c0ffee of this job: podman rm --force c0ffee"
 
 
-def test_what_a_node_task_that_was_killed_held_is_ended_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_processes_of_a_killed_node_task_are_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     held = tmp_path / "root" / "errands" / "environment"
     held.mkdir(parents=True)
     with subprocess.Popen(["sleep", "60"]) as left:
@@ -185,7 +183,7 @@ def test_an_image_that_was_built_and_not_marked_goes_and_one_that_is_in_use_stay
     assert ": image rm localhost/drumbeat:k" in (tmp_path / "asked").read_text()
 
 
-def test_what_a_killed_maker_left_beside_an_environment_is_removed_once(tmp_path: Path):
+def test_remains_of_a_killed_builder_are_removed_once(tmp_path: Path):
     (tmp_path / "k.requirements.txt").touch()
     (tmp_path / "k.requirements.txt.constraints").touch()
     assert collect(str(tmp_path), NOW) == [str(tmp_path / "k")]
@@ -237,7 +235,7 @@ def test_a_file_whose_agent_was_killed_before_it_was_in_its_place_is_staged(tmp_
     assert not left.exists()
 
 
-def test_a_child_that_nobody_waits_for_any_more_is_not_spared():
+def test_abandoned_child_is_not_spared():
     child = child_processes.start(["sleep", "60"])
     with child_processes.unchanged() as own:
         assert child.pid in own

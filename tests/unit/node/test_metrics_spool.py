@@ -128,7 +128,7 @@ def test_segments_that_the_server_has_taken_are_removed_and_offsets_go_on(tmp_pa
     assert [one.end for one in spool.records()] == [5 * len(line), 6 * len(line), 7 * len(line)]
 
 
-def test_a_disk_that_refuses_leaves_the_spool_as_it_was(tmp_path: Path):
+def test_refused_write_leaves_the_spool_unchanged(tmp_path: Path):
     spool = Spool(str(tmp_path))
     spool.append(encode_record(points(0)))
     os.close(spool._file)
@@ -139,7 +139,7 @@ def test_a_disk_that_refuses_leaves_the_spool_as_it_was(tmp_path: Path):
 
 
 @pytest.mark.feature("M2")
-def test_what_is_spooled_while_the_server_is_away_comes_to_it_once_and_in_order(tmp_path: Path):
+def test_spool_is_sent_once_and_in_order_after_an_outage(tmp_path: Path):
     spool, server = Spool(str(tmp_path / "spool")), Server(*[UnreachableError("away")] * 3)
     for step in range(5):
         spool.append(encode_record(points(step)))
@@ -240,7 +240,7 @@ def test_server_that_fails_a_few_times_loses_no_line(tmp_path: Path):
 
 
 @pytest.mark.feature("M2")
-def test_server_that_fails_at_every_line_is_said_to_be_stuck_and_no_line_is_skipped(tmp_path: Path):
+def test_server_that_fails_at_every_line_is_stuck_without_skips(tmp_path: Path):
     spool, server, sent = Spool(str(tmp_path / "spool")), Defective(is_broken=True), tmp_path / "sent"
     for step in range(8):
         spool.append(encode_record(points(step)))
@@ -265,7 +265,7 @@ def wait_until_stuck(sent: Path, *, is_so: bool = True) -> None:
 
 
 @pytest.mark.feature("M2")
-def test_server_that_failed_at_every_line_and_is_away_now_is_not_said_to_be_stuck(tmp_path: Path):
+def test_absent_server_is_not_stuck_after_failures(tmp_path: Path):
     class UnderRepair(Defective):
         is_away = False
 
@@ -333,7 +333,7 @@ class Requests(Server):
 
 
 @pytest.mark.feature("M2")
-def test_a_first_line_is_sent_at_once_and_those_soon_after_it_together(tmp_path: Path):
+def test_first_line_is_sent_at_once_and_later_ones_batched(tmp_path: Path):
     spool, server = Spool(str(tmp_path / "spool")), Requests()
     forwarder = Forwarder(spool, server, str(tmp_path / "sent"), lambda _: None, pause_s=600.0)
     forwarder.begin()
@@ -348,7 +348,7 @@ def test_a_first_line_is_sent_at_once_and_those_soon_after_it_together(tmp_path:
 
 
 @pytest.mark.feature("M2", "F10")
-def test_word_of_what_was_sent_stays_when_the_disk_takes_no_other(tmp_path: Path):
+def test_sent_offset_survives_a_full_disk(tmp_path: Path):
     """An agent waits until all is said to be sent: it would wait for ever for a file that was emptied."""
     file = str(tmp_path / "sent")
     keep_sent(file, 12_345, OVER, "a long reason")

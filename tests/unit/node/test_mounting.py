@@ -118,7 +118,7 @@ def test_odd_names_and_empty_files(dav: Dav):
 
 
 @pytest.mark.parametrize("method", ["GET", "PROPFIND", "HEAD"])
-def test_who_does_not_know_the_secret_sees_nothing(dav: Dav, method: str):
+def test_metrics_need_the_secret_of_the_address(dav: Dav, method: str):
     assert ask(dav, method, "/a", token="other")[:2] == (403, b"")
 
 
@@ -127,7 +127,7 @@ def test_nothing_can_be_written(dav: Dav, method: str):
     assert ask(dav, method, "/a")[0] == 501
 
 
-def test_what_cannot_be_read_is_no_answer_and_is_said(dav: Dav, said: list[str]):
+def test_unreadable_answer_is_reported(dav: Dav, said: list[str]):
     assert ask(dav, "GET", "/bad")[:2] == (410, b"")
     assert said == ["bad can't be read: it isn't what was listed"]
 

@@ -76,7 +76,7 @@ def test_mpi_that_the_preparation_brings_is_found(tmp_path: Path):
 
 
 @pytest.mark.feature("L12", "L4")
-def test_lack_of_an_mpi_is_told_after_a_preparation_that_brings_none(tmp_path: Path):
+def test_missing_mpi_is_reported_after_the_preparation(tmp_path: Path):
     node = Node(tmp_path, "echo > done")
     with pytest.raises(RefusedError, match="this node has no mpirun on its PATH"):
         node.set_up()
@@ -84,6 +84,6 @@ def test_lack_of_an_mpi_is_told_after_a_preparation_that_brings_none(tmp_path: P
 
 
 @pytest.mark.feature("L4")
-def test_lack_of_an_mpi_is_told_at_once_without_a_preparation(tmp_path: Path):
+def test_missing_mpi_is_reported_at_once_without_a_preparation(tmp_path: Path):
     with pytest.raises(RefusedError, match="this node has no mpirun on its PATH"):
         Node(tmp_path, "").set_up()

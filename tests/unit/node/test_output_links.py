@@ -25,7 +25,7 @@ class Taker:
 
 
 @pytest.mark.feature("D3")
-def test_links_to_folders_are_followed_only_into_what_is_the_jobs_own(tmp_path: Path):
+def test_links_are_followed_only_into_the_jobs_own_folders(tmp_path: Path):
     job, outputs, foreign = tmp_path / "job", tmp_path / "job" / "outputs", tmp_path / "foreign"
     for folder in (outputs / "step-2", job / "code", foreign):
         folder.mkdir(parents=True)

@@ -78,7 +78,7 @@ def body_of(files: dict[str, dict[str, Any]], root: Path) -> bytes:
     return heard[0]
 
 
-def test_the_list_of_outputs_is_sent_as_short_as_it_was_counted(tmp_path: Path):
+def test_list_of_outputs_is_as_long_as_counted(tmp_path: Path):
     (tmp_path / "outputs").mkdir()
     for number in range(4):
         (tmp_path / "outputs" / f"模型{number}\x01").write_text("x" * 12)
@@ -89,7 +89,7 @@ def test_the_list_of_outputs_is_sent_as_short_as_it_was_counted(tmp_path: Path):
     assert len(body_of(server.files, tmp_path)) == 12 + 4 * (each - len("00000000000000000012") + len("12")) - len(",")
 
 
-def test_what_the_disk_does_not_show_is_said_to_be_lost_and_a_link_to_nowhere_is_no_output(tmp_path: Path):
+def test_unreadable_output_is_lost_and_a_broken_link_is_no_output(tmp_path: Path):
     (tmp_path / "outputs").mkdir()
     (tmp_path / "outputs" / "nowhere").symlink_to("gone")
     (tmp_path / "outputs" / "circle").symlink_to("circle")
@@ -103,7 +103,7 @@ def test_what_the_disk_does_not_show_is_said_to_be_lost_and_a_link_to_nowhere_is
     assert set(server.files) == {"good"}
 
 
-def test_hole_of_an_output_is_told_to_the_server_and_its_zeros_are_not_sent(tmp_path: Path):
+def test_hole_of_an_output_is_sent_as_a_hole(tmp_path: Path):
     (tmp_path / "outputs").mkdir()
     with (tmp_path / "outputs/map.bin").open("wb") as file:
         file.write(b"x" * 5000)

@@ -35,7 +35,7 @@ def test_many_nodes_measure_some_links_each_from_both_of_its_nodes(nodes: int):
     assert all(node in chosen[peer] for node, own in enumerate(chosen) for peer in own)
 
 
-def test_rate_leaves_out_what_a_shapers_bucket_let_through_at_first():
+def test_rate_excludes_the_initial_burst_of_a_shaper():
     bucket = [(0.0, 0), (0.01, 1_000_000)]
     shaped = [(0.01 + 0.02 * n, 1_000_000 + 25_000 * n) for n in range(1, 8)]
     assert rate([*bucket, *shaped], 0.15) == pytest.approx(10_000_000)

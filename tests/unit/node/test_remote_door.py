@@ -41,13 +41,13 @@ def said(line: socket.socket) -> list[tuple[bytes, bytes]]:
     return list(frames.frames(line))
 
 
-def test_what_a_command_said_last_comes_before_its_end_though_its_readers_stand_still():
+def test_last_output_of_a_command_precedes_its_exit():
     with visiting("echo last; echo loud >&2; exit 3", STILL) as (line, _):
         told = said(line)
     assert told == [(frames.OUT, b"last\n"), (frames.ERR, b"loud\n"), (frames.EXIT, b"3")]
 
 
-def test_a_command_has_ended_though_what_it_leaves_behind_holds_its_output():
+def test_command_ends_despite_leftovers_that_hold_its_output():
     with visiting("echo last; sleep 20 & exit 0") as (line, _):
         assert said(line) == [(frames.OUT, b"last\n"), (frames.EXIT, b"0")]
 
@@ -65,7 +65,7 @@ def test_sigterm_reaches_the_command_also_when_it_came_before_that_began():
         assert said(line)[-1] == (frames.EXIT, b"143")
 
 
-def test_who_asks_and_is_gone_has_its_command_ended():
+def test_command_is_ended_when_its_shell_disconnects():
     with visiting("exec sleep 600") as (line, process):
         line.close()
         assert process.wait(60) == 143

@@ -101,7 +101,7 @@ def known(servers: Servers) -> list[str]:
     return str(servers).split(", ") if len(servers) else []
 
 
-def test_what_was_told_last_counts_beside_the_enrolment(tmp_path: Path):
+def test_last_announced_addresses_precede_the_enrolments(tmp_path: Path):
     given = enrolled(tmp_path, ONE)
     servers = Servers(given)
     assert known(servers) == [ONE]
@@ -115,7 +115,7 @@ def test_what_was_told_last_counts_beside_the_enrolment(tmp_path: Path):
     assert known(servers) == [ONE], "nobody tells of it any more"
 
 
-def test_an_enrolments_server_that_isnt_told_of_any_more_is_the_last_to_be_asked(tmp_path: Path):
+def test_unannounced_server_of_the_enrolment_is_called_last(tmp_path: Path):
     given = enrolled(tmp_path, ONE)
     remember(given, (TWO,))
     servers = Servers(given)
@@ -124,7 +124,7 @@ def test_an_enrolments_server_that_isnt_told_of_any_more_is_the_last_to_be_asked
     assert (servers.first, servers.is_first_trusted) == (ONE, False)
 
 
-def test_an_agent_that_is_started_again_knows_what_was_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_restarted_agent_knows_announced_addresses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     given = enrolled(tmp_path, ONE)
     remember(given, (TWO, ONE))
     monkeypatch.setattr("drumbeat.node.platform.server_addresses._ANNOUNCED", {})
@@ -138,13 +138,13 @@ def test_a_file_that_is_damaged_says_nothing(tmp_path: Path, text: str):
 
 
 @pytest.mark.feature("F10")
-def test_what_cant_be_written_is_known_as_long_as_the_agent_lives(tmp_path: Path):
+def test_unwritable_addresses_are_kept_in_memory(tmp_path: Path):
     given = enrolled(tmp_path / "none", ONE)
     remember(given, (TWO,))
     assert known(Servers(given)) == [TWO, ONE]
 
 
-def test_the_secret_is_told_only_where_it_is_safe(tmp_path: Path):
+def test_secret_is_sent_only_to_safe_addresses(tmp_path: Path):
     remember(enrolled(tmp_path), (ONE, "http://10.0.0.9:1", "http://127.0.0.1:1", FAR, "ftp://x"))
     assert known(Servers(enrolled(tmp_path, ONE))) == [ONE]
     assert Servers(enrolled(tmp_path, TWO)).is_first_trusted
@@ -154,7 +154,7 @@ def test_the_secret_is_told_only_where_it_is_safe(tmp_path: Path):
     assert far == [FAR, "https://10.0.0.2:2"], "never its own machine"
 
 
-def test_enrolment_by_a_version_that_called_a_port_gets_to_the_socket_it_is_told_of(tmp_path: Path):
+def test_old_enrolment_with_a_port_moves_to_the_announced_socket(tmp_path: Path):
     given = enrolled(tmp_path, "http://127.0.0.1:1")
     assert known(Servers(given)) == []
     remember(given, (ONE, FAR))
@@ -224,7 +224,7 @@ def test_a_server_without_its_database_is_left_for_another(tmp_path: Path):
 
 @pytest.mark.parametrize("said", ['{"detail": "Not Found"}', '{"fields": null}', "[]", "<html>"])
 @pytest.mark.parametrize("status", [200, 404, 500])
-def test_whoever_else_has_a_servers_address_isnt_asked_for_long(tmp_path: Path, said: str, status: int):
+def test_stranger_at_a_servers_address_is_left_soon(tmp_path: Path, said: str, status: int):
     with (
         a_server("one", raw=(status, said)) as one,
         a_server("two") as two,
@@ -273,7 +273,7 @@ def test_agent_says_that_it_knows_of_canceled_orders(tmp_path: Path):
 CREATE = "/api/2.0/mlflow/model-versions/create"
 
 
-def test_request_that_makes_something_is_sent_once_though_no_answer_comes(tmp_path: Path):
+def test_creating_request_is_sent_once_without_an_answer(tmp_path: Path):
     asked, answer = queue.SimpleQueue[float](), threading.Event()
     with a_server("slow", before=lambda: (asked.put(0), answer.wait(20))) as slow, a_server("other") as other:
         link = ServerLink(enrolled(tmp_path, slow, other), 0.05)
@@ -284,7 +284,7 @@ def test_request_that_makes_something_is_sent_once_though_no_answer_comes(tmp_pa
     assert asked.qsize() == 1
 
 
-def test_request_that_makes_something_is_sent_once_though_an_open_connection_breaks(tmp_path: Path):
+def test_creating_request_is_sent_once_over_a_broken_connection(tmp_path: Path):
     """A server that ends closes its connections, among them that of a request that it has carried out."""
     asked = list[str]()
 

@@ -45,7 +45,7 @@ def test_a_log_is_tried_again_ever_more_seldom():
 
 
 @pytest.mark.parametrize(("number", "is_lost"), [(errno.EIO, True), (errno.ESTALE, True), (errno.EMFILE, False)])
-def test_a_log_is_lost_once_it_was_tried_often_after_the_end(number: int, is_lost: bool):
+def test_unreadable_log_is_lost_after_many_tries(number: int, is_lost: bool):
     setbacks = LogRetries(0.025, Clock())
     tried = [setbacks.met("log", refused(number), was_ended=True) for _ in range(TRIES)]
     assert tried == [False] * (TRIES - 1) + [is_lost]

@@ -90,7 +90,7 @@ def test_samples_of_a_rank_have_its_stack_and_that_it_sleeps(rank: subprocess.Po
     assert program.ready_s < program.seconds / 2
 
 
-def test_few_programs_are_sampled_at_once_and_those_with_a_gpu_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_few_programs_are_sampled_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     sizes: list[int] = []
 
     class Pool(ThreadPoolExecutor):

@@ -138,7 +138,7 @@ def test_clean_round_begins_with_code_and_outputs_as_sent_and_with_checkpoints(t
     assert not (root / "left").exists()
 
 
-def test_clean_round_prepares_again_and_keeps_what_another_agent_of_it_finds(tmp_path: Path):
+def test_clean_round_is_prepared_again(tmp_path: Path):
     server, root = Server(), tmp_path / "root"
     staging_clean(tmp_path, server).stage(1)
     (root / marking.PREPARED).touch()
@@ -199,9 +199,7 @@ def test_an_agent_that_follows_while_the_machine_stays_up_brings_nothing_again(t
     assert (root / "code" / "own").exists()
 
 
-def test_what_an_earlier_version_marked_since_the_machine_was_started_counts(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_mark_of_an_earlier_version_since_boot_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """Its marks were empty, and it had one for all of the staging."""
     monkeypatch.setattr(time, "clock_gettime", lambda _: 3600.0)
     server, root = Server(), tmp_path / "root"

@@ -66,7 +66,7 @@ def test_times_that_differ_are_no_nondeterminism():
     assert find_in_unbroken(series, record(1.0)) == []
 
 
-def test_script_without_metrics_is_told_how_to_log_one():
+def test_script_without_metrics_gets_advice():
     (said,) = find_in_unbroken([], record())
     assert said.kind == ObservationKind.NO_METRIC
 
@@ -76,7 +76,7 @@ def test_run_that_begins_at_the_first_step_again_does_not_resume():
     assert kinds(record(1.0, 0.5, 0.25), run, Cost(step=2, resumed=1)) == ["starts-over"]
 
 
-def test_resumed_run_that_logs_without_a_step_is_told_to_give_it():
+def test_resumed_run_without_steps_gets_advice():
     """Calls are counted from 0 in each process: the first did 30 of 50 steps, and the second went on after 20."""
     values = [1 / (1 + step) for step in range(50)]
     unbroken = replace(record(*values, first=0), batches={0: [batch(1, number) for number in range(50)]})
@@ -119,13 +119,13 @@ def test_values_that_went_with_a_killed_process_are_no_difference_of_the_trainin
     assert find_lost_points(unbroken, {LOSS: points[:2]}, restarted_at=10.0) == []
 
 
-def test_hints_that_explain_what_was_observed_come_first():
+def test_hints_that_explain_an_observation_come_first():
     hints = [Hint(HintCode.SET_EPOCH, "a.py", 1, "", ""), Hint(HintCode.NO_LOAD, "a.py", 9, "", "")]
     seen = [Observation(ObservationKind.STARTS_OVER, "")]
     assert [(hint.line, is_observed) for hint, is_observed in explaining(hints, seen)] == [(9, True), (1, False)]
 
 
-def test_observations_of_all_runs_are_said_once_and_nondeterminism_first():
+def test_observations_are_merged_with_nondeterminism_first():
     missing = Observation(ObservationKind.STATE_MISSING, "a")
     random = Observation(ObservationKind.NONDETERMINISTIC, "c")
     assert gather_observations([[missing], [replace(missing, sentence="b"), random]]) == (random, missing)
@@ -140,7 +140,7 @@ def test_batches_that_were_done_again_count_once():
     assert [one.place[1] for one in effective_batches(read)] == [0, 1, 2]
 
 
-def test_samples_read_twice_are_said():
+def test_repeated_samples_are_reported():
     unbroken = replace(record(1.0, 0.5, 0.25, 0.125), batches={0: [batch(1, number) for number in range(4)]})
     read = [batch(1, 0), batch(1, 1), batch(2, 0), batch(2, 1)]
     run = replace(record(1.0, 0.5, 0.25, 0.125, rounds=2), batches={0: read})
@@ -161,7 +161,7 @@ def test_resumed_run_keeps_its_place_in_the_data_whatever_its_first_step_is(firs
     assert ObservationKind.DATA_DIFFERS not in [one.kind for one in said]
 
 
-def test_files_are_compared_by_what_they_hold(tmp_path: Path):
+def test_files_are_compared_by_content(tmp_path: Path):
     texts = {"a.json": ('{"loss": 1, "epoch_time": 3}', '{"loss": 1, "epoch_time": 4}'), "b.txt": ("x", "y")}
     texts["c.json"] = ('{"loss": 1}', '{"loss": 2}')
     sides: list[dict[str, Path]] = [{}, {}]
@@ -188,7 +188,7 @@ def test_faults_are_those_that_the_compute_allows():
         ((FaultKind.FILL_DISK,), "netlab", "`fill-disk` needs a separate disk for the job"),
     ],
 )
-def test_fault_that_cannot_be_had_is_refused_with_what_to_do(faults: tuple[FaultKind, ...], engine: str, what: str):
+def test_impossible_fault_is_refused_with_a_fix(faults: tuple[FaultKind, ...], engine: str, what: str):
     with pytest.raises(RefusedError, match=what) as refused:
         choose_faults(faults, engine, "rack", is_root=True)
     assert "--set compute=" in refused.value.fix

@@ -106,7 +106,7 @@ def test_calls_in_a_loop_that_log_without_a_step_are_named(tmp_path: Path):
     assert [hint.line for hint in hints(tmp_path, script) if hint.code == "log-without-step"] == [5, 6]
 
 
-def test_script_without_checkpoints_is_told_where_its_steps_are(tmp_path: Path):
+def test_script_without_checkpoints_gets_a_hint_at_its_steps(tmp_path: Path):
     script = """
     import torch
     torch.manual_seed(1)
@@ -131,7 +131,7 @@ def test_folder_that_the_command_names_is_not_judged(tmp_path: Path):
 
 
 @pytest.mark.parametrize("text", ["def broken(:", "\0", "x = 1"])
-def test_what_is_no_script_of_ours_gives_no_error(tmp_path: Path, text: str):
+def test_unparsable_files_are_ignored(tmp_path: Path, text: str):
     hints(tmp_path, text)
     assert read_hints(read_script(tmp_path, "bash run.sh"), 2) == []
 

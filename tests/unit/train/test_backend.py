@@ -74,7 +74,7 @@ def test_ranks_without_a_common_backend_are_refused():
         ("aaa", [(0, 2), (1, 2), (0, 1)], (None, None, None)),
     ],
 )
-def test_number_of_a_node_is_told_by_the_hosts_of_the_ranks(
+def test_node_number_follows_from_the_ranks_hosts(
     hosts: str, given: list[tuple[int | None, int | None]], nodes: tuple[int | None, ...]
 ):
     assert choose_backend([rank(host) for host in hosts], given=given).nodes == nodes

@@ -66,7 +66,7 @@ def test_warm_up_rises_in_a_line(rule: str, rates: list[float]):
         ({"batch_per_rank": 8, "base_batch": -1}, "not a positive number among base_lr 0.1, base_batch -1"),
     ],
 )
-def test_settings_that_make_no_sense_are_refused(settings: dict[str, object], sentence: str):
+def test_invalid_scaling_settings_are_refused(settings: dict[str, object], sentence: str):
     with pytest.raises(RefusedError) as caught:
         compute_scaling(0.1, world_size=3, **settings)  # type: ignore[arg-type]
     assert sentence in str(caught.value)

@@ -116,7 +116,7 @@ def test_a_later_round_replaces_the_same_step(tmp_path: Path):
     assert sorted(path.name for path in folder.path(5).iterdir()) == ["c.bin", MANIFEST]
 
 
-def test_another_job_takes_the_folder_over_and_the_earlier_one_hears_of_it(tmp_path: Path):
+def test_other_job_takes_over_the_folder_and_the_first_is_refused(tmp_path: Path):
     first = a_folder(tmp_path, attempt=3, job="first")
     save(first, 5)
     second = a_folder(tmp_path, job="second")
@@ -137,7 +137,7 @@ def test_a_broken_step_is_put_aside_and_pushes_no_good_one_out(tmp_path: Path):
     assert (tmp_path / ".broken-step-000000000009" / "a.bin").read_bytes() == FILES["a.bin"]
 
 
-def test_what_cannot_be_read_is_refused_and_not_called_broken(tmp_path: Path):
+def test_unreadable_checkpoint_is_refused_and_not_broken(tmp_path: Path):
     folder = a_folder(tmp_path)
     path = save(folder, 9) / "a.bin"
     path.unlink()
@@ -161,7 +161,7 @@ def test_a_crash_while_a_step_is_replaced_brings_the_old_one_back(tmp_path: Path
     assert (folder.steps(), folder.broken_files(5)) == ([5], [])
 
 
-def test_what_a_crash_left_is_removed_by_the_next_start(tmp_path: Path):
+def test_partial_files_of_a_crash_are_removed_at_the_next_start(tmp_path: Path):
     folder = a_folder(tmp_path)
     (folder.begin(5) / "a.bin").write_bytes(b"half")
     save(folder, 4).rename(tmp_path / ".partial-removed-step-000000000004")

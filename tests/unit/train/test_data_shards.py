@@ -73,7 +73,7 @@ def test_shard_is_the_place_along_the_data_dimensions(sizes: dict[str, int], sha
         ),
     ],
 )
-def test_mesh_that_does_not_say_who_reads_what_is_refused(sizes: dict[str, int], says: str):
+def test_mesh_with_an_unclear_dimension_is_refused(sizes: dict[str, int], says: str):
     with pytest.raises(RefusedError, match=says):
         shard_in_mesh(0, 4, {"DRUMBEAT_MESH": json.dumps(sizes)}, "train.scaled")
 

@@ -25,7 +25,7 @@ def test_weight_without_a_gradient_keeps_its_value_under_weight_decay():
     assert max(weights[1].tolist()) < 0.8
 
 
-def test_what_is_sent_between_ranks_lies_on_the_cpu():
+def test_messages_between_ranks_are_cpu_tensors():
     # Tensors that say they are on a GPU: torch computes their shapes and devices without one.
     with FakeTensorMode():
         weight = torch.nn.Parameter(torch.ones(3, device="cuda"))

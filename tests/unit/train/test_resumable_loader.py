@@ -48,7 +48,7 @@ def test_ranks_together_read_the_same_batches_whatever_their_number(world_size: 
 
 
 @pytest.mark.parametrize("workers", [0, 2])
-def test_it_goes_on_after_the_last_batch_that_was_given(workers: int):
+def test_loader_resumes_after_the_last_yielded_batch(workers: int):
     whole = ResumableLoader(Squares(), batch=8, seed=3)
     expected = rows(whole) + rows(whole)
     first = ResumableLoader(Squares(), batch=8, seed=3, num_workers=workers)
@@ -82,7 +82,7 @@ def test_each_epoch_has_an_order_and_random_parts_of_its_own():
         ({"batch": 5, "shuffle": True}, "shuffle can't be given"),
     ],
 )
-def test_what_cant_be_meant_is_refused(options: dict[str, Any], says: str):
+def test_invalid_loader_arguments_are_refused(options: dict[str, Any], says: str):
     with pytest.raises(RefusedError, match=says):
         ResumableLoader(Squares(), **options)
 

@@ -29,11 +29,11 @@ def test_host_without_a_route_has_no_interface():
         RankIdentity("Slurm", 0, 2, 0, 1, 0, "", 1),
     ],
 )
-def test_ranks_of_one_host_are_told_no_interface(identity: RankIdentity):
+def test_ranks_of_one_host_get_no_interface(identity: RankIdentity):
     assert interface_variables(identity) == {}
 
 
-def test_ranks_of_several_hosts_are_told_the_interface_of_the_route():
+def test_ranks_of_several_hosts_get_the_routes_interface():
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
             probe.connect(("192.0.2.1", 9))

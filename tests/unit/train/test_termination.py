@@ -132,10 +132,10 @@ def test_sigterm_ends_a_forked_child_and_leaves_its_parent():
     assert (done.stdout, done.stderr) == ("main -15 False set()\n" * 10 + "thread -15 False set()\n", "")
 
 
-def test_forked_child_may_train_by_itself():
+def test_forked_child_may_train_alone():
     done = run(CHILD_HAS_A_REQUEST_OF_ITS_OWN)
     assert (done.stdout, done.returncode) == ("True False\nTrue\n0 True\n", -15)
 
 
-def test_close_leaves_sigterm_to_who_has_taken_it_since():
+def test_close_keeps_a_later_sigterm_handler():
     assert run(LEFT_TO_OTHERS).stdout == "True True\n"

@@ -22,9 +22,7 @@ from drumbeat.node.host.gangs import Gangs
 
 
 @pytest.mark.feature("F10")
-def test_a_lack_that_passes_is_told_as_one_and_any_other_trouble_is_raised(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_transient_shortage_is_returned_and_other_errors_raised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     request = {"folder": str(tmp_path), "gang": "j.1", "enrolments": {"0": "{}"}}
     number = errno.ENOSPC
 
@@ -126,7 +124,7 @@ def test_a_resolver_that_hangs_holds_a_node_up_for_a_bounded_time(monkeypatch: p
 
 
 @pytest.mark.feature("C4")
-def test_a_name_that_cant_be_one_is_told_as_unknown(monkeypatch: pytest.MonkeyPatch):
+def test_invalid_host_name_counts_as_unknown(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(server_names, "_PAUSE_S", 0.0)
     with pytest.raises(socket.gaierror, match="parts of more than 63 characters") as refused:
         server_names.require_resolvable([f"https://{'a' * 64}.example:1"], 0.0)

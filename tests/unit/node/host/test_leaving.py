@@ -52,12 +52,12 @@ def test_nologin_is_a_notice_unless_the_machine_starts(tmp_path: Path, text: str
     assert notice("", tmp_path) == said
 
 
-def test_a_file_of_the_compute_s_is_a_notice_once_it_is_there(tmp_path: Path):
+def test_file_of_the_compute_is_a_notice_once_it_exists(tmp_path: Path):
     file = write(tmp_path / "spot", "\nreclaimed at 12:00\n")
     assert notice(str(file), tmp_path) == Notice("reclaimed at 12:00")
 
 
-def test_a_command_of_the_compute_s_is_a_notice_once_it_succeeds(tmp_path: Path):
+def test_command_of_the_compute_is_a_notice_once_it_succeeds(tmp_path: Path):
     file = tmp_path / "spot"
     command = f"test -e {file} && echo the spot market takes it"
     assert notice(command, tmp_path) is None

@@ -64,7 +64,7 @@ def test_one_that_was_alive_when_it_was_looked_at_counts(
     assert first in processes.descendants(os.getpid())
 
 
-def test_who_stands_still_at_the_first_look_kills_all_the_same(
+def test_suspended_caller_still_kills(
     children: list[subprocess.Popen[bytes]], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ):
     first = start(children, DRUMBEAT_KEEPER=str(tmp_path))
@@ -106,7 +106,7 @@ def test_processes_that_start_others_without_end_are_looked_at_for_a_while_only(
 
 
 @pytest.mark.parametrize(("program", "is_helper"), [("podman", True), ("docker", False)])
-def test_only_a_container_engine_whose_ranks_are_below_it_counts_as_told(tmp_path: Path, program: str, is_helper: bool):
+def test_only_engines_that_forward_signals_count_as_stopped(tmp_path: Path, program: str, is_helper: bool):
     """Docker's are its daemon's children: SIGTERM reaches them by the program that was started, or not at all."""
     named = shutil.copy("/bin/sleep", tmp_path / program)
     with subprocess.Popen([named, "60"]) as started:
