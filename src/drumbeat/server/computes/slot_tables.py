@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Any
 
 from sqlalchemy import Connection, Row, bindparam, delete, insert, select
@@ -66,4 +67,9 @@ def _reserve(connection: Connection, change: Change) -> None:
 
 
 def _slot(row: Row[*tuple[Any, ...]]) -> Slot:
-    return Slot(row.node, row.machine, row.cpus, tuple(json.loads(row.gpus)))
+    return Slot(row.node, row.machine, row.cpus, _gpus(row.gpus))
+
+
+@lru_cache(1 << 14)  # All are read again whenever one changes.
+def _gpus(text: str) -> tuple[str, ...]:
+    return tuple(json.loads(text))

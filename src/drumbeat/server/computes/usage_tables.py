@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
+from functools import lru_cache
 from itertools import groupby
 from typing import Any
 
@@ -58,9 +59,14 @@ def held_slots(connection: Connection, job: str = "", attempt: int = 0) -> list[
 
 
 def _held(rows: Sequence[Row[*tuple[Any, ...]]]) -> HeldSlots:
-    slots, gpus = sum(row.cpus for row in rows), sum(len(json.loads(row.gpus)) for row in rows)
+    slots, gpus = sum(row.cpus for row in rows), sum(_gpu_count(row.gpus) for row in rows)
     first = rows[0]
     return HeldSlots(first.compute, first.job, first.person, first.experiment, slots, gpus, first.since)
+
+
+@lru_cache(1 << 14)  # All are read again whenever one changes.
+def _gpu_count(text: str) -> int:
+    return len(json.loads(text))
 
 
 def all_past_use(connection: Connection) -> list[PastUse]:

@@ -78,6 +78,8 @@ class SqlStore:
         self._lease = Lease(rules or LeaseRules(), is_sqlite=database.is_sqlite)
         self._remembered = jobs.Remembered()
         self._slots_versions = itertools.count(1)
+        self._held_slots: tuple[int, list[HeldSlots]] | None = None
+        """What attempts held, and the version of the slots that it was read at."""
         self.slots_version = 0
         """Changes whenever slots may have been taken or given back: what was read of them before may be old."""
 
@@ -357,8 +359,11 @@ class SqlStore:
 
     def held_slots(self) -> list[HeldSlots]:
         """What each attempt holds, with its person and experiment, by compute, job and attempt."""
-        with self._database.read() as connection:
-            return usage.held_slots(connection)
+        version = self.slots_version
+        if self._held_slots is None or self._held_slots[0] != version:
+            with self._database.read() as connection:
+                self._held_slots = version, usage.held_slots(connection)
+        return [*self._held_slots[1]]
 
     def past_use(self) -> list[PastUse]:
         """What each person had used when their slots were last given back, by person."""

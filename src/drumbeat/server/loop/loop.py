@@ -41,6 +41,8 @@ log = logging.getLogger(__name__)
 
 TICK_INTERVAL_S = 0.5
 """How often the server renews its lease, and checks deadlines."""
+PLACEMENT_PAUSE = 3
+"""So many times as long as a placement has taken passes before the next one: long queues leave time for agents."""
 FRESH_S = 0.6 * LEASE_TIMEOUT.total_seconds()
 """How long after the lease was renewed no other server can have taken it."""
 
@@ -168,10 +170,11 @@ class Loop:
         return report.done
 
     def _run(self) -> None:
-        next_tick = self.clock.monotonic()
+        next_tick = next_place = self.clock.monotonic()
         while True:
+            due = min(next_tick, next_place) if self.must_place else next_tick
             try:
-                work = self._queue.next(max(0.0, next_tick - self.clock.monotonic()))
+                work = self._queue.next(max(0.0, due - self.clock.monotonic()))
             except queue.Empty:
                 work = _nothing
             if work is None:
@@ -183,8 +186,12 @@ class Loop:
             if self.clock.monotonic() >= next_tick:
                 next_tick = self.clock.monotonic() + TICK_INTERVAL_S
                 self._guarded(self.tick)
-            if self.must_place and self._queue.is_empty():
-                self._guarded(self.place)
+            began = self.clock.monotonic()
+            is_late = began >= next_place + TICK_INTERVAL_S
+            if self.must_place and began >= next_place and (is_late or self._queue.is_empty()):
+                is_done = self._guarded(self.place)
+                took_s = self.clock.monotonic() - began
+                next_place = began + (1 + PLACEMENT_PAUSE) * took_s if is_done else next_tick
 
     def _answer(self, reports: Sequence[Report]) -> None:
         """Applies reports. An error that concerns all of them is each one's answer."""
@@ -195,8 +202,8 @@ class Loop:
                 if not report.done.done():
                     report.done.set_exception(error)
 
-    def _guarded(self, work: Callable[[], None]) -> None:
-        """A store that refuses now is asked again at the next tick; nothing was changed."""
+    def _guarded(self, work: Callable[[], None]) -> bool:
+        """Whether it was done. A store that refuses now is asked again at the next tick; nothing was changed."""
         try:
             work()
         except StorageError as error:
@@ -204,6 +211,9 @@ class Loop:
             self._note_refusal(error)
         except Exception:
             log.exception("the loop goes on after an error that it should not have met")
+        else:
+            return True
+        return False
 
     def _note_refusal(self, error: StorageError) -> None:
         self.refused_writes.add(str(error), self.clock.monotonic())
