@@ -15,6 +15,7 @@ import pytest
 from drumbeat.core.lifecycle.events import Loss
 from drumbeat.engines.agent_archive import agent_archive
 from drumbeat.engines.contract import a_gang
+from drumbeat.engines.enrolment import enrolment
 from drumbeat.engines.slurm import engine as slurm_engine
 from drumbeat.engines.slurm import job_lookup
 from drumbeat.engines.slurm.client import Ended, Slurm, SlurmJob, SlurmNode
@@ -587,6 +588,23 @@ def test_a_gang_that_waits_will_call_the_servers_that_there_are_when_it_starts(
     engine._look()
     engine.observe(gang)
     assert told() == [list(known.servers)] * 2, "its agents are told by the servers themselves"
+
+
+@pytest.mark.feature("C13")
+@pytest.mark.parametrize("has_ranks", [False, True])
+def test_waiting_gang_keeps_the_form_of_plan_that_its_agents_can_read(
+    engine: SlurmEngine, played: Played, tmp_path: Path, *, has_ranks: bool
+):
+    gang = a_gang(nodes=65)
+    engine.start(gang)
+    first = tmp_path / "gangs" / NAME / "0" / "enrolment.json"
+    if has_ranks:  # An earlier version has submitted it.
+        first.write_text(enrolment(gang, 0, root="", checkpoints="/c", has_ranks=True))
+    engine._look()
+    engine.observe(replace(gang, servers=("https://10.0.0.1:1",)))
+    written = json.loads(first.read_text())
+    assert written["servers"] == ["https://10.0.0.1:1"]
+    assert bool(written["plan"]["ranks"]) is has_ranks
 
 
 def test_of_two_living_jobs_of_a_name_the_older_stays(engine: SlurmEngine, played: Played):
