@@ -9,6 +9,7 @@ import pytest
 from drumbeat.core.diagnosis.blame import AT_ONCE_S, verdict
 from drumbeat.model.agent import RankExit
 from drumbeat.model.states import Reason
+from tests.support.messages import Messages
 
 from .jobs import ABORTED, PEER_GONE, RAISED, ended, killed
 
@@ -25,9 +26,9 @@ Detected at node CollectiveReduceV2 defined at (most recent call last):
 
 
 @pytest.mark.feature("L5")
-def test_a_tensorflow_worker_whose_peer_is_gone_is_not_the_cause():
+def test_a_tensorflow_worker_whose_peer_is_gone_is_not_the_cause(messages: Messages):
     found = verdict([(0, ended(0, 1, at=4.0, tail=BY_TENSORFLOW)), (1, ended(1, 1, at=6.0, tail=RAISED))])
-    assert found.sentence == "rank 1 on node 1 stopped with exit code 1: ValueError: loss is nan"
+    messages.check(found.sentence)
 
 
 SOCKET_CLOSED = """[lab-1:00000] *** An error occurred in Socket closed
@@ -53,11 +54,11 @@ caused by an exception, you should see the exception in the log before the first
 
 
 @pytest.mark.feature("L7")
-def test_ranks_that_horovod_has_shut_down_are_not_the_cause_though_they_end_first():
+def test_ranks_that_horovod_has_shut_down_are_not_the_cause_though_they_end_first(messages: Messages):
     # The rank that raises waits at its exit until Horovod's threads have told the others.
     others = [(rank // 2, ended(rank, 1, at=4.0, tail=BY_HOROVOD)) for rank in (0, 1, 3)]
     found = verdict([*others, (1, ended(2, 1, at=4.3, tail=RAISED))])
-    assert found.sentence == "rank 2 on node 1 stopped with exit code 1: ValueError: loss is nan"
+    messages.check(found.sentence)
 
 
 @pytest.mark.feature("L7")
@@ -66,14 +67,14 @@ def test_a_rank_that_left_horovod_early_is_the_cause_of_its_shutdown():
     assert (found.rank, found.reason) == (0, Reason.RANK_LEFT_EARLY)
 
 
-def test_the_rank_that_had_mpi_abort_is_the_cause_of_crashes_that_came_before_its_own_end():
+def test_the_rank_that_had_mpi_abort_is_the_cause_of_crashes_that_came_before_its_own_end(messages: Messages):
     found = verdict([(1, killed(2, 11, at=4.0)), (1, killed(3, 11, at=4.0)), (0, ended(1, 3, at=4.2, tail=ABORTED))])
-    assert found.sentence.startswith("rank 1 on node 0 stopped with exit code 3: ")
+    messages.check(found.sentence)
 
 
-def test_a_crash_well_before_another_rank_had_mpi_abort_is_the_cause():
+def test_a_crash_well_before_another_rank_had_mpi_abort_is_the_cause(messages: Messages):
     found = verdict([(1, killed(2, 11, at=4.0)), (0, ended(1, 3, at=4.1 + AT_ONCE_S, tail=ABORTED))])
-    assert found.sentence == "rank 2 on node 1 was ended by SIGSEGV"
+    messages.check(found.sentence)
 
 
 PMI_GONE = """[cli-2]: PMIU_write error; fd=5 buf=:cmd=barrier_in
@@ -85,28 +86,30 @@ pmi1_barrier(120)...............: PMI_Barrier returned -1
 """
 
 
-def test_the_rank_that_had_mpi_abort_is_the_cause_though_it_went_on_until_it_was_told_to_stop_with_the_others():
+def test_the_rank_that_had_mpi_abort_is_the_cause_though_it_went_on_until_it_was_told_to_stop_with_the_others(
+    messages: Messages,
+):
     others = [(rank // 2, ended(rank, 15, at=4.0 + rank / 100, tail=PMI_GONE)) for rank in (0, 2, 3)]
     asking = ended(1, 15, at=4.1, is_stopped=True, tail=ABORTED + PMI_GONE)
     found = verdict([*others, (0, asking)], 4)
-    assert found.sentence.startswith("rank 1 on node 0 stopped with exit code 3: Abort(3) on node 1")
+    messages.check(found.sentence)
     crashed = [(1, killed(rank, 11, at=4.0)) for rank in (2, 3)]
     assert verdict([*crashed, (0, asking)], 4).rank == 1
 
 
-def test_a_rank_that_has_mpi_abort_when_it_is_told_to_stop_is_not_the_cause_of_an_error_before():
+def test_a_rank_that_has_mpi_abort_when_it_is_told_to_stop_is_not_the_cause_of_an_error_before(messages: Messages):
     exits = [(1, ended(2, 1, at=4.0, tail=RAISED)), (0, ended(1, 15, at=4.1, is_stopped=True, tail=ABORTED + PMI_GONE))]
-    assert verdict(exits, 4).sentence == "rank 2 on node 1 stopped with exit code 1: ValueError: loss is nan"
+    messages.check(verdict(exits, 4).sentence)
 
 
-def test_a_rank_that_was_ended_for_its_own_mpi_abort_stopped_with_the_code_that_it_gave():
+def test_a_rank_that_was_ended_for_its_own_mpi_abort_stopped_with_the_code_that_it_gave(messages: Messages):
     gone = "MPI has ended the job"
     others = [(rank // 2, replace(killed(rank, 15, at=4.0), launcher=gone)) for rank in (0, 2, 3)]
     found = verdict([*others, (0, replace(killed(1, 15, at=4.1), launcher=gone, tail=ABORTED))], 4)
-    assert found.sentence.startswith("rank 1 on node 0 stopped with exit code 3: Abort(3) on node 1")
+    messages.check(found.sentence)
     assert (found.code, found.reason) == (3, Reason.RANK_FAILED)
     raised = replace(killed(1, 15, at=4.1), launcher=gone, tail=RAISED + ABORTED)
-    assert "exit code 3: ValueError: loss is nan" in verdict([*others, (0, raised)], 4).sentence
+    messages.check(verdict([*others, (0, raised)], 4).sentence)
 
 
 INVOKED = """MPI_ABORT was invoked on rank 1 in communicator MPI_COMM_WORLD
@@ -120,47 +123,49 @@ NOTE: invoking MPI_ABORT causes Open MPI to kill all MPI processes.
 @pytest.mark.parametrize(
     "said", [INVOKED, INVOKED.replace("\n  Proc: [[49687,1],1]\n  Errorcode: 3", "\nwith errorcode 3.")]
 )
-def test_the_rank_that_open_mpi_names_is_the_cause_though_one_that_lost_its_server_for_it_had_ended_before(said: str):
+def test_the_rank_that_open_mpi_names_is_the_cause_though_one_that_lost_its_server_for_it_had_ended_before(
+    said: str, messages: Messages
+):
     lost, asking = (1, ended(3, 14, at=4.0)), ended(1, 3, at=4.01, is_stopped=True)
     rest = [
         (1, replace(killed(2, 15, at=4.1), is_stopped=True)),
         (0, replace(killed(0, 15, at=4.1), is_stopped=True, tail=said)),
     ]
-    assert verdict([lost, (0, asking), *rest], 4).sentence == "rank 1 on node 0 stopped with exit code 3"
+    messages.check(verdict([lost, (0, asking), *rest], 4).sentence)
     stopped = replace(killed(1, 15, at=4.01), launcher="mpirun ended with exit code 3")
-    assert verdict([lost, (0, stopped), *rest], 4).sentence == "rank 1 on node 0 stopped with exit code 3"
+    messages.check(verdict([lost, (0, stopped), *rest], 4).sentence)
 
 
-def test_whoever_lost_its_server_by_it_may_have_been_seen_to_end_long_before():
+def test_whoever_lost_its_server_by_it_may_have_been_seen_to_end_long_before(messages: Messages):
     """A supervisor that stood still tells late of the rank that asked for the end."""
     lost, asking = (1, ended(3, 14, at=4.0)), ended(1, 3, at=4.5 + AT_ONCE_S, is_stopped=True)
     rest = [
         (1, replace(killed(2, 15, at=4.1), is_stopped=True)),
         (0, replace(killed(0, 15, at=6.1), is_stopped=True, tail=INVOKED)),
     ]
-    assert verdict([lost, (0, asking), *rest], 4).sentence == "rank 1 on node 0 stopped with exit code 3"
+    messages.check(verdict([lost, (0, asking), *rest], 4).sentence)
 
 
-def test_an_mpirun_that_was_killed_is_named_though_nodes_without_it_saw_the_end_of_mpi_first():
+def test_an_mpirun_that_was_killed_is_named_though_nodes_without_it_saw_the_end_of_mpi_first(messages: Messages):
     first = replace(killed(2, 15, at=4.0), launcher="MPI has ended the job")
     second = replace(killed(0, 15, at=4.1), launcher="mpirun was ended by signal 9")
-    assert "mpirun was ended by signal 9" in verdict([(1, first), (0, second)], 4).sentence
+    messages.check(verdict([(1, first), (0, second)], 4).sentence)
 
 
-def test_a_killed_mpirun_is_named_though_a_rank_that_lost_it_was_seen_to_end_before_it():
+def test_a_killed_mpirun_is_named_though_a_rank_that_lost_it_was_seen_to_end_before_it(messages: Messages):
     """Open MPI ends such a rank without a word."""
     first, second = ended(0, 195, at=4.0, tail="begun"), ended(1, 195, at=4.1, tail="begun")
     second = replace(second, launcher="mpirun was ended by signal 9")
-    assert "mpirun was ended by signal 9" in verdict([(0, first), (0, second)], 4).sentence
+    messages.check(verdict([(0, first), (0, second)], 4).sentence)
     later = replace(second, at=4.5 + AT_ONCE_S)
     assert "mpirun" not in verdict([(0, first), (0, later)], 4).sentence
     said = replace(first, tail=RAISED)
     assert "loss is nan" in verdict([(0, said), (0, second)], 4).sentence
 
 
-def test_an_exit_code_of_mpich_above_128_is_no_signal():
+def test_an_exit_code_of_mpich_above_128_is_no_signal(messages: Messages):
     found = verdict([(0, ended(0, 142, tail="Abort(1090190) on node 0: Fatal error in internal_Init_thread\n"))])
-    assert found.sentence.startswith("rank 0 on node 0 stopped with exit code 142")
+    messages.check(found.sentence)
     assert found.reason is Reason.RANK_FAILED
 
 
@@ -178,11 +183,13 @@ Root Cause (first observed failure):
 """
 
 
-def test_a_launcher_whose_process_was_killed_is_the_cause_though_it_was_told_to_stop_while_it_said_so():
+def test_a_launcher_whose_process_was_killed_is_the_cause_though_it_was_told_to_stop_while_it_said_so(
+    messages: Messages,
+):
     missing = [(0, ended(0, 1, at=4.0, tail=PEER_GONE))]
     found = verdict([*missing, (1, ended(1, 1, at=6.0, is_stopped=True, tail=CHILD_KILLED))], 2)
     assert (found.rank, found.node) == (1, 1)
-    assert "torchrun's rank 3 was ended by SIGKILL" in found.sentence
+    messages.check(found.sentence)
     stopped = CHILD_KILLED.replace("-9", "-15")
     assert verdict([*missing, (1, ended(1, 1, at=6.0, is_stopped=True, tail=stopped))], 2).rank == 0
 
@@ -196,7 +203,7 @@ KILLED = (
 
 
 @pytest.mark.feature("F1", "L6")
-def test_a_process_of_deepspeeds_that_was_killed_is_the_cause_and_no_rank_that_had_nothing_to_do():
+def test_a_process_of_deepspeeds_that_was_killed_is_the_cause_and_no_rank_that_had_nothing_to_do(messages: Messages):
     found = verdict([(0, RankExit(0, 1, None, 5.0, 1, tail=KILLED)), (1, RankExit(1, 0, None, 1.0, 1))])
     assert found.rank == 0
-    assert "a process of deepspeed's was ended by SIGKILL (on node-1)" in found.sentence
+    messages.check(found.sentence)

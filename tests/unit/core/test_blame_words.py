@@ -7,6 +7,7 @@ import pytest
 from drumbeat.core.diagnosis.blame import verdict
 from drumbeat.model.agent import LEFT_OUT, RankExit
 from drumbeat.model.states import Reason
+from tests.support.messages import Messages
 
 from .jobs import PEER_GONE, RAISED, ended, killed
 
@@ -15,52 +16,51 @@ pytestmark = pytest.mark.feature("F1")
 SHUT_DOWN = "accuracy 0.91\nterminate called without an active exception\n"
 
 
-def test_without_an_error_the_last_words_are_told():
+def test_without_an_error_the_last_words_are_told(messages: Messages):
     found = verdict([(0, ended(0, 1, tail="epoch 3\nno data for this rank\n\n"))])
-    assert found.sentence.endswith("stopped with exit code 1: the last that it said is “no data for this rank”")
+    messages.check(found.sentence)
 
 
-def test_an_error_further_up_is_told_beside_the_last_words_and_ends_no_retries():
+def test_an_error_further_up_is_told_beside_the_last_words_and_ends_no_retries(messages: Messages):
     found = verdict([(0, ended(0, 1, tail=f"{RAISED}{LEFT_OUT}\nsaved\n"))])
-    assert found.sentence.endswith(
-        "exit code 1: ValueError: loss is nan, further up in its log; the last that it said is “saved”"
-    )
+    messages.check(found.sentence)
     assert found.place == ""
     optional = RAISED.replace("ValueError: loss is nan", "ModuleNotFoundError: No module named 'apex'")
     assert verdict([(0, ended(0, 1, tail=f"{optional}{LEFT_OUT}\nsaved\n"))]).reason is Reason.RANK_FAILED
 
 
-def test_a_rank_that_left_early_after_an_error_of_its_own_is_told_with_it():
+def test_a_rank_that_left_early_after_an_error_of_its_own_is_told_with_it(messages: Messages):
     exits = [(0, ended(0, 1, at=9.0, tail=PEER_GONE)), (0, ended(1, 0, at=3.0, tail=RAISED))]
     found = verdict(exits)
     assert found.reason is Reason.RANK_LEFT_EARLY
-    assert found.sentence.endswith("still needed it (its log tells of ValueError: loss is nan)")
+    messages.check(found.sentence)
 
 
-def test_a_long_error_keeps_its_last_words():
+def test_a_long_error_keeps_its_last_words(messages: Messages):
     line = f"subprocess.CalledProcessError: Command '{'x' * 300}' died with <Signals.SIGKILL: 9>."
     found = verdict([(0, ended(0, 1, tail=RAISED.replace("ValueError: loss is nan", line)))])
     assert "x…x" in found.sentence
-    assert found.sentence.endswith("' died with <Signals.SIGKILL: 9>.")
+    messages.check(found.sentence)
     assert "memory" in found.advice
 
 
-def test_a_rank_killed_at_the_memory_limit_says_which_limit():
+def test_a_rank_killed_at_the_memory_limit_says_which_limit(messages: Messages):
     found = verdict([(0, RankExit(1, None, 9, 1.0, 1, memory_limit_mib=300))])
     assert found.reason is Reason.RANK_KILLED
-    assert found.sentence == "rank 1 on node 0 was ended by SIGKILL at the memory limit of 300 MiB"
+    messages.check(found.sentence)
 
 
-def test_an_abort_while_shutting_down_is_told_as_such_and_how_to_avoid_it():
+def test_an_abort_while_shutting_down_is_told_as_such_and_how_to_avoid_it(messages: Messages):
     found = verdict([(0, RankExit(1, None, 6, 1.0, 1, tail=SHUT_DOWN))])
     assert found.reason is Reason.RANK_KILLED
-    assert "while its program was shutting down" in found.sentence
+    messages.check(found.sentence)
     assert "os._exit(0)" in found.advice
 
 
-def test_an_error_before_such_an_abort_is_what_counts():
+def test_an_error_before_such_an_abort_is_what_counts(messages: Messages):
     found = verdict([(0, RankExit(1, None, 6, 1.0, 1, tail=RAISED + SHUT_DOWN))])
-    assert (found.reason, found.sentence) == (Reason.RANK_FAILED, "rank 1 on node 0 stopped: ValueError: loss is nan")
+    assert found.reason == Reason.RANK_FAILED
+    messages.check(found.sentence)
 
 
 def test_a_place_is_the_same_on_every_node_and_in_every_attempt():
@@ -136,12 +136,9 @@ Duplicate GPU detected : rank 1 and rank 0 both on CUDA device 60
 """torch 2.11 on an H100, as it says it."""
 
 
-def test_what_nccl_says_last_is_the_error_and_one_of_the_ranks_own_is_no_symptom():
+def test_what_nccl_says_last_is_the_error_and_one_of_the_ranks_own_is_no_symptom(messages: Messages):
     found = verdict([(0, ended(rank, 1, tail=MISUSED)) for rank in range(2)], world=2)
-    assert found.sentence == (
-        "all 2 ranks stopped with exit code 1: torch.distributed.DistBackendError: ncclInvalidUsage: "
-        "Duplicate GPU detected : rank 1 and rank 0 both on CUDA device 60"
-    )
+    messages.check(found.sentence)
     assert "LOCAL_RANK" in found.advice
     assert found.place, "the same at the same place a second time needs no third"
     other = MISUSED.replace("Duplicate GPU detected", "Wrong root").replace("e: This", "e: That")
@@ -165,11 +162,9 @@ FULL = (
 )
 
 
-def test_of_a_full_gpu_it_is_told_what_was_wanted_and_free_and_who_else_is_there():
+def test_of_a_full_gpu_it_is_told_what_was_wanted_and_free_and_who_else_is_there(messages: Messages):
     found = verdict([(0, ended(0, 1, tail=RAISED.replace("ValueError: loss is nan", FULL)))])
-    assert found.sentence.endswith(
-        "18.66 GiB is free. Including non-PyTorch memory, this process has 60.51 GiB memory in use."
-    )
+    messages.check(found.sentence)
     assert "smaller batch or model" in found.advice
     unseen = FULL.replace("Including non-PyTorch memory, this process has", "Process 12 has")
     assert (
@@ -178,7 +173,7 @@ def test_of_a_full_gpu_it_is_told_what_was_wanted_and_free_and_who_else_is_there
     )
     shared = FULL.replace("is free.", "is free. Process 4711 has 40.00 GiB memory in use.")
     found = verdict([(0, ended(0, 1, tail=RAISED.replace("ValueError: loss is nan", shared)))])
-    assert "Process 4711 has 40.00 GiB memory in use." in found.sentence
+    messages.check(found.sentence)
     assert "nvidia-smi" in found.advice
 
 
@@ -187,19 +182,19 @@ def test_an_error_in_a_data_loader_worker_is_no_lack_of_memory():
     assert "num_workers" not in verdict([(0, ended(0, 1, tail=tail))]).advice
 
 
-def test_a_worker_process_of_the_ranks_own_is_no_peer():
+def test_a_worker_process_of_the_ranks_own_is_no_peer(messages: Messages):
     gone = (
         '  File "/usr/lib/python3.11/multiprocessing/resource_sharer.py", line 86, in get_connection\n'
         "    c = Client(address)\nConnectionResetError: [Errno 104] Connection reset by peer\n"
     )
     found = verdict([(0, ended(0, 1, at=1.0, tail=PEER_GONE)), (0, ended(1, 1, at=2.0, tail=gone))])
     assert found.rank == 1
-    assert found.sentence.endswith("(a worker process of its own is gone)")
+    messages.check(found.sentence)
     assert "num_workers" in found.advice
 
 
 @pytest.mark.feature("F1", "L6")
-def test_a_launchers_own_rank_on_another_node_is_named_with_that_node():
+def test_a_launchers_own_rank_on_another_node_is_named_with_that_node(messages: Messages):
     tail = (
         "node-1: Traceback (most recent call last):\nnode-0: Traceback (most recent call last):\n"
         'node-0:   File "t.py", line 12, in <module>\nnode-1:   File "t.py", line 4, in <module>\n'
@@ -207,7 +202,7 @@ def test_a_launchers_own_rank_on_another_node_is_named_with_that_node():
     )
     found = verdict([(0, RankExit(0, 1, None, 5.0, 1, tail=tail)), (1, RankExit(1, 0, None, 1.0, 1))])
     assert (found.rank, found.reason) == (0, Reason.RANK_FAILED)
-    assert found.sentence == "rank 0 on node 0 stopped with exit code 1: ValueError: no such column: price (on node-1)"
+    messages.check(found.sentence)
 
 
 @pytest.mark.parametrize(

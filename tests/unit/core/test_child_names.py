@@ -4,19 +4,17 @@ import pytest
 
 from drumbeat.core.pipelines.child_names import check_child_names
 from drumbeat.model.errors import SpecError
+from tests.support.messages import Messages
 
 pytestmark = pytest.mark.feature("P1")
 
 
-def test_step_named_like_a_trial_is_refused_with_both_steps() -> None:
+def test_step_named_like_a_trial_is_refused_with_both_steps(messages: Messages) -> None:
     with pytest.raises(SpecError) as refused:
         check_child_names(["train", "train_7"], {"train": 8})
     assert refused.value.where == "step train_7"
-    assert refused.value.what == (
-        "step train_7 has the name of trial 7 of step train, a sweep of at most 8 trials: both jobs would be named "
-        "PIPELINE_train_7"
-    )
-    assert refused.value.fix == "Rename one of the two steps, for example `train_7` to `train7`."
+    messages.check(refused.value.what)
+    messages.check(refused.value.fix)
 
 
 def test_sweep_named_like_a_trial_within_a_nested_pipeline_is_refused() -> None:

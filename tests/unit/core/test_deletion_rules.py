@@ -16,6 +16,7 @@ from drumbeat.core.deletion_rules import (
     needs_of_job,
 )
 from drumbeat.model.states import State
+from tests.support.messages import Messages
 from tests.support.sample_jobs import full_job
 
 pytestmark = pytest.mark.feature("M9")
@@ -37,38 +38,38 @@ def test_job_that_has_ended_and_nobody_needs_goes():
 
 
 @pytest.mark.parametrize("state", [state for state in State if not state.is_terminal])
-def test_unfinished_job_stays_and_the_command_to_cancel_it_is_named(state):
+def test_unfinished_job_stays_and_the_command_to_cancel_it_is_named(state, messages: Messages):
     kept = decide(["a"], [job("a", state)], []).reasons["a"]
-    assert (kept.what, kept.why, kept.fix) == ("job a", f"it is {state}", "Cancel it first: drumbeat cancel a")
+    messages.check(kept.what, kept.why, kept.fix)
 
 
-def test_job_whose_outputs_are_being_published_stays():
+def test_job_whose_outputs_are_being_published_stays(messages: Messages):
     kept = decide(["a"], [job("a", unplaced=("model",))], []).reasons["a"]
-    assert kept.why == "its outputs are still being put in their places: model"
+    messages.check(kept.why)
     assert kept.fix.endswith("drumbeat cancel a --discard")
 
 
-def test_job_with_a_registered_version_in_its_folder_stays():
+def test_job_with_a_registered_version_in_its_folder_stays(messages: Messages):
     version = needs_of_asset("data", "digits", "3", {"uri": f"{output_of('a')}x", "type": "uri_folder"})
     kept = decide(["a"], [job("a")], [version]).reasons["a"]
-    assert kept.why == "its output model is data digits:3"
-    assert kept.fix == "Delete that first: drumbeat data delete digits:3"
+    messages.check(kept.why)
+    messages.check(kept.fix)
     assert decide(["b"], [job("a"), job("b")], [version]).jobs == ("b",)
 
 
-def test_job_whose_output_another_job_names_stays():
+def test_job_whose_output_another_job_names_stays(messages: Messages):
     reader = job("b", inputs=(("weights", output_of("a")),))
     kept = decide(["a"], [job("a"), reader], []).reasons["a"]
-    assert kept.why == "its output model is input weights of job b"
-    assert kept.fix == "Delete that job first, or both together: drumbeat delete b a"
+    messages.check(kept.why)
+    messages.check(kept.fix)
 
 
-def test_job_whose_published_output_another_job_names_stays():
+def test_job_whose_published_output_another_job_names_stays(messages: Messages):
     place = "azureml://datastores/blob/paths/models/a"
     reader = job("b", inputs=(("weights", f"{place}/best"),))
     other = job("c", inputs=(("weights", f"{place}-old/best"),))
     maker = job("a", places=(("model", f"{place}/"),))
-    assert decide(["a"], [maker, reader], []).reasons["a"].why == "its output model is input weights of job b"
+    messages.check(decide(["a"], [maker, reader], []).reasons["a"].why)
     assert decide(["a"], [maker, other], []).jobs == ("a",)
 
 
@@ -155,17 +156,17 @@ def test_child_of_an_ended_parent_is_deleted_alone():
     assert decide(["sweep_1"], family(), []).jobs == ("sweep_1",)
 
 
-def test_child_of_a_running_parent_is_kept():
+def test_child_of_a_running_parent_is_kept(messages: Messages):
     plan = decide(["sweep_1"], family(sweep=State.RUNNING), [])
     assert plan.jobs == ()
-    assert plan.reasons["sweep_1"].why == "it is a part of sweep, which is running"
+    messages.check(plan.reasons["sweep_1"].why)
 
 
-def test_parent_is_kept_with_a_child_that_is_kept():
+def test_parent_is_kept_with_a_child_that_is_kept(messages: Messages):
     asset = AssetNeeds("model best:1", "azureml://jobs/sweep_0/outputs/model")
     plan = decide(["sweep"], family(), [asset])
     assert plan.jobs == ("sweep_1",)
-    assert plan.reasons["sweep"].why == "sweep_0, which is a part of it, is kept"
+    messages.check(plan.reasons["sweep"].why)
 
 
 def test_child_with_outputs_to_keep_stays_with_its_parents():
@@ -190,11 +191,11 @@ def test_parent_within_a_parent_goes_before_it():
     assert decide(["p"], nested, []).jobs == ("p_s_0", "p_s", "p")
 
 
-def test_best_trial_of_a_sweep_stays_until_the_whole_sweep_goes():
+def test_best_trial_of_a_sweep_stays_until_the_whole_sweep_goes(messages: Messages):
     sweep = [job("s", best="s_1"), job("s_0", parent="s"), job("s_1", parent="s")]
     made = decide(["s_0", "s_1"], sweep, [])
     assert made.jobs == ("s_0",)
     kept = made.reasons["s_1"]
-    assert kept.why == "it is the best trial of s, whose results are this trial's"
-    assert kept.fix == "Delete the whole sweep: drumbeat delete s"
+    messages.check(kept.why)
+    messages.check(kept.fix)
     assert decide(["s"], sweep, []).jobs == ("s_0", "s_1", "s")

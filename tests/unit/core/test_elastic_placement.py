@@ -18,6 +18,7 @@ from drumbeat.core.scheduling.scheduler import Placement, QueuedJob, place
 from drumbeat.core.scheduling.slot_fitting import MachineCapacity, SlotAllocation
 from drumbeat.model.api.computes import NodeState
 from drumbeat.model.states import Reason
+from tests.support.messages import Messages
 
 from .jobs import START, at
 
@@ -49,16 +50,13 @@ def machines(one: Placement) -> str:
 
 
 # --- the first attempt --------------------------------------------------------------------------------------------
-def test_an_elastic_job_starts_at_once_with_the_nodes_that_are_free():
+def test_an_elastic_job_starts_at_once_with_the_nodes_that_are_free(messages: Messages):
     job = waits("e", 3, 2, 4)
     assert machines(placed([job], holds("x", "a"))["e"]) == "bcd"
     assert machines(placed([job], holds("x", "a", "b"))["e"]) == "cd"
     said = placed([job], holds("x", "a", "b", "c"))["e"]
     assert (said.reason, said.slots) == (Reason.WAITING_FOR_SLOTS, ())
-    assert said.sentence.startswith(
-        "needs at least 2 CPU slots on each of 2 nodes of rack, where 2 of 8 CPU slots are free; "
-        "the others are held by x; it is next and starts when x ends"
-    )
+    messages.check(said.sentence)
 
 
 def test_an_elastic_job_has_more_than_it_asks_for_only_while_no_other_job_waits():
@@ -73,14 +71,12 @@ def test_no_two_nodes_of_a_job_share_a_machine_so_that_it_has_more_than_it_asks_
     assert machines(placed([waits("e", 3, 1, 4)], rooms=rooms)["e"]) == "abab"
 
 
-def test_an_elastic_job_fits_if_its_smallest_size_does():
+def test_an_elastic_job_fits_if_its_smallest_size_does(messages: Messages):
     rooms = [MachineCapacity("a", 2), MachineCapacity("b", 2)]
     assert machines(placed([waits("e", 3, 2, 3)], rooms=rooms)["e"]) == "ab"
     said = placed([waits("e", 4, 3, 4)], rooms=rooms)["e"]
-    assert (said.never, said.sentence) == (
-        True,
-        "the job needs 2 CPU slots on each of 3 nodes; rack has 4 CPU slots and 0 GPUs in all",
-    )
+    assert said.never is True
+    messages.check(said.sentence)
 
 
 def test_an_elastic_job_passes_a_job_that_waits_with_as_many_nodes_as_delay_it_not():
@@ -113,15 +109,13 @@ def test_a_job_between_two_attempts_comes_before_those_of_a_higher_priority():
     assert (machines(both["e"]), both["urgent"].slots) == ("bcd", ())
 
 
-def test_a_job_waits_for_the_slots_of_its_last_attempt_rather_than_shrink():
+def test_a_job_waits_for_the_slots_of_its_last_attempt_rather_than_shrink(messages: Messages):
     ending = waits("e", 3, 1, 3, is_resized=True)
     said = placed([ending], holds("e", "a", "b"))["e"]
-    assert said.sentence.startswith(
-        "needs 2 CPU slots on each of 3 nodes of rack, where 4 of 8 CPU slots are free; the others are held by e"
-    )
+    messages.check(said.sentence)
     assert machines(placed([ending], holds("e", "a"))["e"]) == "bcd"
     grows = waits("e", 2, 1, 4, is_resized=True, growth=4)
-    assert placed([grows], holds("e", "a", "b"))["e"].sentence.startswith("needs 2 CPU slots on each of 4 nodes")
+    messages.check(placed([grows], holds("e", "a", "b"))["e"].sentence)
     assert machines(placed([grows])["e"]) == "abcd"
 
 

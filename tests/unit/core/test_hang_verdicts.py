@@ -12,6 +12,7 @@ from drumbeat.core.diagnosis.hangs.activity import Activity, for_rank
 from drumbeat.core.diagnosis.hangs.hang_verdict import HangVerdict, Stillness, judge
 from drumbeat.model.stacks import NodeFacts, ProcessFacts, RankFacts, StackFrame, ThreadStack
 from drumbeat.model.wire import from_wire
+from tests.support.messages import Messages
 
 pytestmark = pytest.mark.feature("F4")
 
@@ -49,30 +50,28 @@ def hung(odd: ProcessFacts, *helpers: ProcessFacts) -> str:
     return said.sentence.removesuffix(ending).removeprefix("rank 1 on node 1 ")
 
 
-def test_stopped_rank_is_the_odd_one() -> None:
-    assert hung(process(OWN, "do_signal_stop", state="T")) == "is stopped (SIGSTOP) at eval.py:7"
+def test_stopped_rank_is_the_odd_one(messages: Messages) -> None:
+    messages.check(hung(process(OWN, "do_signal_stop", state="T")))
 
 
-def test_rank_in_a_lock_is_the_odd_one() -> None:
-    assert hung(process(OWN, "futex_do_wait")) == "waits for a lock or another thread at eval.py:7"
+def test_rank_in_a_lock_is_the_odd_one(messages: Messages) -> None:
+    messages.check(hung(process(OWN, "futex_do_wait")))
 
 
-def test_rank_at_a_dead_mount_is_the_odd_one() -> None:
+def test_rank_at_a_dead_mount_is_the_odd_one(messages: Messages) -> None:
     sentence = hung(process(OWN, "rpc_wait_bit_killable", state="D"))
-    assert sentence == "waits for a file system that doesn't answer (NFS) at eval.py:7"
+    messages.check(sentence)
 
 
-def test_blocked_worker_of_a_data_loader_is_named() -> None:
+def test_blocked_worker_of_a_data_loader_is_named(messages: Messages) -> None:
     worker = process(OWN, "futex_do_wait", pid=9, is_helper=True)
     sentence = hung(process(LOADER, "poll_schedule_timeout"), worker)
-    assert sentence == (
-        "waits for its data loader at train.py:40: its worker process 9 waits for a lock or another thread at eval.py:7"
-    )
+    messages.check(sentence)
 
 
-def test_stopped_worker_is_named() -> None:
+def test_stopped_worker_is_named(messages: Messages) -> None:
     sentence = hung(process(LOADER), process(OWN, pid=9, is_helper=True, state="T"))
-    assert sentence == "waits for its process 9, which is stopped (SIGSTOP)"
+    messages.check(sentence)
 
 
 @pytest.mark.parametrize(
@@ -84,15 +83,15 @@ def test_stopped_worker_is_named() -> None:
         process(OWN, "wait_woken", switches=40),
     ],
 )
-def test_rank_that_works_is_slow_and_no_hang(working: ProcessFacts) -> None:
+def test_rank_that_works_is_slow_and_no_hang(working: ProcessFacts, messages: Messages) -> None:
     said = verdict(working)
     assert (said.stillness, said.rank) == (Stillness.SLOW, 1)
-    assert said.sentence.startswith("rank 1 on node 1 computes at eval.py:7, while rank 0 waits in all_reduce")
+    messages.check(said.sentence)
 
 
-def test_working_worker_makes_the_data_slow() -> None:
+def test_working_worker_makes_the_data_slow(messages: Messages) -> None:
     said = verdict(process(LOADER), process(OWN, pid=9, is_helper=True, cpu_s=4.0))
-    assert said.sentence.startswith("rank 1 on node 1 loads data at train.py:40")
+    messages.check(said.sentence)
 
 
 def test_child_that_trains_speaks_for_the_rank() -> None:
@@ -113,18 +112,17 @@ def test_swapped_rank_is_slow_for_lack_of_memory() -> None:
     assert "swap" in said.sentence
 
 
-def test_rank_that_left_is_the_odd_one() -> None:
+def test_rank_that_left_is_the_odd_one(messages: Messages) -> None:
     said = judge([rank(0, WAITING)], left=[1])
     assert (said.stillness, said.rank) == (Stillness.HUNG, 1)
-    assert said.sentence == "rank 1 ended with exit code 0, while rank 0 waits in all_reduce at train.py:40"
+    messages.check(said.sentence)
 
 
-def test_ranks_in_different_collectives_hang() -> None:
+def test_ranks_in_different_collectives_hang(messages: Messages) -> None:
     barrier = (StackFrame("barrier", ALL_REDUCE[0].file, 9), MODULE)
     said = verdict(process(barrier, "futex_do_wait"))
     assert said.is_hang
-    assert "rank 0 in all_reduce at train.py:40" in said.sentence
-    assert "rank 1 in barrier at train.py:40" in said.sentence
+    messages.check(said.sentence)
 
 
 def test_ranks_in_one_collective_hang_without_an_odd_one() -> None:
@@ -190,12 +188,10 @@ def test_gpu_or_one_collective_of_all_ranks_needs_time() -> None:
     assert not judge([rank(0, WAITING), rank(1, process(OWN, state="T"))]).needs_time
 
 
-def test_rank_that_waits_for_its_gpu_beside_a_collective_of_the_others_is_the_odd_one() -> None:
+def test_rank_that_waits_for_its_gpu_beside_a_collective_of_the_others_is_the_odd_one(messages: Messages) -> None:
     behind = process((ALL_REDUCE[0], replace(MODULE, line=41)), "futex_do_wait")
     said = judge([rank(0, behind), rank(1, process(GPU)), rank(2, behind)])
-    assert said.sentence == (
-        "rank 1 on node 0 waits for its GPU at train.py:40, while ranks 0 and 2 wait in all_reduce at train.py:41"
-    )
+    messages.check(said.sentence)
     assert (said.rank, said.is_certain, said.needs_time) == (1, False, True)
 
 
@@ -212,11 +208,11 @@ POLLS = {"cpu_s": 5.0, "main_cpu_s": 5.0}
     ],
     ids=["by NCCL", "line before", "other file"],
 )
-def test_rank_that_waits_for_its_gpu_is_not_blamed_if_the_others_may_have_left_it_alone(other: ProcessFacts) -> None:
+def test_rank_that_waits_for_its_gpu_is_not_blamed_if_the_others_may_have_left_it_alone(
+    other: ProcessFacts, messages: Messages
+) -> None:
     said = judge([rank(0, process(GPU, **POLLS)), rank(1, other), rank(2, other)])
-    assert said.sentence.startswith(
-        "the ranks wait at different lines: rank 0 waits for its GPU at train.py:40, rank 1 "
-    )
+    messages.check(said.sentence)
     assert (said.is_hang, said.rank, said.is_certain, said.needs_time) == (True, None, False, True)
 
 
@@ -237,10 +233,12 @@ def test_collective_of_ranks_with_gpus_may_be_a_long_step_and_is_not_certain() -
         (process(OWN, "futex_do_wait"), "waits for a lock or another thread at eval.py:7"),
     ],
 )
-def test_rank_that_is_blocked_may_hang_though_gpus_seem_busy(blocked: ProcessFacts, sentence: str) -> None:
+def test_rank_that_is_blocked_may_hang_though_gpus_seem_busy(
+    blocked: ProcessFacts, sentence: str, messages: Messages
+) -> None:
     busy = process(GPU, gpu_memory_percent=1.0, **POLLS)
     said = judge([rank(0, busy), rank(1, blocked)])
-    assert said.sentence == f"rank 1 on node 0 {sentence}, while rank 0 waits for its GPU at train.py:40"
+    messages.check(said.sentence)
     assert (said.is_hang, said.rank, said.is_certain, said.needs_time) == (True, 1, False, True)
 
 
@@ -252,22 +250,22 @@ def test_rank_without_proof_that_it_is_blocked_is_not_told_while_gpus_are_busy()
     assert not any(judge([rank(0, busy), rank(1, one)]).is_hang for one in (sleeps_in_cuda, moves, without_stack))
 
 
-def test_rank_whose_gpu_reads_and_writes_its_memory_works_wherever_it_stands() -> None:
+def test_rank_whose_gpu_reads_and_writes_its_memory_works_wherever_it_stands(messages: Messages) -> None:
     computes = process(GPU, gpu_memory_percent=3.0, cpu_s=5.0, main_cpu_s=5.0)
     assert judge([rank(0, computes)]).stillness is Stillness.BUSY
     said = judge([rank(0, process(GPU, cpu_s=5.0, main_cpu_s=5.0)), rank(1, computes)])
     assert said.stillness is Stillness.SLOW
-    assert said.sentence == "rank 1 on node 0 computes at train.py:40, while rank 0 waits for its GPU at train.py:40"
+    messages.check(said.sentence)
     in_barrier = process(ALL_REDUCE, gpu_memory_percent=3.0, cpu_s=5.0, main_cpu_s=5.0)
     assert judge([rank(0, in_barrier), rank(1, in_barrier)]).stillness is Stillness.BUSY
     asleep_in_gloo = process(ALL_REDUCE, "futex_do_wait", gpu_memory_percent=3.0)
     assert judge([rank(0, asleep_in_gloo), rank(1, process(OWN, "futex_do_wait"))]).is_hang
 
 
-def test_rank_that_goes_on_on_its_gpu_computes() -> None:
+def test_rank_that_goes_on_on_its_gpu_computes(messages: Messages) -> None:
     said = judge([rank(0, WAITING), rank(1, process(GPU, is_same_place=False, cpu_s=5.0, main_cpu_s=5.0))])
     assert said.stillness is Stillness.SLOW
-    assert said.sentence.startswith("rank 1 on node 0 computes at train.py:40, while rank 0 waits in all_reduce")
+    messages.check(said.sentence)
 
 
 def test_without_stacks_the_kernel_alone_names_a_stopped_rank() -> None:

@@ -4,6 +4,7 @@ import pytest
 
 from drumbeat.core.planning.node_resources import InstanceTypeAdvice, parse_kind
 from drumbeat.model.errors import UnknownNameError
+from tests.support.messages import Messages
 
 
 @pytest.mark.parametrize(
@@ -19,7 +20,9 @@ from drumbeat.model.errors import UnknownNameError
     ],
 )
 @pytest.mark.feature("J1")
-def test_advice_on_an_instance_type_goes_by_its_family(name: str, gpus: int, ranks: int, target: str) -> None:
+def test_advice_on_an_instance_type_goes_by_its_family(
+    name: str, gpus: int, ranks: int, target: str, messages: Messages
+) -> None:
     with pytest.raises(UnknownNameError) as caught:
         parse_kind(name, name, InstanceTypeAdvice("lab", gpus, ranks))
-    assert caught.value.fix == f"Say what it means here: drumbeat alias set instance_type {name} {target}"
+    messages.check(caught.value.fix)

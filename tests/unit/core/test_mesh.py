@@ -16,6 +16,7 @@ from drumbeat.model import mesh
 from drumbeat.model.errors import SpecError
 from drumbeat.model.plan import Plan
 from drumbeat.model.roster import Member, Roster
+from tests.support.messages import Messages
 
 
 def a_job(sizes: dict[str, Any], **keys: Any) -> CommandJob:
@@ -52,8 +53,8 @@ def test_a_job_without_a_mesh_has_none_of_its_variables():
     assert mesh.format_mesh({}) == ""
 
 
-def test_a_mesh_is_described_in_the_words_of_its_dimensions():
-    assert mesh.format_mesh({"pp": 2, "dp": 1, "ring": 4}) == "2 pipeline stages (pp) × 1 data shard (dp) × 4 ring"
+def test_a_mesh_is_described_in_the_words_of_its_dimensions(messages: Messages):
+    messages.check(mesh.format_mesh({"pp": 2, "dp": 1, "ring": 4}))
     assert mesh.format_place({"pp": 2, "tp": 2, "ring": 2}, 6) == "stage 1, tensor shard 1, ring 0"
 
 

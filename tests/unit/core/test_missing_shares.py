@@ -12,6 +12,7 @@ from drumbeat.core.scheduling.scheduler import QueuedJob, place
 from drumbeat.core.scheduling.slot_fitting import MachineCapacity, SlotAllocation
 from drumbeat.model.agent import Phase
 from drumbeat.model.states import Reason, State
+from tests.support.messages import Messages
 
 from .jobs import START, a_job, at, said
 
@@ -26,20 +27,20 @@ def lacking(job: Job, *machines: str) -> Decision:
     return decide(granted, event, at(2))
 
 
-def test_machine_without_the_share_is_given_up_and_the_job_goes_on_elsewhere() -> None:
+def test_machine_without_the_share_is_given_up_and_the_job_goes_on_elsewhere(messages: Messages) -> None:
     decision = lacking(a_job(1, 1, max_retries=0), "m1")
     assert (decision.job.state, decision.job.lacking) == (State.QUEUED, ("m1",))
-    assert decision.job.sentence.startswith("m1 can't be used for this job: share data: nothing is mounted at /data")
+    messages.check(decision.job.sentence)
     assert decision.job.failures[0].verdict.reason is Reason.SHARE_MISSING
     again = lacking(decision.job, "m2")
     assert again.job.lacking == ("m1", "m2")
 
 
-def test_job_ends_where_no_machine_has_the_share() -> None:
+def test_job_ends_where_no_machine_has_the_share(messages: Messages) -> None:
     job = replace(a_job(1, 1), lacking=("m1", "m2"))
     decision = lacking(job, "m1")
     assert (decision.job.state, decision.job.reason) == (State.FAILED, Reason.STAGING_FAILED)
-    assert "no machine of local has it" in decision.job.sentence
+    messages.check(decision.job.sentence)
 
 
 def test_cluster_that_chooses_machines_itself_is_tried_a_few_times() -> None:
@@ -57,25 +58,25 @@ def test_job_is_not_placed_on_machines_that_lack_a_share() -> None:
     assert [slot.machine for slot in said.slots] == ["b"]
 
 
-def test_job_that_the_machines_with_the_share_cannot_hold_fails_and_holds_nobody_up() -> None:
+def test_job_that_the_machines_with_the_share_cannot_hold_fails_and_holds_nobody_up(messages: Messages) -> None:
     why = "a can't be used for this job: share data: nothing is mounted at /data. Mount it."
     rooms = [MachineCapacity("a", 4), MachineCapacity("b", 4), MachineCapacity("c", 4)]
     gang = QueuedJob("gang", Need(2, 1), 0, START, lacking=("a", "b"), lack=why)
     other = QueuedJob("other", Need(3, 4), 0, at(9))
     said = {one.job: one for one in place([gang, other], rooms, [], START, compute="rack")}
     assert (said["gang"].never, said["gang"].lacks_share) == (True, True)
-    assert said["gang"].sentence.endswith("Mount it; the other machines of rack can't hold the job")
+    messages.check(said["gang"].sentence)
     assert len(said["other"].slots) == 3
     alone = place([replace(gang, need=Need(1, 1), lacking=("a", "b", "c"))], rooms, [], START, compute="rack")
     assert alone[0].lacks_share
 
 
-def test_job_waits_for_busy_machines_that_have_the_share() -> None:
+def test_job_waits_for_busy_machines_that_have_the_share(messages: Messages) -> None:
     rooms = [MachineCapacity("a", 4), MachineCapacity("b", 4)]
     busy = SlotAllocation("x", (Slot(0, "b", 4),))
     (said,) = place([QueuedJob("j", Need(1, 1), 0, START, lacking=("a",))], rooms, [busy], START, compute="rack")
     assert said.reason is Reason.WAITING_FOR_SLOTS
-    assert "a can't be used: it was given up for this job" in said.sentence
+    messages.check(said.sentence)
 
 
 def test_job_waits_for_machines_that_were_not_seen_yet_and_holds_nobody_up() -> None:

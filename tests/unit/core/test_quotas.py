@@ -12,6 +12,7 @@ from drumbeat.core.scheduling.resource_needs import Need, Slot
 from drumbeat.core.scheduling.scheduler import Placement, QueuedJob, place
 from drumbeat.core.scheduling.slot_fitting import MachineCapacity, SlotAllocation
 from drumbeat.model.states import Reason
+from tests.support.messages import Messages
 
 from .jobs import START, at
 
@@ -39,13 +40,13 @@ def placed(queue: list[QueuedJob], balances: Balances, rooms: list[MachineCapaci
     return {one.job: one for one in place(queue, rooms, holding, START, compute="local", balances=balances)}
 
 
-def test_job_over_the_quota_of_its_person_waits_with_the_numbers() -> None:
+def test_job_over_the_quota_of_its_person_waits_with_the_numbers(messages: Messages) -> None:
     held = (HeldSlots("local", "a", "alice", "e", 1, 8),)
     said = placed(
         [waits("b", "alice", gpus=2), waits("c", "bob", gpus=2)], balances(Quota(USER, "alice", gpus=8), held=held)
     )
     assert said["b"].reason is Reason.WAITING_FOR_QUOTA
-    assert said["b"].sentence == "alice uses 8 of 8 GPUs of the quota, and the job needs 2; held by a"
+    messages.check(said["b"].sentence)
     assert said["c"].slots
 
 
@@ -63,31 +64,29 @@ def test_own_quota_stands_in_place_of_everyones() -> None:
     assert quota_for(quotas, EXPERIMENT, "ada") is None
 
 
-def test_quota_of_an_experiment_counts_all_its_persons() -> None:
+def test_quota_of_an_experiment_counts_all_its_persons(messages: Messages) -> None:
     quota = Quota(EXPERIMENT, "cifar", slots=3)
     queue = [waits("a", "ada", 2, experiment="cifar"), waits("b", "bob", 2, experiment="cifar"), waits("c", "bob", 2)]
     said = placed(queue, balances(quota))
-    assert said["b"].sentence == "experiment cifar uses 2 of 3 CPU slots of the quota, and the job needs 2; held by a"
+    messages.check(said["b"].sentence)
     assert said["a"].slots
     assert said["c"].slots
 
 
-def test_small_job_does_not_pass_a_larger_one_on_the_same_quota() -> None:
+def test_small_job_does_not_pass_a_larger_one_on_the_same_quota(messages: Messages) -> None:
     held = (HeldSlots("local", "x", "ada", "e", 3, 0),)
     queue = [waits("big", "ada", 4, second=1), waits("small", "ada", 1, second=2), waits("gpu", "ada", 0, 1, second=3)]
     said = placed(queue, balances(Quota(USER, "ada", slots=4), held=held))
     assert said["small"].reason is Reason.WAITING_FOR_QUOTA
-    assert said["small"].sentence.endswith("; an earlier job waits for the same quota")
+    messages.check(said["small"].sentence)
     assert said["gpu"].slots, "it counts on no limit of the quota"
 
 
-def test_job_larger_than_the_quota_waits_and_holds_nobody_up() -> None:
+def test_job_larger_than_the_quota_waits_and_holds_nobody_up(messages: Messages) -> None:
     said = placed(
         [waits("huge", "ada", 9, second=1), waits("small", "ada", 1, second=2)], balances(Quota(USER, "ada", 8))
     )
-    assert said["huge"].sentence == (
-        "ada may use 8 CPU slots at a time, and the job needs 9: it waits until an owner raises the quota"
-    )
+    messages.check(said["huge"].sentence)
     assert said["small"].slots
 
 
@@ -117,11 +116,9 @@ def test_two_attempts_of_a_job_count_twice() -> None:
     assert "uses 4 of 4 CPU slots" in said["a"].sentence
 
 
-def test_one_more_waiting_job_is_refused_with_the_numbers() -> None:
+def test_one_more_waiting_job_is_refused_with_the_numbers(messages: Messages) -> None:
     quotas = [Quota(USER, "ada", waiting=2), Quota(EXPERIMENT, "e", waiting=9)]
-    assert refused_waiting(quotas, Payer("ada", "e"), {USER: 2, EXPERIMENT: 2}) == (
-        "ada may have 2 jobs waiting at a time, and 2 wait already"
-    )
+    messages.check(refused_waiting(quotas, Payer("ada", "e"), {USER: 2, EXPERIMENT: 2}))
     assert refused_waiting(quotas, Payer("ada", "e"), {USER: 1, EXPERIMENT: 2}) == ""
     assert "experiment e" in refused_waiting(quotas, Payer("bob", "e"), {USER: 9, EXPERIMENT: 9})
 

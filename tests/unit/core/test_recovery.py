@@ -11,6 +11,7 @@ from drumbeat.core.lifecycle.job import Failure
 from drumbeat.core.lifecycle.recovery import Next, after
 from drumbeat.core.scheduling.resource_needs import JobPolicy
 from drumbeat.model.states import Reason
+from tests.support.messages import Messages
 
 from .jobs import START
 
@@ -37,29 +38,30 @@ def test_lost_nodes_dont_count():
     assert after(failures(*[Reason.NODE_LOST] * 9), JobPolicy(max_retries=0)).next is Next.ATTEMPT
 
 
-def test_where_a_node_is_lost_the_ranks_failure_counts_and_they_go_to_other_nodes():
+def test_where_a_node_is_lost_the_ranks_failure_counts_and_they_go_to_other_nodes(messages: Messages):
     found = after(failures(Reason.RANK_FAILED), JobPolicy(max_retries=2), has_nodes=False)
-    assert (found.next, found.sentence) == (Next.ATTEMPT, "the job gets a new set of nodes; retry 1 of 2")
+    assert found.next == Next.ATTEMPT
+    messages.check(found.sentence)
 
 
-def test_nodes_that_are_lost_one_set_after_the_other_at_once_end_it():
+def test_nodes_that_are_lost_one_set_after_the_other_at_once_end_it(messages: Messages):
     """Seen: a job that ended its agent each time had got 26 sets of nodes in 14 minutes, and no end."""
     at_once = timedelta(seconds=30)
     assert after(failures(*[Reason.NODE_LOST] * 4, every=at_once), JobPolicy(max_retries=0)).next is Next.ATTEMPT
     ended = after(failures(*[Reason.NODE_LOST] * 5, every=at_once), JobPolicy(max_retries=3))
     assert ended.next is Next.GIVE_UP
-    assert ended.sentence == "5 sets of nodes were lost within 10 minutes, so another won't last"
+    messages.check(ended.sentence)
     between = [Reason.NODE_LOST] * 4 + [Reason.PREEMPTED, Reason.NODE_LOST]
     assert after(failures(*between, every=at_once), JobPolicy(max_retries=0)).next is Next.ATTEMPT
     assert after(failures(*[Reason.PREEMPTED] * 9, every=at_once), JobPolicy(max_retries=0)).next is Next.ATTEMPT
 
 
-def test_nodes_that_never_call_are_not_asked_for_without_end():
+def test_nodes_that_never_call_are_not_asked_for_without_end(messages: Messages):
     unheard = Reason.NODE_UNHEARD
     assert after(failures(unheard, unheard), JobPolicy(max_retries=0)).next is Next.ATTEMPT
     ended = after(failures(unheard, unheard, unheard), JobPolicy(max_retries=9))
     assert ended.next is Next.GIVE_UP
-    assert ended.sentence == "it was so with 3 sets of nodes in a row"
+    messages.check(ended.sentence)
     assert (
         after(failures(unheard, Reason.PREEMPTED, unheard, Reason.PREEMPTED, unheard), JobPolicy(max_retries=0)).next
         is Next.GIVE_UP
@@ -90,10 +92,10 @@ KILLED = Failure(1, 1, Verdict(Reason.RANK_KILLED, "x"), START)
 DEFAULT = JobPolicy(is_retry_asked=False)
 
 
-def test_a_failure_of_the_program_itself_is_not_retried_before_its_first_checkpoint():
+def test_a_failure_of_the_program_itself_is_not_retried_before_its_first_checkpoint(messages: Messages):
     ended = after([OWN], DEFAULT)
     assert ended.next is Next.GIVE_UP
-    assert ended.sentence == "not retried: there is no checkpoint to go on from, and the job doesn't set max_retries"
+    messages.check(ended.sentence)
 
 
 def test_a_failure_of_the_program_itself_is_retried_from_a_checkpoint_or_when_asked():
@@ -111,17 +113,14 @@ def raised(round_: int, error: str, place: str) -> Failure:
     return Failure(1, round_, Verdict(Reason.RANK_FAILED, f"rank 0 on node 0 stopped: {error}", place=place), START)
 
 
-def test_the_end_names_the_first_cause_where_later_rounds_failed_on_what_it_had_left():
+def test_the_end_names_the_first_cause_where_later_rounds_failed_on_what_it_had_left(messages: Messages):
     first = raised(1, "ValueError: no column price", "t.py:9 ValueError")
     later = [raised(n, "FileExistsError: [Errno 17] File exists: 'run'", "t.py:2 FileExistsError") for n in (2, 3)]
-    assert after([first, *later], JobPolicy(max_retries=3)).sentence == (
-        "the same error at the same place twice; it began in round 1: rank 0 on node 0 stopped: ValueError: no column "
-        "price, and a later round met what that one had left"
-    )
+    messages.check(after([first, *later], JobPolicy(max_retries=3)).sentence)
     assert "began" not in after(later, JobPolicy(max_retries=3)).sentence
 
 
-def test_lost_nodes_are_not_named_as_the_beginning():
+def test_lost_nodes_are_not_named_as_the_beginning(messages: Messages):
     lost = Failure(1, 1, Verdict(Reason.NODE_LOST, "node 1 was lost"), START)
     again = [raised(n, "ValueError: no column price", "t.py:9 ValueError") for n in (2, 3)]
-    assert after([lost, *again], JobPolicy(max_retries=3)).sentence == "the same error at the same place twice"
+    messages.check(after([lost, *again], JobPolicy(max_retries=3)).sentence)

@@ -13,6 +13,7 @@ from drumbeat.jobfile import PipelineJob, from_dict
 from drumbeat.jobfile.pipelines.component_file import RegisteredName, registered_name
 from drumbeat.model.api.requests import EnvironmentFiles, JobRequest, StepParts
 from drumbeat.model.errors import RefusedError, SpecError
+from tests.support.messages import Messages
 
 pytestmark = pytest.mark.feature("P1")
 
@@ -37,13 +38,13 @@ def request(jobs: dict[str, Any], **parts: StepParts) -> JobRequest:
     return JobRequest({"type": "pipeline", "jobs": jobs}, parts=parts)
 
 
-def test_a_step_has_the_components_code_and_environment_and_its_own_inputs() -> None:
+def test_a_step_has_the_components_code_and_environment_and_its_own_inputs(messages: Messages) -> None:
     node = {"component": "azureml:fit@latest", "inputs": {"lr": 1}}
     made = resolve(request({"s": node}, s=StepParts(inputs={"d": "file:///d"})), look_up)
     assert made.request.document["jobs"]["s"]["component"] == FIT
     assert made.request.parts["s"] == StepParts("f" * 64, {"d": "file:///d"}, FILES)
     assert [(one.name, one.version, one.role) for one in made.used] == [("fit", "3", "step s")]
-    assert made.notes == ("step s: azureml:fit@latest is version 3 now",)
+    messages.check(*made.notes)
 
 
 def test_an_environment_at_the_step_comes_before_the_components() -> None:

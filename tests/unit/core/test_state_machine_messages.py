@@ -6,6 +6,7 @@ from drumbeat.core.lifecycle.events import Placed
 from drumbeat.core.lifecycle.state_machine import decide
 from drumbeat.model.agent import NodeMessage, Phase
 from drumbeat.model.states import State
+from tests.support.messages import Messages
 
 from .jobs import START, a_job, after, said, slots
 
@@ -13,21 +14,21 @@ MOUNTED = NodeMessage("input data", "input data is mounted")
 UNREAD = NodeMessage("unread of input data", "input data: x can't be read")
 
 
-def test_of_each_thing_the_story_has_one_node_s_word():
+def test_of_each_thing_the_story_has_one_node_s_word(messages: Messages):
     job = after(a_job(), Placed(slots()))
     first = decide(job, said(0, Phase.STAGING, messages=(MOUNTED,)), START)
-    assert [line.sentence for line in first.events] == ["node 0: input data is mounted"]
+    messages.check(*[line.sentence for line in first.events])
     again = decide(first.job, said(0, Phase.STAGING, messages=(MOUNTED,), serial=1), START)
     other = decide(again.job, said(1, Phase.STAGING, messages=(MOUNTED, UNREAD)), START)
     told = [line.sentence for line in (*again.events, *other.events) if line.sentence.startswith("node")]
-    assert told == ["node 1: input data: x can't be read"]
+    messages.check(*told)
 
 
-def test_what_else_the_status_says_counts_all_the_same():
+def test_what_else_the_status_says_counts_all_the_same(messages: Messages):
     job = after(a_job(nodes=1), Placed(slots(1)))
     found = decide(job, said(0, Phase.READY, messages=(MOUNTED,)), START)
     assert found.job.state is State.RUNNING
-    assert found.events[0].sentence == "node 0: input data is mounted"
+    messages.check(found.events[0].sentence)
 
 
 def test_a_new_attempt_tells_anew_and_an_old_one_nothing():

@@ -24,6 +24,7 @@ from drumbeat.model import wire
 from drumbeat.model.api.jobs import OutputPlace
 from drumbeat.model.plan import OutputPlan
 from drumbeat.model.states import State
+from tests.support.messages import Messages
 from tests.support.sample_jobs import submission
 
 pytestmark = pytest.mark.feature("D3")
@@ -69,12 +70,10 @@ def ended() -> Job:
     return replace(job(uri="s3://b/p"), state=State.COMPLETED, sentence="done", attempt=1, ended_at=NOW)
 
 
-def test_what_became_of_an_output_is_in_the_story_and_changes_nothing_else():
+def test_what_became_of_an_output_is_in_the_story_and_changes_nothing_else(messages: Messages):
     decision = decide(ended(), OutputPublished(TOLD), NOW)
     assert decision.job == replace(ended(), published=(TOLD,))
-    assert [line.sentence for line in decision.events] == [
-        "output model: 2 files in azureml://datastores/blobs/paths/m, known as azureml:best:1"
-    ]
+    messages.check(*[line.sentence for line in decision.events])
     assert decide(decision.job, OutputPublished(TOLD), NOW).events == ()
 
 
@@ -103,11 +102,9 @@ def held_up(why: str, output: str = "model") -> OutputHeldUp:
     return OutputHeldUp(output, why)
 
 
-def test_why_an_output_is_held_up_is_told_once_and_forgotten_when_it_is_in_its_place():
+def test_why_an_output_is_held_up_is_told_once_and_forgotten_when_it_is_in_its_place(messages: Messages):
     first = decide(ended(), held_up("no answer"), NOW)
-    assert [line.sentence for line in first.events] == [
-        "output model isn't in its place yet: no answer; it is tried again"
-    ]
+    messages.check(*[line.sentence for line in first.events])
     second = decide(first.job, held_up("no answer"), LATER)
     assert second.events == ()
     assert second.job.held_up == (HeldUp("model", "no answer", is_long=True),)
@@ -149,9 +146,9 @@ def test_an_output_that_came_to_its_place_though_it_was_given_up_is_told_as_ther
     assert decide(given_up, OutputPublished(refused), NOW).job == given_up
 
 
-def test_outputs_that_are_held_up_can_be_given_up():
+def test_outputs_that_are_held_up_can_be_given_up(messages: Messages):
     given_up = decide(decide(ended(), held_up("no answer"), NOW).job, CancelRequested("ann", discard=True), NOW)
-    assert [line.sentence for line in given_up.events] == ["output model: given up by ann"]
+    messages.check(*[line.sentence for line in given_up.events])
     assert given_up.effects == (PublishOutputs(1),)
     assert given_up.job.state is State.COMPLETED
     assert is_over(given_up.job)
