@@ -35,7 +35,7 @@ def rack() -> ComputeView:
 def test_a_compute_is_made_from_a_file(drumbeat: Type, server: FakeServer):
     shown = drumbeat("compute", "create", "-f", "lab.yml", "--set", "nodes=4")
     assert shown.stdout == (
-        "compute lab is there: netlab, 4 machines, 16 CPU slots, 0 GPUs\n"
+        "compute lab created: netlab, 4 machines, 16 CPU slots, 0 GPUs\n"
         "  to run a job on it, write in the job's file: compute: lab\n"
     )
     assert server.calls == [

@@ -129,7 +129,7 @@ def drumbeat(server: Data, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> T
 def test_a_datastore_is_made_with_a_secret_from_the_environment(drumbeat: Type, server: Data):
     shown = drumbeat("datastore", "create", "-f", "blobs.yml", "--no-check")
     assert shown.stdout == (
-        "datastore blobs is there: azure_blob, by account key; it was not asked whether it answers\n"
+        "datastore blobs created: azure_blob, by account key (not contacted)\n"
         "  to name data in it, write: azureml://datastores/blobs/paths/PATH\n"
     )
     (_, document, check) = server.calls[0]
@@ -172,7 +172,7 @@ def test_datastores_are_listed_and_shown_without_secrets(drumbeat: Type):
 
 @pytest.mark.feature("D1")
 def test_a_datastore_is_forgotten(drumbeat: Type, server: Data):
-    assert drumbeat("datastore", "delete", "blobs").stdout == "datastore blobs is forgotten; what lies in it stays\n"
+    assert drumbeat("datastore", "delete", "blobs").stdout == "datastore blobs deleted; the files in it stay\n"
     assert server.calls == [("delete_datastore", "blobs")]
 
 
@@ -180,7 +180,7 @@ def test_a_datastore_is_forgotten(drumbeat: Type, server: Data):
 def test_data_is_made_from_options_or_from_a_file(drumbeat: Type, server: Data):
     shown = drumbeat("data", "create", "digits", "--path", "./d", "--version", "3")
     assert shown.stdout == (
-        "data digits:3 is there: uri_folder, 2 files, 2.0 KiB\n"
+        "data digits:3 registered: uri_folder, 2 files, 2.0 KiB\n"
         "  in azureml://datastores/blobs/paths/d\n"
         "  to use it, write in the job's file: path: azureml:digits:3\n"
     )
@@ -217,7 +217,7 @@ def test_data_is_listed_shown_and_forgotten(drumbeat: Type, server: Data):
     for part in ("by job       train-1", "2 files, 2.0 KiB, abcdef012345", "from=us", "train-2   inputs.data"):
         assert part in shown
     assert "which version of digits?" in drumbeat("data", "delete", "digits").stderr
-    assert drumbeat("data", "delete", "digits@latest").stdout.startswith("data digits:3 is forgotten")
+    assert drumbeat("data", "delete", "digits@latest").stdout.startswith("data digits:3 deleted")
     assert [call[0] for call in server.calls] == ["data", "data", "get_data", "get_data", "delete_data"]
     assert server.calls[-1] == ("delete_data", "digits", "3")
 

@@ -45,7 +45,7 @@ def curated() -> EnvironmentView:
 
 
 MADE = """\
-environment mine:1 is there: 2 packages with pip, Python 3.11
+environment mine:1 created: 2 packages with pip, Python 3.11
   note: the image x isn't used
   to use it, write in a job's file: environment: azureml:mine:1
   to have it made before a job needs it: drumbeat environment build mine:1
@@ -192,7 +192,7 @@ def test_a_version_is_forgotten_and_which_one_must_be_said(drumbeat: Type, serve
     assert (shown.exit_code, "which version of mine?" in shown.stderr) == (2, True)
     for spelled in ("mine:2", "azureml:mine:2", "mine@latest"):
         server.known_environments = [mine(), curated()]
-        assert drumbeat("environment", "delete", spelled).stdout == "environment mine:2 is forgotten\n"
+        assert drumbeat("environment", "delete", spelled).stdout == "environment mine:2 deleted\n"
     assert "environment sklearn is drumbeat's own, and stays" in drumbeat("environment", "delete", "sklearn@1").stderr
     server.error = RefusedError("no", fix="Do.")
     assert drumbeat("environment", "show", "mine").stderr == "error: no\n  → Do.\n"

@@ -448,7 +448,7 @@ def test_command_line_makes_tries_lists_and_deletes_targets(
         assert done.exit_code == 0, done.output
         return done.output
 
-    assert "notice target typed is there: webhook at 127.0.0.1, for jobs that name it" in typed(
+    assert "notice target typed created: webhook at 127.0.0.1, for jobs that name it" in typed(
         "create", "-f", str(file)
     )
     assert "was delivered to typed" in typed("test", "typed")

@@ -51,7 +51,7 @@ def drumbeat(house: House, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> I
 
 def test_one_is_made_shown_listed_and_forgotten_and_its_password_never_shown(house: House, drumbeat: Type):
     made = drumbeat("registry", "create", "-f", "acme.yml")
-    assert made.output.startswith("registry acme is there: registry.acme.com/team, by password"), made.output
+    assert made.output.startswith("registry acme created: registry.acme.com/team, by password"), made.output
     shown = [made, drumbeat("registry", "show", "acme"), drumbeat("registry", "list")]
     shown += [drumbeat("registry", "list", "--json"), drumbeat("registry", "show", "acme", "--json")]
     assert all(one.exit_code == 0 and SECRET not in one.output and "robot" not in one.output for one in shown)

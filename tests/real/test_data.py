@@ -56,7 +56,7 @@ def azure_store(house: House, azurite: Azurite, name: str) -> None:
     house.environment[f"KEY_OF_{name.upper()}"] = azurite.key
     made = house.run("datastore", "create", "-f", file)
     assert made.returncode == 0, made.stderr
-    assert f"datastore {name} is there: azure_blob, by account key; it answers" in made.stdout
+    assert f"datastore {name} created: azure_blob, by account key (the store answers)" in made.stdout
 
 
 @pytest.mark.feature("D2", "D4", "D10")

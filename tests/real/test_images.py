@@ -195,7 +195,7 @@ def test_a_registered_one_is_known_by_name_and_made_ahead(house: House, storage:
     place = folder(house)
     (place.parent / "env.yml").write_text("name: boxed\nbuild: {path: docker}\n")
     made = house.run("environment", "create", "-f", place.parent / "env.yml")
-    assert "environment boxed:1 is there: built from docker/Dockerfile" in made.stdout, made.stderr
+    assert "environment boxed:1 created: built from docker/Dockerfile" in made.stdout, made.stderr
     assert "built from docker/Dockerfile" in house.run("environment", "list").stdout
     shown = house.run("environment", "show", "boxed").stdout
     assert f"FROM {IMAGE}" in shown

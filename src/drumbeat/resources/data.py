@@ -33,6 +33,6 @@ DATA = Kind(
         delete="Delete the entry of a version of data. The files stay in the store.",
         example="digits@latest",
         create_example="digits --path ./digits",
-        deleted="data {name} is forgotten; its content stays where it is",
+        deleted="data {name} deleted; its files stay in the store",
     ),
 )

@@ -60,10 +60,10 @@ def _anchored(datastore: Datastore, base: Path) -> Datastore:
 
 def created(made: DatastoreView, *, is_checked: bool = True) -> str:
     """Formats a created datastore, and how to use it."""
-    how = "it answers" if is_checked else "it was not asked whether it answers"
+    how = "the store answers" if is_checked else "not contacted"
     way = "without credentials" if made.credentials == "none" else f"by {made.credentials}"
     return (
-        f"datastore {made.name} is there: {made.type}, {way}; {how}\n"
+        f"datastore {made.name} created: {made.type}, {way} ({how})\n"
         f"  to name data in it, write: azureml://datastores/{made.name}/paths/PATH"
     )
 
@@ -108,6 +108,6 @@ DATASTORE = Kind(
         details=_details,
         empty="no datastores",
         created=created,
-        deleted="datastore {name} is forgotten; what lies in it stays",
+        deleted="datastore {name} deleted; the files in it stay",
     ),
 )

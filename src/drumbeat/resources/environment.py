@@ -38,6 +38,6 @@ ENVIRONMENT = Kind(
         ),
         example="mine:2",
         create_example="mine --requirements requirements.txt",
-        deleted="environment {name} is forgotten",
+        deleted="environment {name} deleted",
     ),
 )

@@ -32,7 +32,7 @@ def _view(kept: StoredResource) -> NoticeTargetView:
 
 def _created(made: NoticeTargetView) -> str:
     whose = "every job" if made.jobs == "all" else "jobs that name it"
-    lines = [f"notice target {made.name} is there: {made.type} at {made.place}, for {whose}"]
+    lines = [f"notice target {made.name} created: {made.type} at {made.place}, for {whose}"]
     return "\n".join([*lines, f"  try it: drumbeat notice test {made.name}"])
 
 

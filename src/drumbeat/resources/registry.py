@@ -32,7 +32,7 @@ def _view(kept: StoredResource) -> RegistryView:
 def _created(made: RegistryView) -> str:
     how = "by password" if made.credentials != "none" else "without credentials"
     lines = [
-        f"registry {made.name} is there: {made.target}, {how}; it was not asked whether it lets them in",
+        f"registry {made.name} created: {made.target}, {how} (credentials not verified)",
         f"  images whose names begin with {made.target}/ are pulled so from now on",
     ]
     if made.push_builds:
@@ -79,6 +79,6 @@ REGISTRY = Kind(
         },
         empty="no registries; images are pulled as the nodes' own container engines can",
         created=_created,
-        deleted="registry {name} is forgotten; images that nodes have pulled stay there",
+        deleted="registry {name} deleted; images that nodes have pulled stay there",
     ),
 )

@@ -214,8 +214,7 @@ GOLDEN = """
 mnist-7f3a would run pytorch on 2 nodes × 2 per node = 4 ranks; nothing has been started.
 experiment   digits
 compute      local
-environment  current
-made of      nothing is made: the interpreter that is there
+environment  the current interpreter
 container    none
 devices      no GPUs
 outputs      default

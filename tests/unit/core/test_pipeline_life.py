@@ -86,7 +86,7 @@ def test_steps_are_submitted_when_those_before_them_have_completed(messages: Mes
     life.see(join=State.COMPLETED)
     assert (life.job.state, life.job.reason) == (State.COMPLETED, Reason.STEPS_ENDED)
     assert life.job.sentence == "5 steps completed"
-    messages.check(life.sentences)
+    messages.check(*life.sentences)
 
 
 def test_a_level_that_comes_twice_or_late_changes_nothing() -> None:
@@ -144,7 +144,7 @@ def test_a_reused_step_is_complete_without_a_job(messages: Messages) -> None:
     assert life.job.pipeline.result_job("p", "a") == "old_a"
     life.see(b=State.COMPLETED)
     messages.check(life.job.sentence)
-    messages.check(life.sentences)
+    messages.check(*life.sentences)
 
 
 def test_a_step_whose_job_is_refused_fails(messages: Messages) -> None:

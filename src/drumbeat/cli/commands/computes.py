@@ -151,7 +151,7 @@ def format_created(compute: ComputeView) -> str:
     """Formats a created compute, and how to use it."""
     cpus, gpus = sum(one.cpus for one in compute.machines), sum(len(one.gpus) for one in compute.machines)
     size = f"{count(len(compute.machines), 'machine')}, {count(cpus, 'CPU slot')}, {count(gpus, 'GPU')}"
-    lines = [f"compute {compute.name} is there: {compute.engine}, {size}"]
+    lines = [f"compute {compute.name} created: {compute.engine}, {size}"]
     lines += [f"  {line}" for line in format_troubles(compute)]
     if starting := [one.name for one in compute.machines if one.state == NodeState.PREPARING]:
         lines.append(f"  starting: {', '.join(starting)}")

@@ -138,7 +138,7 @@ def delete(reference: Reference, _yes: Yes = False) -> None:
         raise SpecError(f"which version of {name}?", fix=f"See them: drumbeat data list {name}")
     exact = version or server.get_data(name).version
     server.delete_data(name, exact)
-    print(f"data {name}:{exact} is forgotten; its content stays where it is")
+    print(f"data {name}:{exact} deleted; its files stay in the store")
 
 
 def upload(local: Annotated[Path, typer.Argument(metavar="PATH", help="A local folder or file.")], uri: Uri) -> None:
@@ -181,7 +181,7 @@ def format_data(made: DataView) -> str:
     title = f"{made.name}:{made.version}"
     return "\n".join(
         [
-            f"data {title} is there: {made.kind}, {count(made.files, 'file')}, {format_size(made.size)}",
+            f"data {title} registered: {made.kind}, {count(made.files, 'file')}, {format_size(made.size)}",
             f"  in {make_safe(made.uri)}",
             *([f"  version {made.same_as} has the same content"] if made.same_as else []),
             f"  to use it, write in the job's file: path: azureml:{title}",

@@ -186,7 +186,7 @@ def delete(
     if not exact:
         raise SpecError(f"environment {name} is drumbeat's own, and stays", fix="What people make can be deleted.")
     server.delete_environment(name, exact)
-    print(f"environment {name}:{exact} is forgotten")
+    print(f"environment {name}:{exact} deleted")
 
 
 def _named(title: str) -> tuple[str, str]:
@@ -215,7 +215,7 @@ def _dockerfile(one: EnvironmentView) -> str:
 
 def format_created(one: EnvironmentView) -> str:
     """Formats a created environment, and how to use it."""
-    lines = [f"environment {one.title} is there: {make_safe(_content(one))}"]
+    lines = [f"environment {one.title} created: {make_safe(_content(one))}"]
     lines += [f"  note: {make_safe(note)}" for note in one.notes]
     lines += [f"  version {one.same_as} has the same content"] if one.same_as else []
     lines.append(f"  to use it, write in a job's file: environment: azureml:{one.title}")

@@ -122,7 +122,7 @@ def _facts(plan: Plan) -> list[tuple[str, object]]:
     return [
         ("experiment", plan.experiment),
         ("compute", plan.compute),
-        ("environment", plan.environment),
+        ("environment", plan.environment if plan.python or plan.container else "the current interpreter"),
         ("made of", _describe_environment(plan)),
         ("container", plan.container.image if plan.container else "none"),
         ("registries", _registries(plan)),
@@ -140,11 +140,11 @@ def _service(one: ServicePlan) -> str:
 
 
 def _describe_environment(plan: RankRuntime) -> str:
-    """What the nodes make before the ranks start."""
+    """Describes what the nodes build before the ranks start; "" = nothing."""
     if plan.container and plan.container.build:
         return _built(plan.container.build)
     if plan.python is None:
-        return f"nothing is made: {'what the image has' if plan.container else 'the interpreter that is there'}"
+        return ""
     where = f", written in {plan.python.source}" if plan.python.source else ""
     return f"{format_content(plan.python)}; key {plan.python.key[:12]}{where}"
 
