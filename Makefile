@@ -13,7 +13,7 @@ GENERATORS := $(sort $(patsubst tools/%.py,tools.%,$(wildcard tools/make_*_docs.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lint check test thorough coverage demo imagenet gpt ships bench bench-recover bench-logs bench-api bench-metrics bench-staging bench-sweep bench-loading bench-lowband bench-predict bench-page bench-scale fuzz stability chaos faults hangs failures matrix docs clean
+.PHONY: help setup lint check test thorough coverage demo imagenet gpt ships bench bench-recover bench-logs bench-api bench-queue bench-metrics bench-staging bench-sweep bench-loading bench-lowband bench-predict bench-page bench-scale fuzz stability chaos faults hangs failures matrix docs clean
 
 help: ## Shows this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
@@ -78,6 +78,9 @@ bench-logs: setup ## Logs: cost, speed, latency, memory; writes docs/bench/logs.
 
 bench-api: setup ## The API under load (SECONDS=600 for memory over ten minutes); writes docs/bench/api.md
 	$(PYTHON) -m bench.api --seconds $(or $(SECONDS),60) --write docs/bench/api.md
+
+bench-queue: setup ## 10,000 jobs that wait for 1,000 machines: one placement; lists of 100,000 ended jobs; writes docs/bench/queue.md
+	$(PYTHON) -m bench.queue --write docs/bench/queue.md
 
 bench-metrics: setup ## Points per second and curves beside a real MLflow server; writes docs/bench/metrics.md
 	$(PYTHON) -m bench.metrics --write docs/bench/metrics.md

@@ -23,7 +23,8 @@ from drumbeat.model.api.computes import Machine
 from drumbeat.model.plan import Plan
 from drumbeat.model.states import Reason, State
 from drumbeat.server.database import SqlStore, make_store
-from drumbeat.server.database.records import Change, JobFilter, Submission
+from drumbeat.server.database.records import Change, Submission
+from drumbeat.server.jobs.job_filter import JobFilter
 from drumbeat.server.loop.bus import Bus
 from drumbeat.server.loop.loop import Loop
 from drumbeat.server.loop.placer import Supply

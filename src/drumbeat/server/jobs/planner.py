@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from drumbeat.core.lifecycle.job import Job
@@ -42,12 +42,34 @@ class Coming(Mapping[str, JobOutputs]):
         return sum(1 for _ in self)
 
 
+@dataclass(frozen=True)
+class Sizes:
+    """What the computes of a supply have: a thousand machines aren't looked at for each job."""
+
+    supply: Supply
+    capacity: Mapping[str, tuple[int, int]]
+    """CPU slots and GPUs of each compute in all."""
+    machines: Mapping[str, list[Size]]
+    gpu_machines: Mapping[str, list[Size]]
+    """Machines that are for jobs with GPUs only."""
+
+    @classmethod
+    def from_supply(cls, supply: Supply) -> Sizes:
+        """Looks at all machines."""
+        capacity = {
+            name: (sum(m.cpus for m in machines), sum(len(m.gpus) for m in machines))
+            for name, machines in supply.machines.items()
+        }
+        return cls(supply, capacity, _sizes(supply, is_for_gpus=False), _sizes(supply, is_for_gpus=True))
+
+
 class Planner:
     """Plans requests. programs: the folder that comes first on the ranks' PATH in the environment `current`."""
 
     def __init__(self, loop: Loop, engines: Engines, catalogs: Catalogs, direct: DirectOutputs, programs: str) -> None:
         self._loop, self._engines, self._catalogs = loop, engines, catalogs
         self._direct, self._programs = direct, programs
+        self._sizes = Sizes.from_supply(loop.supply)
 
     def resolved(self, request: JobRequest) -> Resolved:
         """Returns the request with all registered components that it names. Raises SpecError, UnknownNameError."""
@@ -76,19 +98,18 @@ class Planner:
         _, compute = planning.meant(job, aliases)
         self._engines.await_machines(compute)
         supply, computes = self._loop.supply, self._engines.all()
-        capacity = {
-            name: (sum(m.cpus for m in machines), sum(len(m.gpus) for m in machines))
-            for name, machines in supply.machines.items()
-        }
+        if supply is not self._sizes.supply:
+            self._sizes = Sizes.from_supply(supply)
+        sizes = self._sizes
         return PlanFacts(
-            capacity,
+            sizes.capacity,
             aliases,
             {name: one.path_first(self._programs) for name, one in computes.items()},
             supply.troubles,
             prepare={name: one.prepare for name, one in computes.items() if one.prepare},
             data=self._catalogs.data.facts(),
-            machines=_sizes(supply, is_for_gpus=False),
-            gpu_machines=_sizes(supply, is_for_gpus=True),
+            machines=sizes.machines,
+            gpu_machines=sizes.gpu_machines,
             without_containers=self._engines.without_containers(),
             registries=self._catalogs.registries.addresses(),
             push_target=self._catalogs.registries.push_target(),
