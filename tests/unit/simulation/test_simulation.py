@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import pytest
 
 from drumbeat.core.lifecycle import ending, state_machine
-from drumbeat.core.lifecycle.events import Decision, GangObserved, Placed
+from drumbeat.core.lifecycle.events import Decision, GangObserved, Placed, PlacementDeferred
 from drumbeat.core.lifecycle.job import Job
 from drumbeat.core.lifecycle.node_statuses import Mark, NodeStatuses
 from drumbeat.core.scheduling import scheduler, slot_fitting
@@ -157,12 +157,12 @@ def results_are_not_kept(patch: pytest.MonkeyPatch) -> None:
 
 
 def nobody_says_what_a_job_waits_for(patch: pytest.MonkeyPatch) -> None:
-    waits = Placer._waits
+    tell = Placer._tell_waits
 
-    def silent(self: Placer, job: str, reason: object, _sentence: str, *, is_judged: bool) -> None:
-        waits(self, job, reason, ".", is_judged=is_judged)
+    def silent(self: Placer, waits: Sequence[tuple[str, PlacementDeferred]]) -> None:
+        tell(self, [(job, replace(event, sentence=".")) for job, event in waits])
 
-    patch.setattr(Placer, "_waits", silent)
+    patch.setattr(Placer, "_tell_waits", silent)
 
 
 def who_waits_is_told_what_another_needs(patch: pytest.MonkeyPatch) -> None:
@@ -170,7 +170,7 @@ def who_waits_is_told_what_another_needs(patch: pytest.MonkeyPatch) -> None:
 
 
 def who_waits_is_not_told(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Placer, "_waits", lambda _self, _job, _reason, _sentence, *, is_judged: None)
+    patch.setattr(Placer, "_tell_waits", lambda _self, _waits: None)
 
 
 def an_engine_that_is_away_is_not_told_of(patch: pytest.MonkeyPatch) -> None:
