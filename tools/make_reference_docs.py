@@ -10,7 +10,7 @@ from pathlib import Path
 from drumbeat.core.reason_table import MOVES, REASONS
 from drumbeat.model.errors import DrumbeatError
 from drumbeat.model.states import Reason, Retry, State
-from drumbeat.server.errors import status_of
+from drumbeat.server.errors import http_status
 from tools.generated_page import write_or_check
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
@@ -61,7 +61,7 @@ def errors_page() -> str:
     base, *kinds = tree(DrumbeatError)
     for cls in (*kinds, base):
         words = DEFECT if cls is base else " ".join((cls.__doc__ or "").split())
-        status = status_of(cls("what"))
+        status = http_status(cls("what"))
         lines += [f"## `{cls.code}`", "", words, "", f"HTTP {status}; in Python `{cls.__name__}`.", ""]
     return "\n".join(lines)
 

@@ -21,7 +21,7 @@ from drumbeat.server.data.stores import StoreAccess
 from drumbeat.server.data.stores.certificates import BOTOCORE_VARIABLES, REQUESTS_VARIABLES
 from drumbeat.server.home_folder import FolderArtifacts
 from drumbeat.server.outputs.output_publisher import PASSING
-from drumbeat.server.outputs.publish_and_register import Publishing
+from drumbeat.server.outputs.publish_and_register import Publisher
 from drumbeat.wiring import SystemClock
 from tests.real.identities import Certificate, a_bucket_server, a_certificate, a_tls_front, made_out_anew
 from tests.real.store_servers import S3Server, WebServer, an_azurite, s3_server, web_server
@@ -195,7 +195,7 @@ def test_outputs_wait_for_an_expired_certificate_to_be_renewed(
     job = replace(made, state=State.COMPLETED, attempt=1, plan=replace(made.plan, outputs=(MODEL,)))
     access = StoreAccess(lambda: {"here": s3})
     data = JobOutputReader(artifacts, access)
-    publishing = Publishing(data, access, DataAssets(records, SystemClock(), Datastores(records, b"k"), data))
+    publishing = Publisher(data, access, DataAssets(records, SystemClock(), Datastores(records, b"k"), data))
     monkeypatch.setenv("SSL_CERT_FILE", str(certificate.file))
     made_out_anew(certificate, *EXPIRED)
     try:

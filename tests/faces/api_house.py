@@ -25,7 +25,7 @@ from drumbeat.server.control import Control, Setting
 from drumbeat.server.home import machine
 from drumbeat.server.home_folder import FolderArtifacts
 from drumbeat.server.metrics.metrics import MetricPlace
-from drumbeat.server.process.uvicorn_server import Running
+from drumbeat.server.process.uvicorn_server import StoppableServer
 from drumbeat.wiring import SystemClock
 from tests.support.fake_engine import FakeEngine
 from tests.support.memory_metrics import MemoryMetricStore
@@ -191,7 +191,7 @@ def served(
         assert not thread.is_alive()
 
 
-class _Ready(Running):
+class _Ready(StoppableServer):
     ready: threading.Event
 
 

@@ -225,7 +225,7 @@ def test_a_stranger_is_refused_before_its_body_is_read(there: Listeners) -> None
 @pytest.mark.feature("X4", "X1", "X8")
 def test_an_agent_believes_its_own_authority_only(there: Listeners, tmp_path: Path) -> None:
     job = there.house.submit("believes")
-    other = Authority.of(tmp_path / "ca.pem", datetime.now(UTC)).pem
+    other = Authority.load_or_create(tmp_path / "ca.pem", datetime.now(UTC)).pem
     right = there.enrolment(job)
     with linked(dataclasses.replace(right, ca=other)) as wrong:
         for _ in range(2):

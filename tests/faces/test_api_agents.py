@@ -283,7 +283,7 @@ def test_what_a_long_check_found_missing_is_told_to_whoever_asks_next(
     put("b")
     assert missing() == []
     assert len(checks) == 2
-    assert house.context.lacking == {}
+    assert house.context.incomplete == {}
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from drumbeat.model.errors import every_error, from_dict
-from drumbeat.server.errors import STATUSES, status_of
+from drumbeat.server.errors import STATUSES, http_status
 
 from .api_house import DOCUMENT, House, client_of, house_in
 
@@ -110,7 +110,7 @@ def test_the_answer_to_head_names_its_error_in_a_header(house: House) -> None:
 
 def test_every_error_of_the_tree_has_a_status() -> None:
     for cls in every_error().values():
-        assert 400 <= status_of(cls("x")) < 600
+        assert 400 <= http_status(cls("x")) < 600
     shared = sorted(status for status, count in Counter(STATUSES.values()).items() if count > 1)
     assert shared == [422, 503], (
         "a bad job and a refused one share a status, and so do a server and a database that are away"

@@ -105,7 +105,7 @@ def test_job_whose_name_another_server_freed_has_a_run_of_its_own(house: House, 
     for value in (1.0, 2.0):
         send(house, job, points(job, "loss", value), ParamsLogged(run_id(job), {"lr": str(value)}))
         house.finish(job)
-        run = house.control.metrics.run_of(job)
+        run = house.control.metrics.ensured_run(job)
         assert (run.params, run.status) == ({"lr": str(value)}, "FINISHED")
         eventually(lambda: not store.outbox())
         store.delete_job(job)

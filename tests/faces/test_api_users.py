@@ -113,7 +113,7 @@ def test_contributor_writes_by_mlflow_to_runs_of_own_jobs_only(house: House) -> 
     tag = {"key": "k", "value": "v"}
     with as_user(house, "ada") as ada, as_user(house, "eve") as eve:
         submit(ada, "adas-run")
-        house.control.metrics.run_of("adas-run")
+        house.control.metrics.ensured_run("adas-run")
         set_tag = "/mlflow/api/2.0/mlflow/runs/set-tag"
         asked = [one.post(set_tag, json={"run_id": run_id("adas-run"), **tag}) for one in (ada, eve, house.http)]
     assert [one.status_code for one in asked] == [200, 403, 200]

@@ -271,7 +271,7 @@ class TestFromNodes:
     @pytest.fixture
     def job(self, house):
         name = house.submit(f"train-{len(house.engine.gangs)}")
-        house.control.metrics.run_of(name)
+        house.control.metrics.ensured_run(name)
         return name
 
     def ask(self, house, job, method, path, rank=0, **options) -> httpx.Response:
@@ -318,7 +318,7 @@ class TestFromNodes:
 
 def test_model_of_a_deleted_job_is_not_read_from_the_next_job_of_its_name(house):
     house.submit("maker")
-    source = f"mlflow-artifacts:/{house.control.metrics.run_of('maker').id}/artifacts/model"
+    source = f"mlflow-artifacts:/{house.control.metrics.ensured_run('maker').id}/artifacts/model"
     asked(house, "POST", "registered-models/create", name="made")
     asked(house, "POST", "model-versions/create", name="made", source=source)
     version = {"name": "made", "version": "1"}
@@ -327,7 +327,7 @@ def test_model_of_a_deleted_job_is_not_read_from_the_next_job_of_its_name(house)
     eventually(lambda: not house.control.store.outbox())
     house.http.delete("/api/v1/jobs/maker").raise_for_status()
     house.submit("maker")
-    assert house.control.metrics.run_of("maker").job == "maker"
+    assert house.control.metrics.ensured_run("maker").job == "maker"
     assert refusal(ask(house, "GET", "model-versions/get-download-uri", **version)) == MISSING
     asked(house, "POST", "model-versions/create", name="made", source=source)
     assert asked(house, "GET", "model-versions/get-download-uri", name="made", version="2") == {"artifact_uri": source}
@@ -359,7 +359,7 @@ def test_end_of_a_deleted_job_makes_no_run_and_ends_none_of_the_next_job_of_its_
     house.submit("gone")
     house.agent("gone").say(Phase.READY)
     house.control.metrics.note_end(deleted)
-    assert house.control.metrics.run_of("gone").status == "RUNNING"
+    assert house.control.metrics.ensured_run("gone").status == "RUNNING"
     house.finish("gone")
 
 

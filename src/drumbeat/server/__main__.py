@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from drumbeat.server.control import Control
 
 
-def control_of(home: Path, endpoints: Endpoints) -> Control:
+def make_control(home: Path, endpoints: Endpoints) -> Control:
     """Returns the `Control` of a home with its engines and adapters."""
     # Imported by name, because `wiring` is above all packages, and only entry points may use it.
     return import_module("drumbeat.wiring").make_control(home, endpoints)
@@ -33,4 +33,4 @@ def leave(code: int) -> None:
 
 if __name__ == "__main__":
     gc.disable()  # Until the server is ready, because imports create hardly any garbage.
-    leave(main(control_of))
+    leave(main(make_control))

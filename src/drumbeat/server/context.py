@@ -51,7 +51,7 @@ class Identity:
 
 
 @dataclass(frozen=True)
-class Lacking:
+class IncompleteOutputs:
     """Outputs as their node described them, and the paths that were incomplete."""
 
     files: dict[str, tuple[int, str]]
@@ -83,7 +83,9 @@ class ServerContext:
     """Limits checks of outputs, which take minutes for many gigabytes, so that agents are still served."""
     committing: set[tuple[str, int, int]] = field(default_factory=set[tuple[str, int, int]])
     """Nodes whose outputs are being checked, by job and attempt, so that repeated requests don't repeat the check."""
-    lacking: dict[tuple[str, int, int], Lacking] = field(default_factory=dict[tuple[str, int, int], "Lacking"])
+    incomplete: dict[tuple[str, int, int], IncompleteOutputs] = field(
+        default_factory=dict[tuple[str, int, int], "IncompleteOutputs"]
+    )
     """The missing outputs of nodes, for repeated requests; valid until the node sends more."""
     silent_s: float = 20.0
     """How long a store may be silent while a node waits, whose own timeout is 30 s."""
@@ -104,7 +106,7 @@ class ServerContext:
         """The URL of the active server while this one stands by; "" = unknown."""
         return self.control.addresses.active_url
 
-    def notice_of(self, job: Job) -> str:
+    def storage_notice(self, job: Job) -> str:
         """Returns why a job's state or logs can't be stored; "" = they can. The job continues meanwhile."""
         problem = "" if job.state.is_terminal else self.control.loop.refused_writes.problem
         return "; ".join(filter(None, (problem and f"its state can't be stored: {problem}", self.notices.for_job(job))))
@@ -144,9 +146,9 @@ def digest_of_caller(context: ServerContext, request: Request) -> str:
     """Returns the digest of the token of a request or of its session of the page; "" = the home's."""
     given = bearer(request.scope["headers"])
     if given and context.callers:
-        return context.callers.digest_of(given)
+        return context.callers.token_digest(given)
     session = valid_session(request.scope["headers"], context.sessions) if context.sessions else ""
-    return context.sessions.digest_of(session) if context.sessions else ""
+    return context.sessions.token_digest(session) if context.sessions else ""
 
 
 # They are coroutines, although they wait for nothing: FastAPI runs plain functions in threads, which takes longer than

@@ -59,7 +59,7 @@ from drumbeat.server.notices.send_notice import NoticeSender
 from drumbeat.server.outputs.direct_links import DirectOutputs
 from drumbeat.server.outputs.events_writer import EventsWriter
 from drumbeat.server.outputs.output_publisher import OutputPublisher
-from drumbeat.server.outputs.publish_and_register import Publishing
+from drumbeat.server.outputs.publish_and_register import Publisher
 from drumbeat.server.pipelines.earlier_results import EarlierResults
 from drumbeat.server.pipelines.steps import Steps
 from drumbeat.server.resources.catalogs import OWN_CLASSES, Catalogs
@@ -165,7 +165,7 @@ class Control:
         self.jobs = Jobs(self.loop, planner, self.engines, setting.artifacts, events_writer, self.quotas)
         proposals = Proposals(self.loop, setting.samplers)
         steps = Steps(self.loop, self.jobs, EarlierResults(store, self.data, self.engines.is_visible))
-        children = Children(self.loop, self.jobs, proposals.request_of, steps.submit)
+        children = Children(self.loop, self.jobs, proposals.trial_request, steps.submit)
         self.child_watch = ChildWatch(
             self.loop, SweepReports(self.metrics.history, self.metrics.nested_reports), BusyShares(self.metrics.history)
         )
@@ -176,7 +176,7 @@ class Control:
                 GangStopper(self.loop, self.engines, setting.artifacts).handler(),
                 events_writer.handler(),
                 OutputPublisher(
-                    self.loop, Publishing(self.data, setting.data, self.catalogs.data), events_writer
+                    self.loop, Publisher(self.data, setting.data, self.catalogs.data), events_writer
                 ).handler(),
                 self.notice_sender.handler(),
                 proposals.handler(),

@@ -52,7 +52,7 @@ STATUSES: dict[type[DrumbeatError], int] = {
 log = logging.getLogger("drumbeat.server")
 
 
-def status_of(error: DrumbeatError) -> int:
+def http_status(error: DrumbeatError) -> int:
     """Returns the HTTP status of an error."""
     return next(STATUSES[cls] for cls in type(error).__mro__ if cls in STATUSES)
 
@@ -62,7 +62,7 @@ def response(error: DrumbeatError, status: int | None = None, headers: Mapping[s
     given = {**(headers or {}), "Drumbeat-Error": error.code}
     if isinstance(error, UnauthorizedError):
         given["WWW-Authenticate"] = "Bearer"
-    return JSONResponse(error.as_dict(), status or status_of(error), headers=given)
+    return JSONResponse(error.as_dict(), status or http_status(error), headers=given)
 
 
 def install(app: FastAPI) -> None:
@@ -76,7 +76,7 @@ def install(app: FastAPI) -> None:
 
 async def _drumbeat(_request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, DrumbeatError)  # noqa: S101 - what it was registered for
-    if status_of(error) >= 500:
+    if http_status(error) >= 500:
         log.log(logging.WARNING if isinstance(error, UnreachableError) else logging.ERROR, "%s", error)
     return response(error)
 

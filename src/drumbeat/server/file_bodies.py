@@ -28,7 +28,7 @@ UPLOADS = CapacityLimiter(8)
 """Threads for uploads, which are separate because each is held as long as the sender takes."""
 
 
-class Arriving:
+class BodyReader:
     """Reads a request's body from a thread, piece by piece on demand."""
 
     def __init__(self, stream: AsyncIterator[bytes]) -> None:
@@ -48,7 +48,7 @@ class Arriving:
 
 
 @dataclass(frozen=True)
-class Cut:
+class ByteRange:
     """Bytes `start` up to but not including `end`."""
 
     start: int
@@ -68,7 +68,7 @@ class ServedFile:
     etag: str
     is_sparse: bool = False
 
-    def response(self, cut: Cut, *, is_part: bool, has_body: bool) -> Response:
+    def response(self, cut: ByteRange, *, is_part: bool, has_body: bool) -> Response:
         """Returns a response with the file or a part of it."""
         headers = {
             "Content-Length": str(cut.end - cut.start), "ETag": self.etag, "Accept-Ranges": "bytes",
@@ -89,7 +89,7 @@ class ServedFile:
         with self.path.open("rb") as file:
             return large_holes(file.fileno(), self.size)
 
-    def pieces(self, cut: Cut) -> Iterator[bytes]:
+    def pieces(self, cut: ByteRange) -> Iterator[bytes]:
         """Yields the bytes of a part."""
         with self.path.open("rb") as file:
             file.seek(cut.start)
@@ -102,7 +102,7 @@ class ServedFile:
 RANGE = re.compile(r"bytes=(\d{0,18})-(\d{0,18})", re.ASCII)
 
 
-def cut_of(wanted: str, size: int) -> Cut | None:
+def parse_range(wanted: str, size: int) -> ByteRange | None:
     """Parses a `Range` header.
 
     Returns None for several or invalid ranges; then the whole file is sent, as RFC 9110 allows.
@@ -112,9 +112,9 @@ def cut_of(wanted: str, size: int) -> Cut | None:
         return None
     first, last = match.groups()
     if not first:
-        return Cut(max(0, size - int(last)), size)
+        return ByteRange(max(0, size - int(last)), size)
     end = min(int(last) + 1, size) if last else size
-    return Cut(int(first), end) if int(first) < end or int(first) >= size else None
+    return ByteRange(int(first), end) if int(first) < end or int(first) >= size else None
 
 
 def range_refusal(wanted: str, size: int) -> Response:

@@ -30,7 +30,7 @@ from drumbeat.model.plan import Plan
 from drumbeat.node.metrics.http_messages import Read
 from drumbeat.node.platform.server_addresses import Servers, remember
 from drumbeat.node.platform.server_link import NoAnswerError, ServerLink
-from drumbeat.server.errors import status_of
+from drumbeat.server.errors import http_status
 from tests.support.agent_server import HomeSocketServer
 
 PLAN = Plan("j", "e", "pytorch", 1, 1, "true", ())
@@ -64,7 +64,7 @@ def a_server(
             if before:
                 before()
             status, text = raw or (
-                status_of(error) if error else 200, json.dumps(error.as_dict() if error else {"directive": name})
+                http_status(error) if error else 200, json.dumps(error.as_dict() if error else {"directive": name})
             )  # fmt: skip
             body = text.encode()
             self.send_response(status)

@@ -147,8 +147,8 @@ def test_server_that_stands_by_opens_listeners_for_the_gangs_of_the_active_one(s
     for control in (one, two, one):
         control.addresses.look()
     assert told(one, job) == ("https://10.0.0.1:1", "https://10.0.0.1:2")
-    assert two.addresses.known("far") == ("https://10.0.0.1:2", "https://10.0.0.1:1")
-    assert one.addresses.known("local") == (), "nothing is told of a compute that nobody uses"
+    assert two.addresses.current("far") == ("https://10.0.0.1:2", "https://10.0.0.1:1")
+    assert one.addresses.current("local") == (), "nothing is told of a compute that nobody uses"
 
 
 def test_a_listener_that_cant_be_opened_is_tried_again_and_told_once(
@@ -162,13 +162,13 @@ def test_a_listener_that_cant_be_opened_is_tried_again_and_told_once(
     assert [record.getMessage() for record in caplog.records] == [
         "agents of compute far can't call this server: no route"
     ]
-    assert two.addresses.known("far") == ()
+    assert two.addresses.current("far") == ()
     servers.far.trouble, servers.far.address = "", "10.0.0.9"
     two.addresses.look()
-    assert two.addresses.known("far")[0] == "https://10.0.0.9:2"
+    assert two.addresses.current("far")[0] == "https://10.0.0.9:2"
     servers.far.trouble = "no route"
     two.addresses.look()
-    assert two.addresses.known("far") == (), "nobody is sent where nothing is open"
+    assert two.addresses.current("far") == (), "nobody is sent where nothing is open"
 
 
 def test_a_name_that_is_being_looked_up_keeps_no_look_waiting(servers: Servers):
@@ -182,7 +182,7 @@ def test_a_name_that_is_being_looked_up_keeps_no_look_waiting(servers: Servers):
     two.addresses._open["rack"] = ("https://head.example:2",)
     two.addresses.look()
     assert listeners.names == ["head.example"]
-    assert two.addresses.known("rack") == (), "nobody is sent where nothing is open"
+    assert two.addresses.current("rack") == (), "nobody is sent where nothing is open"
     listeners.awaited = ""
     two.addresses.look()
     assert two.addresses._open == {"rack": ("http://127.0.0.1:2",)}
@@ -256,7 +256,7 @@ def test_listener_stays_open_when_a_new_compute_names_it_while_another_engine_is
     slow.meanwhile = create
     assert open_addresses(one) == {"10.0.0.9"}
     assert open_addresses(one) == {"10.0.0.9"}
-    assert one.addresses.known("rack2") == ("https://10.0.0.9:1",)
+    assert one.addresses.current("rack2") == ("https://10.0.0.9:1",)
 
 
 def test_claim_of_a_compute_that_is_created_after_all_have_claimed_keeps_its_listener(servers: Servers):

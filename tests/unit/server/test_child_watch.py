@@ -60,15 +60,15 @@ def test_change_of_a_trial_concerns_its_sweep_only(house: House) -> None:
     submit_sweep(house, "a")
     submit_sweep(house, "b")
     watch, _ = make_watch(house)
-    assert [job.name for job in watch.parents_of(["b_0"])] == ["b"]
-    assert [job.name for job in watch.parents_of(["a"])] == ["a"]
+    assert [job.name for job in watch.parents_above(["b_0"])] == ["b"]
+    assert [job.name for job in watch.parents_above(["a"])] == ["a"]
 
 
 def test_change_of_a_job_that_is_not_held_concerns_every_parent(house: House) -> None:
     submit_sweep(house, "a")
     submit_sweep(house, "b")
     watch, _ = make_watch(house)
-    assert {job.name for job in watch.parents_of(["a_7"])} == {"a", "b"}
+    assert {job.name for job in watch.parents_above(["a_7"])} == {"a", "b"}
 
 
 def test_readings_of_unfinished_sweeps_are_kept_and_others_dropped(house: House) -> None:

@@ -407,7 +407,7 @@ def test_a_job_waits_for_machines_that_have_not_answered_for_the_first_time(
     control.computes.create(LAB)
     lab = town.made[0]
     lab.there = [Machine("cpu", 2), Machine("gpu", 0, unusable="it has not answered yet", is_awaited=True)]
-    until(lambda: control.engines.known("lab").is_awaited)
+    until(lambda: control.engines.state("lab").is_awaited)
     answered = threading.Timer(0.3, lambda: setattr(lab, "there", [Machine("cpu", 2), Machine("gpu", 2, ("0", "1"))]))
     answered.start()
     name = submit(control, "sized", compute="lab", distribution={"type": "pytorch", "process_count_per_instance": 2})
@@ -422,7 +422,7 @@ def test_a_machine_that_never_answers_holds_up_a_job_for_a_while_only(town: Town
     control.computes.create(LAB)
     silent = Machine("gone", 0, unusable="it has not answered yet", is_awaited=True)
     town.made[0].there = [Machine("cpu", 2), silent]
-    until(lambda: control.engines.known("lab").is_awaited)
+    until(lambda: control.engines.state("lab").is_awaited)
     submit(control, "goes-on", compute="lab")
     until(lambda: town.made[0].started == ["goes-on.1"])
     town.made[0].there = [silent]
@@ -437,7 +437,7 @@ def test_server_that_stands_by_follows_what_the_active_one_makes_and_deletes(tow
     one.computes.create(LAB)
     until(lambda: "lab" in two.engines)
     one.computes.create({**LAB, "nodes": 3})
-    until(lambda: two.engines.known("lab").document == {**LAB, "nodes": 3})
+    until(lambda: two.engines.state("lab").document == {**LAB, "nodes": 3})
     one.computes.delete("lab")
     until(lambda: "lab" not in two.engines)
     assert all(engine.is_closed for engine in town.made)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from drumbeat.model.errors import DrumbeatError, NotFoundError, UnreachableError
-from drumbeat.server.data.single_flight import Making, Makings
+from drumbeat.server.data.single_flight import Flight, SingleFlight
 from tests.threads import refuse_once
 
 pytestmark = pytest.mark.feature("D5")
@@ -21,74 +21,74 @@ def failing(error: DrumbeatError) -> Callable[[], str]:
     return make
 
 
-def done(making: Making[str]) -> None:
+def done(making: Flight[str]) -> None:
     is_done = threading.Event()
     making.on_done(is_done.set)
     assert is_done.wait(20)
 
 
 def test_all_who_wait_get_the_one_that_is_made():
-    makings, may_end = Makings[str, str](), threading.Event()
+    makings, may_end = SingleFlight[str, str](), threading.Event()
 
     def make() -> str:
         assert may_end.wait(20)
         return "made"
 
-    with makings.joined("a", make) as first, makings.joined("a", failing(NotFoundError("no"))) as second:
+    with makings.join("a", make) as first, makings.join("a", failing(NotFoundError("no"))) as second:
         assert first is second
         assert not first.is_done
         may_end.set()
         assert first.result() == "made"
-    with makings.joined("a", lambda: "anew") as third:
+    with makings.join("a", lambda: "anew") as third:
         assert third.result() == "anew"
 
 
 def test_a_passing_trouble_that_nobody_waited_for_is_told_once():
     """Else a node that asks every 20 s would miss the word of a store that fails after 50, and wait for the next."""
-    makings, may_fail = Makings[str, str](), threading.Event()
+    makings, may_fail = SingleFlight[str, str](), threading.Event()
 
     def fail() -> str:
         assert may_fail.wait(20)
         raise UnreachableError("no answer")
 
-    with makings.joined("a", fail) as making:
+    with makings.join("a", fail) as making:
         pass
     may_fail.set()
     done(making)
-    with makings.joined("a", lambda: "anew") as told, pytest.raises(UnreachableError, match="no answer"):
+    with makings.join("a", lambda: "anew") as told, pytest.raises(UnreachableError, match="no answer"):
         told.result()
-    with makings.joined("a", lambda: "anew") as next_one:
+    with makings.join("a", lambda: "anew") as next_one:
         assert next_one.result() == "anew"
 
 
 @pytest.mark.parametrize("error", [NotFoundError("nothing there"), UnreachableError("no answer")])
 def test_a_failure_that_was_waited_for_is_over(error: DrumbeatError):
-    makings = Makings[str, str]()
-    with makings.joined("a", failing(error)) as making, pytest.raises(type(error)):
+    makings = SingleFlight[str, str]()
+    with makings.join("a", failing(error)) as making, pytest.raises(type(error)):
         making.result()
     until_forgotten(makings)
 
 
 def test_what_a_store_refuses_is_asked_for_anew():
-    makings = Makings[str, str]()
-    makings.begin("a", failing(NotFoundError("nothing there")))
+    makings = SingleFlight[str, str]()
+    makings.start("a", failing(NotFoundError("nothing there")))
     until_forgotten(makings)
 
 
 def test_what_no_thread_could_be_started_for_is_made_for_who_asks_next(monkeypatch: pytest.MonkeyPatch):
-    makings, refused = Makings[str, str](), refuse_once(monkeypatch, "making")
+    makings, refused = SingleFlight[str, str](), refuse_once(monkeypatch, "making")
     with pytest.raises(RuntimeError, match="can't start new thread"):
-        makings.begin("a", lambda: "made")
+        makings.start("a", lambda: "made")
     assert refused == ["making"]
-    with makings.joined("a", lambda: "made") as making:
+    with makings.join("a", lambda: "made") as making:
         done(making)
         assert making.result() == "made"
 
 
-def until_forgotten(makings: Makings[str, str]) -> None:
+def until_forgotten(makings: SingleFlight[str, str]) -> None:
     """The thread that failed may still be about to go."""
     for _ in range(10_000):
-        with makings.joined("a", lambda: "anew") as making:
+        with makings.join("a", lambda: "anew") as making:
             try:
                 assert making.result() == "anew"
             except DrumbeatError:

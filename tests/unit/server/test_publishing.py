@@ -34,7 +34,7 @@ from drumbeat.server.data.datastores import Datastores
 from drumbeat.server.data.job_output_reader import JobOutputReader
 from drumbeat.server.data.manifests import Manifest, ManifestDataAccess, find, put
 from drumbeat.server.home_folder import FolderArtifacts
-from drumbeat.server.outputs.publish_and_register import Publishing, said, wait_after
+from drumbeat.server.outputs.publish_and_register import Publisher, format_refusal, wait_after
 from drumbeat.server.outputs.resumable_copy import Copy
 from drumbeat.server.resources.records import Resource
 from drumbeat.wiring import SystemClock
@@ -76,7 +76,7 @@ class Room:
         assert self.artifacts.commit_outputs("j", 1, 0, told) == []
         everything = JobOutputReader(self.artifacts, ManifestDataAccess(self.data))
         assets = DataAssets(self.store, SystemClock(), Datastores(self.store, b"k"), everything)
-        self.publishing = Publishing(everything, self.data, assets)
+        self.publishing = Publisher(everything, self.data, assets)
 
     def job(self, *outputs: OutputPlan, state: State = State.COMPLETED) -> Job:
         made = submission("j").job
@@ -233,7 +233,7 @@ def test_a_version_that_another_has_taken_says_where_the_files_are(room: Room):
     ],
 )
 def test_why_an_output_isnt_in_its_place_names_the_store_and_no_file_of_ours(error: DrumbeatError, told: str):
-    assert said(error) == told
+    assert format_refusal(error) == told
 
 
 def test_outputs_of_a_failed_job_are_marked_and_have_no_name(room: Room):

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from drumbeat.model.errors import EngineError, UnreachableError
-from drumbeat.server.access.listen_addresses import address_of, is_public
+from drumbeat.server.access.listen_addresses import is_public, resolve_address
 from drumbeat.server.options import Options, parse
 
 
@@ -28,13 +28,13 @@ def test_what_the_internet_reaches_is_public(address: str, public: bool) -> None
 @pytest.mark.feature("X6")
 def test_a_public_address_is_taken_only_when_that_is_meant() -> None:
     with pytest.raises(EngineError, match=r"^8\.8\.8\.8: this address is public, .* --allow-public"):
-        address_of("8.8.8.8", allow_public=False)
-    assert address_of("8.8.8.8", allow_public=True).host == "8.8.8.8"
+        resolve_address("8.8.8.8", allow_public=False)
+    assert resolve_address("8.8.8.8", allow_public=True).host == "8.8.8.8"
 
 
 def test_an_address_is_written_in_one_way() -> None:
-    assert address_of("FD00:0::1", allow_public=False).host == "[fd00::1]"
-    assert address_of("LocalHost.", allow_public=False).host == "localhost"
+    assert resolve_address("FD00:0::1", allow_public=False).host == "[fd00::1]"
+    assert resolve_address("LocalHost.", allow_public=False).host == "localhost"
 
 
 @pytest.mark.feature("C4", "X6")
@@ -49,7 +49,7 @@ def test_a_name_stands_for_each_of_its_addresses_at_which_agents_may_call(
     ips: list[str], taken: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _resolve_to(ips, monkeypatch)
-    found = address_of("Head_1.example.", allow_public=False)
+    found = resolve_address("Head_1.example.", allow_public=False)
     assert (found.name, found.ips) == ("head_1.example", taken)
 
 
@@ -67,7 +67,7 @@ def test_a_name_at_which_no_agent_would_find_the_server_is_refused_with_what_it_
 ) -> None:
     _resolve_to(ips, monkeypatch)
     with pytest.raises(EngineError, match=why) as refused:
-        address_of("head", allow_public=False)
+        resolve_address("head", allow_public=False)
     assert refused.value.fix
 
 
@@ -75,7 +75,7 @@ def test_a_name_of_another_machine_is_told_with_its_address(monkeypatch: pytest.
     _resolve_to(["10.254.253.252"], monkeypatch)
     said = r"^far\.example \(10\.254\.253\.252\): the server can't listen for agents: Cannot assign requested address"
     with pytest.raises(UnreachableError, match=said):
-        address_of("far.example", allow_public=False).here()
+        resolve_address("far.example", allow_public=False).here()
 
 
 def _resolve_to(ips: list[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ import pytest
 from starlette.exceptions import HTTPException
 
 from drumbeat.server.access import request_sizes
-from drumbeat.server.access.request_sizes import ELSEWHERE, KIB, MIB, BodyLimit, FairShare, IncomingBody, limit_of
+from drumbeat.server.access.request_sizes import ELSEWHERE, KIB, MIB, BodyLimit, FairShare, IncomingBody, body_limit
 
 pytestmark = pytest.mark.feature("X1")
 
@@ -34,7 +34,7 @@ Receive = Callable[[], Awaitable[dict[str, Any]]]
     ],
 )
 def test_body_that_is_read_into_memory_has_the_limit_of_its_address(address: str, most: int) -> None:
-    assert limit_of(*address.split()) == BodyLimit(most)
+    assert body_limit(*address.split()) == BodyLimit(most)
 
 
 @pytest.mark.parametrize(
@@ -47,12 +47,12 @@ def test_body_that_is_read_into_memory_has_the_limit_of_its_address(address: str
     ],
 )
 def test_file_that_goes_on_as_it_comes_takes_no_memory(address: str, most: int) -> None:
-    assert limit_of(*address.split()) == BodyLimit(most, is_held=False)
+    assert body_limit(*address.split()) == BodyLimit(most, is_held=False)
 
 
 @pytest.mark.parametrize("address", ["POST /agent/v1/j/1/0/tunnels/t/up", "POST /api/v1/jobs/j/sessions/s/input"])
 def test_tunnel_may_be_silent(address: str) -> None:
-    assert not limit_of(*address.split()).is_timed
+    assert not body_limit(*address.split()).is_timed
 
 
 def pieces(*sizes: int, ends: bool = True) -> Receive:

@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 
 from drumbeat.model.errors import EngineError
 from drumbeat.server.access.certificate import LIFE as SERVERS_LIFE
-from drumbeat.server.access.certificate import context_of
+from drumbeat.server.access.certificate import tls_context
 from drumbeat.server.access.certificate_authority import LIFE, SKEW, Authority, Issued
 
 NOW = datetime.now(UTC).replace(microsecond=0)
@@ -48,8 +48,8 @@ def strict(authority: Authority) -> ssl.SSLContext:
 @pytest.mark.feature("X1", "X4")
 @pytest.mark.parametrize("name", ["10.0.0.7", "fd00::7", "node-7.cluster"])
 def test_a_strict_client_believes_the_server_at_its_addresses(tmp_path: Path, name: str) -> None:
-    authority = Authority.of(tmp_path / "ca.pem", NOW)
-    server = context_of(authority.issue(["10.0.0.7", "fd00::7", "node-7.cluster"], NOW, SERVERS_LIFE))
+    authority = Authority.load_or_create(tmp_path / "ca.pem", NOW)
+    server = tls_context(authority.issue(["10.0.0.7", "fd00::7", "node-7.cluster"], NOW, SERVERS_LIFE))
     handshake(strict(authority), server, name)
     with pytest.raises(ssl.SSLCertVerificationError, match=r"IP address mismatch|Hostname mismatch"):
         handshake(strict(authority), server, "10.0.0.8" if name[0].isdigit() else "other.cluster")
@@ -57,20 +57,23 @@ def test_a_strict_client_believes_the_server_at_its_addresses(tmp_path: Path, na
 
 @pytest.mark.feature("X4")
 def test_old_tls_is_not_spoken(tmp_path: Path) -> None:
-    context = context_of(Authority.of(tmp_path / "ca.pem", NOW).issue(["10.0.0.7"], NOW, SERVERS_LIFE))
+    context = tls_context(Authority.load_or_create(tmp_path / "ca.pem", NOW).issue(["10.0.0.7"], NOW, SERVERS_LIFE))
     assert context.minimum_version is ssl.TLSVersion.TLSv1_2
 
 
 @pytest.mark.feature("X1", "X4")
 def test_nobody_else_can_play_the_server(tmp_path: Path) -> None:
-    authority, other = Authority.of(tmp_path / "ca.pem", NOW), Authority.of(tmp_path / "other.pem", NOW)
+    authority, other = (
+        Authority.load_or_create(tmp_path / "ca.pem", NOW),
+        Authority.load_or_create(tmp_path / "other.pem", NOW),
+    )
     with pytest.raises(ssl.SSLCertVerificationError):
-        handshake(strict(authority), context_of(other.issue(["10.0.0.7"], NOW, SERVERS_LIFE)), "10.0.0.7")
+        handshake(strict(authority), tls_context(other.issue(["10.0.0.7"], NOW, SERVERS_LIFE)), "10.0.0.7")
     # What the server's own certificate signs is worth nothing.
     issued = authority.issue(["10.0.0.7"], NOW, SERVERS_LIFE)
     fake = Authority(x509.load_pem_x509_certificate(issued.pem), _key_of(issued))
     with pytest.raises(ssl.SSLCertVerificationError):
-        handshake(strict(authority), context_of(fake.issue(["10.0.0.7"], NOW, SERVERS_LIFE)), "10.0.0.7")
+        handshake(strict(authority), tls_context(fake.issue(["10.0.0.7"], NOW, SERVERS_LIFE)), "10.0.0.7")
 
 
 def _key_of(issued: Issued) -> ec.EllipticCurvePrivateKey:
@@ -85,7 +88,7 @@ def _key_of(issued: Issued) -> ec.EllipticCurvePrivateKey:
 def test_openssl_itself_finds_nothing_wrong(tmp_path: Path) -> None:
     if shutil.which("openssl") is None:
         pytest.skip("openssl is needed: apt-get install openssl")
-    authority = Authority.of(tmp_path / "ca.pem", NOW)
+    authority = Authority.load_or_create(tmp_path / "ca.pem", NOW)
     (tmp_path / "server.pem").write_bytes(authority.issue(["10.0.0.7", "node-7.cluster"], NOW, SERVERS_LIFE).pem)
     command = ["openssl", "verify", "-x509_strict", "-purpose", "sslserver", "-CAfile", "ca.pem", "server.pem"]
     said = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
@@ -94,21 +97,21 @@ def test_openssl_itself_finds_nothing_wrong(tmp_path: Path) -> None:
 
 def test_an_expired_certificate_is_refused_by_who_checks_it(tmp_path: Path) -> None:
     long_ago = NOW - SERVERS_LIFE - DAY
-    authority = Authority.of(tmp_path / "ca.pem", long_ago)
+    authority = Authority.load_or_create(tmp_path / "ca.pem", long_ago)
     with pytest.raises(ssl.SSLCertVerificationError, match="expired"):
-        handshake(strict(authority), context_of(authority.issue(["10.0.0.7"], long_ago, SERVERS_LIFE)), "10.0.0.7")
-    handshake(strict(authority), context_of(authority.issue(["10.0.0.7"], NOW, SERVERS_LIFE)), "10.0.0.7")
+        handshake(strict(authority), tls_context(authority.issue(["10.0.0.7"], long_ago, SERVERS_LIFE)), "10.0.0.7")
+    handshake(strict(authority), tls_context(authority.issue(["10.0.0.7"], NOW, SERVERS_LIFE)), "10.0.0.7")
 
 
 def test_a_clock_that_is_behind_is_no_reason_to_refuse(tmp_path: Path) -> None:
     """The client's clock can't be put back here, so the server's is ahead."""
     ahead = NOW + SKEW - timedelta(hours=1)
-    authority = Authority.of(tmp_path / "ca.pem", ahead)
-    handshake(strict(authority), context_of(authority.issue(["10.0.0.7"], ahead, SERVERS_LIFE)), "10.0.0.7")
+    authority = Authority.load_or_create(tmp_path / "ca.pem", ahead)
+    handshake(strict(authority), tls_context(authority.issue(["10.0.0.7"], ahead, SERVERS_LIFE)), "10.0.0.7")
 
 
 def test_a_certificate_is_due_when_a_third_of_its_life_is_left(tmp_path: Path) -> None:
-    issued = Authority.of(tmp_path / "ca.pem", NOW).issue(["10.0.0.7"], NOW, SERVERS_LIFE)
+    issued = Authority.load_or_create(tmp_path / "ca.pem", NOW).issue(["10.0.0.7"], NOW, SERVERS_LIFE)
     third = (SERVERS_LIFE + SKEW) / 3
     assert not issued.is_due(NOW)
     assert not issued.is_due(issued.end - third - timedelta(seconds=1))
@@ -118,10 +121,10 @@ def test_a_certificate_is_due_when_a_third_of_its_life_is_left(tmp_path: Path) -
 
 def test_it_is_made_once_and_is_private(tmp_path: Path) -> None:
     path = tmp_path / "ca.pem"
-    first = Authority.of(path, NOW)
+    first = Authority.load_or_create(path, NOW)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     path.chmod(0o644)
-    assert Authority.of(path, NOW + DAY).pem == first.pem
+    assert Authority.load_or_create(path, NOW + DAY).pem == first.pem
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     life = first.certificate.not_valid_after_utc - first.certificate.not_valid_before_utc
     assert life == LIFE + SKEW
@@ -134,7 +137,7 @@ def test_servers_that_come_at_the_same_moment_agree(tmp_path: Path) -> None:
 
     def come(_: int) -> str:
         together.wait(20)
-        return Authority.of(tmp_path / "ca.pem", NOW).pem
+        return Authority.load_or_create(tmp_path / "ca.pem", NOW).pem
 
     with ThreadPoolExecutor(8) as pool:
         assert len(set(pool.map(come, range(8)))) == 1
@@ -142,7 +145,7 @@ def test_servers_that_come_at_the_same_moment_agree(tmp_path: Path) -> None:
 
 
 def test_no_certificate_outlives_its_authority(tmp_path: Path) -> None:
-    authority = Authority.of(tmp_path / "ca.pem", NOW)
+    authority = Authority.load_or_create(tmp_path / "ca.pem", NOW)
     issued = authority.issue(["10.0.0.7"], NOW + LIFE - DAY, SERVERS_LIFE)
     assert issued.end == authority.certificate.not_valid_after_utc
     with pytest.raises(EngineError, match="has expired"):
@@ -155,13 +158,13 @@ def _damaged(path: Path) -> bytes:
 
 def _of_two(path: Path) -> bytes:
     other = path.with_name("other.pem")
-    Authority.of(other, NOW)
+    Authority.load_or_create(other, NOW)
     begin = b"-----BEGIN CERTIFICATE-----"
     return path.read_bytes().partition(begin)[0] + begin + other.read_bytes().partition(begin)[2]
 
 
 def _of_a_server(path: Path) -> bytes:
-    return Authority.of(path, NOW).issue(["10.0.0.7"], NOW, SERVERS_LIFE).pem
+    return Authority.load_or_create(path, NOW).issue(["10.0.0.7"], NOW, SERVERS_LIFE).pem
 
 
 def _without_certificate(_path: Path) -> bytes:
@@ -172,16 +175,16 @@ def _without_certificate(_path: Path) -> bytes:
 @pytest.mark.parametrize("content", [_damaged, _of_two, _of_a_server, _without_certificate, lambda _path: b""])
 def test_a_file_that_is_not_an_authority_is_refused_and_left_alone(tmp_path: Path, content) -> None:
     path = tmp_path / "ca.pem"
-    Authority.of(path, NOW)
+    Authority.load_or_create(path, NOW)
     path.write_bytes(content(path))
     before = path.read_bytes()
     with pytest.raises(EngineError, match=r"ca.pem: the certificate authority .*\. Restore its backup\."):
-        Authority.of(path, NOW)
+        Authority.load_or_create(path, NOW)
     assert path.read_bytes() == before
 
 
 @pytest.mark.parametrize("now", [NOW + LIFE, NOW - 2 * SKEW])
 def test_an_authority_at_a_wrong_time_says_so(tmp_path: Path, now: datetime) -> None:
-    Authority.of(tmp_path / "ca.pem", NOW)
+    Authority.load_or_create(tmp_path / "ca.pem", NOW)
     with pytest.raises(EngineError, match=f"the clock says {now:%Y-%m-%d}"):
-        Authority.of(tmp_path / "ca.pem", now)
+        Authority.load_or_create(tmp_path / "ca.pem", now)

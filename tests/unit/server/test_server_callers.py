@@ -31,8 +31,8 @@ def digest(token: str) -> str:
 def test_token_of_the_home_belongs_to_the_servers_user_and_asks_no_store() -> None:
     store = Store()
     callers = Callers("home", "root", store.find)
-    assert asyncio.run(callers.of_token("home")) == Principal("root", Role.OWNER)
-    assert (callers.digest_of("home"), store.asked) == ("", [])
+    assert asyncio.run(callers.for_token("home")) == Principal("root", Role.OWNER)
+    assert (callers.token_digest("home"), store.asked) == ("", [])
 
 
 def test_answer_is_used_for_a_while_and_a_wrong_token_is_asked_again() -> None:
@@ -40,22 +40,22 @@ def test_answer_is_used_for_a_while_and_a_wrong_token_is_asked_again() -> None:
     callers = Callers("home", "root", store.find, lambda: now[0])
 
     async def ask() -> list[Principal | None]:
-        return [await callers.of_token(token) for token in ("t", "t", "wrong", "wrong")]
+        return [await callers.for_token(token) for token in ("t", "t", "wrong", "wrong")]
 
     assert asyncio.run(ask()) == [ADA, ADA, None, None]
     assert store.asked == [digest("t"), digest("wrong"), digest("wrong")]
     now[0] = KEPT_S
-    assert asyncio.run(callers.of_token("t")) == ADA
+    assert asyncio.run(callers.for_token("t")) == ADA
     assert len(store.asked) == 4
 
 
 def test_removed_token_is_nobodys_at_once() -> None:
     store = Store()
     callers = Callers("home", "root", store.find)
-    assert asyncio.run(callers.of_token("t")) == ADA
+    assert asyncio.run(callers.for_token("t")) == ADA
     store.tokens.clear()
     callers.forget()
-    assert asyncio.run(callers.of_token("t")) is None
+    assert asyncio.run(callers.for_token("t")) is None
 
 
 def test_answers_that_are_kept_have_a_bound() -> None:
@@ -63,7 +63,7 @@ def test_answers_that_are_kept_have_a_bound() -> None:
 
     async def ask() -> None:
         for number in range(MAX_KEPT + 5):
-            await callers.of_digest(str(number))
+            await callers.for_digest(str(number))
 
     asyncio.run(ask())
     assert len(callers._kept) == MAX_KEPT

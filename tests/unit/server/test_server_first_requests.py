@@ -7,7 +7,7 @@ import pytest
 
 from drumbeat.model.states import JobKind
 from drumbeat.server.page.first_requests import GROUPS, KnownJob, first_requests, job_in
-from drumbeat.server.page.routes import files_of
+from drumbeat.server.page.routes import module_files
 
 pytestmark = pytest.mark.feature("M3")
 
@@ -78,7 +78,7 @@ def test_code_of_a_screen_comes_with_what_it_imports() -> None:
         "/jobs/one?tab=settings": ["sweep", "sweep-requests"],
     }.items():
         place, _, query = path.partition("?")
-        files = files_of(first_requests(place, query).module)
+        files = module_files(first_requests(place, query).module)
         assert all(any(file.startswith(f"assets/{name}-") for file in files) for name in names), files
     assert first_requests("/", "").module == ""
 

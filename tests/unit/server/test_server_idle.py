@@ -8,7 +8,7 @@ from fastapi import FastAPI
 
 from drumbeat.model.errors import AwayError
 from drumbeat.server.context import ServerContext
-from drumbeat.server.process.uvicorn_server import Running
+from drumbeat.server.process.uvicorn_server import StoppableServer
 
 IDLE_S = 0.05
 
@@ -28,6 +28,6 @@ class Control:
 
 def test_a_server_whose_store_didnt_answer_once_ends_when_nothing_is_left_to_do():
     control = Control(AwayError("the connection was cut"), True, False)
-    running = Running(FastAPI(), ServerContext(control, idle_stop_s=IDLE_S), on_ready=list, on_end=list)  # type: ignore[arg-type]
+    running = StoppableServer(FastAPI(), ServerContext(control, idle_stop_s=IDLE_S), on_ready=list, on_end=list)  # type: ignore[arg-type]
     asyncio.run(asyncio.wait_for(running._stop_when_idle(), 60))
     assert (running.should_exit, control.answers) == (True, [False])

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Protocol
 from drumbeat.model.api.server import AgentListenerView
 from drumbeat.model.errors import DrumbeatError
 from drumbeat.ports.clock import Clock
-from drumbeat.server.access.listen_addresses import HostAddress, address_of, literal, not_listened, plain
+from drumbeat.server.access.listen_addresses import HostAddress, literal, not_listened, plain, resolve_address
 from drumbeat.server.access.name_lookups import NameLookups
 from drumbeat.server.home import write_whole
 from drumbeat.server.options import quiet_ports
@@ -87,7 +87,7 @@ class TlsAgentListeners:
         self._acceptor: ConnectionAcceptor | None = None
         self._lost: set[str] = set()
         """Addresses on which the server should listen but can't at present."""
-        self._lookups = NameLookups(lambda name: address_of(name, allow_public=rules.allow_public))
+        self._lookups = NameLookups(lambda name: resolve_address(name, allow_public=rules.allow_public))
         self._problems: dict[str, str] = {}
         """The last logged reason why a name can't be resolved, by name."""
 
@@ -99,7 +99,7 @@ class TlsAgentListeners:
 
     def require(self, address: str) -> None:
         """Raises EngineError or UnreachableError unless the server can listen on this address now."""
-        address_of(address, allow_public=self.rules.allow_public).here()
+        resolve_address(address, allow_public=self.rules.allow_public).here()
 
     def urls(self, addresses: Sequence[str]) -> tuple[str, ...]:
         """Listens on these addresses, and returns the URL of each."""
@@ -111,7 +111,7 @@ class TlsAgentListeners:
     def _known(self, name: str) -> HostAddress:
         listener = self._listeners.get(name)
         try:
-            return listener.address if listener else address_of(name, allow_public=self.rules.allow_public)
+            return listener.address if listener else resolve_address(name, allow_public=self.rules.allow_public)
         except DrumbeatError:
             if not literal(name):
                 with self._lock:
@@ -301,7 +301,7 @@ class TlsAgentListeners:
             from drumbeat.server.access.certificate import Certificate
             from drumbeat.server.access.certificate_authority import Authority
 
-            authority = Authority.of(self.rules.authority, self._clock.now())
+            authority = Authority.load_or_create(self.rules.authority, self._clock.now())
             self._own = authority, Certificate(authority, self._clock.now)
         return self._own
 

@@ -33,16 +33,16 @@ class Callers:
         self._kept: dict[str, tuple[Principal, float]] = {}
         self._lock = threading.Lock()
 
-    def digest_of(self, token: str) -> str:
+    def token_digest(self, token: str) -> str:
         """Returns the digest of a token; "" for the home's."""
         is_own = compare_digest(token.encode(), self._token)
         return "" if is_own else hashlib.sha256(token.encode()).hexdigest()
 
-    async def of_token(self, token: str) -> Principal | None:
+    async def for_token(self, token: str) -> Principal | None:
         """Returns the principal of a token; None = no person has it."""
-        return await self.of_digest(self.digest_of(token))
+        return await self.for_digest(self.token_digest(token))
 
-    async def of_digest(self, digest: str) -> Principal | None:
+    async def for_digest(self, digest: str) -> Principal | None:
         """Returns the principal of the token with this digest, "" = the home's; None = no person has it any more."""
         if not digest:
             return self.owner

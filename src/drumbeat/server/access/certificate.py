@@ -45,11 +45,11 @@ class Certificate:
         now = self._now()
         if self._shown is None or self._shown[0].is_due(now):
             issued = self._authority.issue(sorted(self._addresses), now, LIFE)
-            self._shown = issued, context_of(issued)
+            self._shown = issued, tls_context(issued)
         return self._shown
 
 
-def context_of(issued: Issued) -> ssl.SSLContext:
+def tls_context(issued: Issued) -> ssl.SSLContext:
     """Returns a server's TLS context (1.2 and later) with that certificate."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2

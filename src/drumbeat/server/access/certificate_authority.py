@@ -50,7 +50,7 @@ class Authority:
     key: ec.EllipticCurvePrivateKey
 
     @classmethod
-    def of(cls, path: Path, now: datetime) -> Authority:
+    def load_or_create(cls, path: Path, now: datetime) -> Authority:
         """Loads the authority from `path`, or creates it there. Servers that start at the same moment get the same one.
 
         Raises EngineError where the file can't be used.

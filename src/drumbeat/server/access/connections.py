@@ -189,7 +189,7 @@ class HttpConnection(HttpToolsProtocol):
         self._deadline, self._head_bytes = None, 0
 
 
-def protocol_of(connections: Connections) -> Callable[..., HttpConnection]:
+def protocol_factory(connections: Connections) -> Callable[..., HttpConnection]:
     """Returns the factory that uvicorn calls for each connection of a listener."""
 
     def made(

@@ -13,7 +13,7 @@ from drumbeat.server.home import first_written
 TOKEN_BYTES = 32
 
 
-def token_of(home: Path) -> str:
+def read_home_token(home: Path) -> str:
     """Returns the home's token, which is created at the first start and never expires. Its file has mode 0600."""
     path = home / "token"
     if not path.exists():

@@ -94,7 +94,7 @@ def plain(name: str) -> str:
     return str(literal(name) or name.lower().removesuffix("."))
 
 
-def address_of(name: str, *, allow_public: bool) -> HostAddress:
+def resolve_address(name: str, *, allow_public: bool) -> HostAddress:
     """Resolves an IP address or a name, and checks that the server may listen on it.
 
     Raises EngineError; UnreachableError while the name can't be resolved.

@@ -56,7 +56,7 @@ class PageSessions:
         is_signed = hmac.compare_digest(signature.encode(), self._sign(f"session {body}").encode())
         return is_signed and ends.isascii() and ends.isdigit() and self._clock() < int(ends)
 
-    def digest_of(self, session: str) -> str:
+    def token_digest(self, session: str) -> str:
         """Returns the digest of the token that a valid session belongs to; "" = the home's."""
         return session.split(".")[2] if session.count(".") == SIGNED_FIELDS else ""
 

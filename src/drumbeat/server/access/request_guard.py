@@ -121,7 +121,7 @@ class Guard:
         try:
             await self._require_permission(principal, scope.get("method", "CONNECT"), scope["path"])
         except ForbiddenError as refusal:
-            audit.note(scope, principal, errors.status_of(refusal))
+            audit.note(scope, principal, errors.http_status(refusal))
             raise
         return principal
 
@@ -139,9 +139,9 @@ class Guard:
         if not given and not session:
             raise UnauthorizedError("a token is needed", fix=TOKEN)
         if session and self.sessions:
-            principal = await self.callers.of_digest(self.sessions.digest_of(session))
+            principal = await self.callers.for_digest(self.sessions.token_digest(session))
         else:
-            principal = await self.callers.of_token(given)
+            principal = await self.callers.for_token(given)
         if principal is None:
             raise UnauthorizedError("that token is wrong, or was removed", fix=TOKEN)
         return principal

@@ -44,7 +44,7 @@ class FairShare:
         """The amount that is free."""
         return self.most - self._taken.total()
 
-    def of(self, sender: str) -> int:
+    def held_by(self, sender: str) -> int:
         """Returns the amount that a sender holds."""
         return self._taken[sender]
 
@@ -143,12 +143,12 @@ class TrafficMeter:
         if scope["type"] != "http" or scope["path"] in MONITORING:
             await self.app(scope, receive, send)
             return
-        traffic, sender = self.traffic, sender_of(scope)
+        traffic, sender = self.traffic, request_sender(scope)
         if not traffic.requests.take(sender, 1):
-            what = f"{sender} has {traffic.requests.of(sender):,} requests open at this server, and no more fit"
+            what = f"{sender} has {traffic.requests.held_by(sender):,} requests open at this server, and no more fit"
             await errors.response(UnreachableError(what), headers=LAST)(scope, receive, send)
             return
-        body = IncomingBody(receive, limit_of(scope["method"], scope["path"]), sender, traffic.held)
+        body = IncomingBody(receive, body_limit(scope["method"], scope["path"]), sender, traffic.held)
         traffic.in_flight += 1
         try:
             await self.app(scope, body.receive, send)
@@ -159,14 +159,14 @@ class TrafficMeter:
             traffic.touch()
 
 
-def sender_of(scope: Scope) -> str:
+def request_sender(scope: Scope) -> str:
     """Whose request it is: a person's, or a job's; "a stranger" where neither has shown a secret."""
     principal: Principal | None = scope.get("state", {}).get("principal")
     job = AGENT_CALL.fullmatch(scope["path"])
     return f"job {job[1]}" if job else principal.user if principal else "a stranger"
 
 
-def limit_of(method: str, path: str) -> BodyLimit:
+def body_limit(method: str, path: str) -> BodyLimit:
     """Returns the limits of the body of a request."""
     address = f"{method} {path}"
     if TUNNELS.fullmatch(address):

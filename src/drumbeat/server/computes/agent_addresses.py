@@ -90,7 +90,7 @@ class AgentAddresses:
         is_remote = any(each.startswith("https:") for each in servers)
         return self.listeners.ca if self.listeners is not None and is_remote else ""
 
-    def known(self, compute: str) -> tuple[str, ...]:
+    def current(self, compute: str) -> tuple[str, ...]:
         """Returns the URLs for the agents of a compute as far as they are known; opens no listener."""
         own = self._open.get(compute, ())
         return (*own, *self._elsewhere(compute, own)) if own else ()

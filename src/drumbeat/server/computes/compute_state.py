@@ -91,7 +91,7 @@ def followed(one: ComputeState, stored: dict[str, object] | None) -> ComputeStat
     return replace(one, document=stored, spec=compute_from(stored, f"compute {one.spec.name}"))
 
 
-def cap_of(one: ComputeState) -> Cap | None:
+def machine_cap(one: ComputeState) -> Cap | None:
     """Returns how many machines jobs may use at a time, None = all."""
     most = one.spec.max_instances if isinstance(one.spec, ScaledCompute) else None
     if one.engine.has_queue:

@@ -15,7 +15,7 @@ from drumbeat.server.computes.agent_addresses import AgentAddresses
 from drumbeat.server.computes.compute_state import ComputeState
 from drumbeat.server.computes.engines import Engines
 from drumbeat.server.computes.node_states import NodeStates
-from drumbeat.server.computes.scaler import limits_of
+from drumbeat.server.computes.scaler import scaling_limits
 from drumbeat.server.database.records import Reservation
 from drumbeat.server.loop.loop import Loop
 
@@ -33,7 +33,7 @@ class Computes:
 
     def show(self, name: str) -> ComputeView:
         """One compute. Raises NotFoundError."""
-        return self._view(name, self._engines.known(name), self._queued())
+        return self._view(name, self._engines.state(name), self._queued())
 
     def create(self, document: Mapping[str, object], source: str = "compute") -> tuple[ComputeView, bool]:
         """Creates the compute of a document. Returns it, and whether it is new. Idempotent.
@@ -79,7 +79,7 @@ class Computes:
         )
 
     def _as_seen(self, compute: str, machine: Machine, busy: Collection[str]) -> Machine:
-        seen = self._states.of(compute, machine, busy)
+        seen = self._states.observed(compute, machine, busy)
         return replace(machine, state=seen.state, since=seen.since, why=machine.why or machine.unusable)
 
 
@@ -94,7 +94,7 @@ def _scale(state: ComputeState) -> Scale | None:
     if state.scale:
         return replace(state.scale, max_instances=min(state.scale.max_instances, cap or state.scale.max_instances))
     machines = len(state.machines)
-    if isinstance(state.engine, ElasticEngine) and (limits := limits_of(state)):
+    if isinstance(state.engine, ElasticEngine) and (limits := scaling_limits(state)):
         idle_s = limits.idle_time.total_seconds() if limits.idle_time else None
         return Scale(limits.fewest, limits.most, idle_s, usual_start_s=state.engine.usual_start_s())
     return Scale(machines, machines) if machines else None

@@ -23,7 +23,7 @@ from drumbeat.model.plurals import name_some
 from drumbeat.model.unique_names import gang_name
 from drumbeat.ports.engines import Engine, NoMachinesError, ScaledEngine
 from drumbeat.server.computes.broken_engine import BrokenEngine
-from drumbeat.server.computes.compute_state import ComputeState, cap_of, followed, is_same_but_for_scale
+from drumbeat.server.computes.compute_state import ComputeState, followed, is_same_but_for_scale, machine_cap
 from drumbeat.server.computes.visible_paths import is_visible
 from drumbeat.server.loop.loop import Loop
 from drumbeat.server.loop.placer import Supply
@@ -82,7 +82,7 @@ class Engines(Mapping[str, Engine]):
         """Every compute by name."""
         return self._known
 
-    def known(self, name: str) -> ComputeState:
+    def state(self, name: str) -> ComputeState:
         """One compute. Raises NotFoundError."""
         state = self._known.get(name)
         if state is None:
@@ -212,7 +212,7 @@ class Engines(Mapping[str, Engine]):
             {name: one.machines for name, one in known.items()},
             {name: one.trouble for name, one in known.items() if one.trouble},
             frozenset(name for name, one in known.items() if one.engine.has_queue),
-            {name: cap for name, one in known.items() if (cap := cap_of(one)) is not None},
+            {name: cap for name, one in known.items() if (cap := machine_cap(one)) is not None},
             frozenset(name for name, one in known.items() if getattr(one.spec, "share_machines", False)),
             {name: missing for name, one in known.items() if (missing := one.missing(self._now()))},
         )
@@ -252,7 +252,7 @@ class Engines(Mapping[str, Engine]):
         """
         with self._changing:
             self._look()
-            old = self.known(name)
+            old = self.state(name)
             if not isinstance(old.spec, ScaledCompute):
                 what = f"compute {name} ({old.engine.name}) has a fixed number of machines"
                 raise RefusedError(what, fix="Only computes of type netlab and slurm can be scaled.")
@@ -291,7 +291,7 @@ class Engines(Mapping[str, Engine]):
         """
         with self._changing:
             self._look()
-            old = self.known(name)
+            old = self.state(name)
             if name in self.given:
                 raise ConflictError(f"compute {name} is a built-in compute and can't be deleted")
             self._withdraw(name, old, "it's being deleted")

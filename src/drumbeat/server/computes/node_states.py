@@ -12,7 +12,7 @@ from drumbeat.server.loop.loop import Loop
 
 
 @dataclass(frozen=True)
-class Seen:
+class ObservedState:
     """The state of a machine and when it entered it, from its cluster or else as this server saw it."""
 
     state: NodeState
@@ -24,7 +24,7 @@ class NodeStates:
 
     def __init__(self, loop: Loop, engines: Engines) -> None:
         self._loop, self._engines = loop, engines
-        self._seen: dict[tuple[str, str], Seen] = {}
+        self._seen: dict[tuple[str, str], ObservedState] = {}
 
     def look(self) -> None:
         """Records which machines have changed their states."""
@@ -32,25 +32,25 @@ class NodeStates:
         for name, one in self._engines.all().items():
             busy = () if one.engine.has_queue or not one.machines else self.busy(name)
             for machine in one.machines:
-                self.of(name, machine, busy)
+                self.observed(name, machine, busy)
                 present.add((name, machine.name))
         for gone in self._seen.keys() - present:
             self._seen.pop(gone, None)
 
-    def of(self, compute: str, machine: Machine, busy: Collection[str]) -> Seen:
+    def observed(self, compute: str, machine: Machine, busy: Collection[str]) -> ObservedState:
         """Returns the state of a machine. busy: machines of the compute on which jobs hold slots."""
-        state = state_of(machine, is_busy=machine.name in busy)
+        state = node_state(machine, is_busy=machine.name in busy)
         earlier = self._seen.get((compute, machine.name))
         if earlier is None or earlier.state is not state:
-            earlier = self._seen[compute, machine.name] = Seen(state, self._loop.clock.now())
-        return Seen(state, machine.since) if machine.since else earlier
+            earlier = self._seen[compute, machine.name] = ObservedState(state, self._loop.clock.now())
+        return ObservedState(state, machine.since) if machine.since else earlier
 
     def busy(self, compute: str) -> set[str]:
         """Returns the machines of a compute on which jobs hold slots."""
         return {one.slot.machine for one in self._loop.store.reservations(compute)}
 
 
-def state_of(machine: Machine, *, is_busy: bool) -> NodeState:
+def node_state(machine: Machine, *, is_busy: bool) -> NodeState:
     """Returns the state of a machine, given its engine's reading and whether jobs hold slots on it."""
     if machine.state is not NodeState.IDLE:
         return machine.state

@@ -41,7 +41,7 @@ class Scaler:
             self._states.look()
 
     def _scale(self, name: str, one: ComputeState) -> bool:
-        engine, limits = one.engine, limits_of(one)
+        engine, limits = one.engine, scaling_limits(one)
         if not isinstance(engine, ElasticEngine) or limits is None or _is_fixed(one, limits):
             return False
         step = self._loop.call(lambda: self._decided(name, limits))
@@ -67,7 +67,7 @@ class Scaler:
         busy = self._states.busy(name)
         nodes: list[ScaledMachine] = []
         for machine in supply.machines.get(name, ()):
-            seen = self._states.of(name, machine, busy)
+            seen = self._states.observed(name, machine, busy)
             nodes.append(ScaledMachine(machine.name, seen.state, seen.since, is_held=machine.name in busy))
         unfinished = self._loop.unfinished()
         queue = placer.queue(name, unfinished)
@@ -77,7 +77,7 @@ class Scaler:
         return autoscaling.decide(limits, nodes, needed, self._loop.clock.now())
 
 
-def limits_of(one: ComputeState) -> Limits | None:
+def scaling_limits(one: ComputeState) -> Limits | None:
     """Returns the limits in a compute's file, None = it sets none and its machines are always on."""
     spec, machines = one.spec, len(one.machines)
     if spec is None or not isinstance(one.engine, ElasticEngine):

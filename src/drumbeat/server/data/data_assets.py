@@ -36,7 +36,7 @@ from drumbeat.server.data.datastores import ALIAS, DEFAULT, Datastores
 from drumbeat.server.data.manifests import is_shared, remove_all
 from drumbeat.server.database import SqlStore
 from drumbeat.server.jobs.job_filter import JobFilter
-from drumbeat.server.outputs.result_lookup import outputs_of, result_of
+from drumbeat.server.outputs.result_lookup import known_outputs, result_job
 from drumbeat.server.resources.records import Resource, Use
 from drumbeat.server.resources.versions import twin
 
@@ -140,7 +140,7 @@ class DataAssets:
 
     def best_trial(self, sweep: Job) -> Job:
         """Returns the trial whose outputs are the sweep's. Raises RefusedError if no trial has reported the metric."""
-        return self._store.load(result_of(sweep)).job
+        return self._store.load(result_job(sweep)).job
 
     def list(self, name: str | None = None) -> Sequence[DataView]:
         """Lists the newest version of each name, or all versions of one name, newest first. Raises NotFoundError."""
@@ -266,7 +266,7 @@ class _Jobs(Mapping[str, JobOutputs]):
 
     def __getitem__(self, name: str) -> JobOutputs:
         with suppress(NotFoundError):
-            return outputs_of(self._store, name)
+            return known_outputs(self._store, name)
         raise KeyError(name)
 
     def __iter__(self) -> Iterator[str]:

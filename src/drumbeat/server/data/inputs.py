@@ -23,7 +23,7 @@ from drumbeat.model.plan import InputPlan
 from drumbeat.ports.data import DataAccess
 from drumbeat.server.data import mltables
 from drumbeat.server.data.input_contents import content_path, describe_listing, local_content
-from drumbeat.server.data.single_flight import Making, Makings
+from drumbeat.server.data.single_flight import Flight, SingleFlight
 from drumbeat.server.home_folder import FolderArtifacts
 
 LINK_S = 3600.0
@@ -69,8 +69,8 @@ class JobInputs:
         self.job_of, self._artifacts, self._data = job_of, artifacts, data
         self._require_registered = require_registered
         self._frozen: OrderedDict[tuple[str, str], Frozen] = OrderedDict()
-        self._makings: Makings[tuple[str, str], Frozen] = Makings()
-        self._contents: Makings[tuple[str, str], str] = Makings()
+        self._makings: SingleFlight[tuple[str, str], Frozen] = SingleFlight()
+        self._contents: SingleFlight[tuple[str, str], str] = SingleFlight()
         self._lock = threading.Lock()
 
     def listing(self, job: str, name: str) -> Listing:
@@ -78,11 +78,11 @@ class JobInputs:
 
         Raises ForbiddenError if the job has no such input in a store; what `DataAccess.listing` raises.
         """
-        return replace(self._of(job, name).listing, origins={})
+        return replace(self._frozen_input(job, name).listing, origins={})
 
     def folder(self, job: str, name: str) -> str:
         """Returns the input's path on this machine, which nodes may see, too; "" = it has none or is downloaded."""
-        planned = self._of(job, name).planned
+        planned = self._frozen_input(job, name).planned
         if not planned.in_folder or planned.mode == "download":
             return ""
         with _naming(planned):
@@ -92,7 +92,7 @@ class JobInputs:
         """Returns a link to each of these files; None = it has to be fetched with `read`."""
         if len(paths) > MAX_LINKS:
             raise RefusedError(f"{len(paths):,} links in one request; the maximum is {MAX_LINKS:,}", where="paths")
-        one = self._of(job, name)
+        one = self._frozen_input(job, name)
         files = [self._file(one, path) for path in paths]
         with _naming(one.planned):
             return self._links([one.origin(file) for file in files])
@@ -105,7 +105,7 @@ class JobInputs:
 
     def read(self, job: str, name: str, path: str, span: tuple[int, int | None]) -> tuple[int, Iterator[bytes]]:
         """Returns a number of bytes, and the bytes. Raises refusals at once. span: offset, length (None = the rest)."""
-        one = self._of(job, name)
+        one = self._frozen_input(job, name)
         file = self._file(one, path)
         offset = min(span[0], file.size)
         length = min(file.size - offset, file.size if span[1] is None else span[1])
@@ -118,9 +118,9 @@ class JobInputs:
         """Lists the job's inputs while its nodes are being started. Errors are raised when a node asks."""
         for one in job.plan.inputs:
             if one.is_remote:
-                self._makings.begin(_key(job, one.name), partial(self._made, job, one.name))
+                self._makings.start(_key(job, one.name), partial(self._made, job, one.name))
             elif one.uri.startswith("file:"):
-                self._contents.begin(_key(job, one.name), partial(self._keep_content, job, one))
+                self._contents.start(_key(job, one.name), partial(self._keep_content, job, one))
 
     def contents(self, job: Job) -> dict[str, str]:
         """Returns the fingerprint of each input that was listed or read at the start of the job."""
@@ -131,9 +131,9 @@ class JobInputs:
                 contents[planned.name] = describe_listing(wire.loads(Listing, text)) if planned.is_remote else text
         return contents
 
-    def asked(self, job: Job, name: str) -> AbstractContextManager[Making[Frozen]]:
+    def asked(self, job: Job, name: str) -> AbstractContextManager[Flight[Frozen]]:
         """Returns the listing in progress of an input, for callers that mustn't wait for a slow store."""
-        return self._makings.joined(_key(job, name), partial(self._made, job, name))
+        return self._makings.join(_key(job, name), partial(self._made, job, name))
 
     def _keep_content(self, job: Job, planned: InputPlan) -> str:
         """Stores the fingerprint of an input that nodes use in place. Raises OSError, DrumbeatError."""
@@ -142,15 +142,15 @@ class JobInputs:
         return self._artifacts.keep_text(job.name, content_path(planned), content)
 
     # --- one input ----------------------------------------------------------------------------------------------
-    def _of(self, job: str, name: str) -> Frozen:
+    def _frozen_input(self, job: str, name: str) -> Frozen:
         current = self.job_of(job)
-        known = self._known(_key(current, name))
+        known = self._cached(_key(current, name))
         if known is not None:
             return known
         with self.asked(current, name) as making:
             return making.result()
 
-    def _known(self, key: tuple[str, str]) -> Frozen | None:
+    def _cached(self, key: tuple[str, str]) -> Frozen | None:
         with self._lock:
             if key in self._frozen:
                 self._frozen.move_to_end(key)
@@ -159,7 +159,7 @@ class JobInputs:
     def _made(self, job: Job, name: str) -> Frozen:
         """Lists an input, unless that was done since the request."""
         key = _key(job, name)
-        known = self._known(key)
+        known = self._cached(key)
         if known is None:
             known = self._freeze(job, _planned(job, name))
             self._remember(key, known)

@@ -46,7 +46,7 @@ class Manifest:
         return json.dumps({**head, "files": files}, indent=1).encode() + b"\n"
 
     @classmethod
-    def of(cls, text: bytes) -> Manifest:
+    def parse(cls, text: bytes) -> Manifest:
         """Parses a manifest. Raises ValueError, KeyError, TypeError."""
         document: dict[str, Any] = json.loads(text)
         files = {path: (int(one["size"]), str(one["sha256"])) for path, one in document["files"].items()}
@@ -104,12 +104,12 @@ def find(data: DataAccess, uri: str) -> Manifest | None:
     if listed.size > MAX_BYTES:
         return None
     try:
-        return Manifest.of(b"".join(data.read(place, listed.files[0])))
+        return Manifest.parse(b"".join(data.read(place, listed.files[0])))
     except (ValueError, KeyError, TypeError, AttributeError, IndexError):
         return None
 
 
-def known(data: DataAccess, uri: str) -> Manifest | None:
+def read_current(data: DataAccess, uri: str) -> Manifest | None:
     """Returns the manifest of a folder without the files that the manifest of a folder around it contradicts."""
     manifest = find(data, uri)
     if manifest is None:

@@ -14,11 +14,11 @@ from drumbeat.model.errors import UnreachableError
 K = TypeVar("K")
 T = TypeVar("T")
 
-UNHEARD_S = 60.0
+FAILURE_KEPT_S = 60.0
 """How long a failure is kept for the next caller if no caller was waiting for it."""
 
 
-class Making(Generic[T]):
+class Flight(Generic[T]):
     """A call in progress or its outcome. waiting: the number of callers that wait for it."""
 
     def __init__(self) -> None:
@@ -32,14 +32,14 @@ class Making(Generic[T]):
         return self._future.done()
 
     @property
-    def lasts_s(self) -> float:
+    def age_s(self) -> float:
         """Seconds since the call began."""
         return time.monotonic() - self._began
 
     @property
-    def is_old(self) -> bool:
-        """Whether the call failed longer than `UNHEARD_S` ago."""
-        return self.is_done and time.monotonic() - self._ended > UNHEARD_S
+    def is_expired(self) -> bool:
+        """Whether the call failed longer than `FAILURE_KEPT_S` ago."""
+        return self.is_done and time.monotonic() - self._ended > FAILURE_KEPT_S
 
     def on_done(self, call: Callable[[], None]) -> None:
         """Calls a function when this call is done, from any thread; at once if it is done already."""
@@ -60,27 +60,27 @@ class Making(Generic[T]):
             self._future.set_result(made)
 
     @property
-    def is_worth_telling(self) -> bool:
+    def is_shared_failure(self) -> bool:
         """Whether the next caller should get this failure. A transient one took a store's full timeout to detect, while
         others are detected at once.
         """
         return self.is_done and isinstance(self._future.exception(), UnreachableError)
 
 
-class Makings(Generic[K, T]):
+class SingleFlight(Generic[K, T]):
     """The calls in progress, by key. Thread-safe."""
 
     def __init__(self) -> None:
-        self._open: dict[K, Making[T]] = {}
+        self._open: dict[K, Flight[T]] = {}
         self._lock = threading.Lock()
 
     @contextmanager
-    def joined(self, key: K, make: Callable[[], T]) -> Generator[Making[T]]:
+    def join(self, key: K, make: Callable[[], T]) -> Generator[Flight[T]]:
         """Joins the call in progress, or starts one; within the `with` block the caller counts as waiting."""
         with self._lock:
-            making = self._known(key)
+            making = self._joinable(key)
             if making is None:
-                making = Making[T]()
+                making = Flight[T]()
                 threading.Thread(target=self._run, args=[key, making, make], name="making", daemon=True).start()
                 self._open[key] = making
             making.waiting += 1
@@ -90,23 +90,23 @@ class Makings(Generic[K, T]):
             with self._lock:
                 making.waiting -= 1
 
-    def begin(self, key: K, make: Callable[[], T]) -> None:
+    def start(self, key: K, make: Callable[[], T]) -> None:
         """Starts a call unless it is in progress, without waiting. The next caller gets its failure."""
-        with self.joined(key, make):
+        with self.join(key, make):
             pass
 
-    def _known(self, key: K) -> Making[T] | None:
+    def _joinable(self, key: K) -> Flight[T] | None:
         """Returns the call that the next caller joins. A failure without a waiting caller is returned once."""
-        for old in [each for each, one in self._open.items() if one.is_old]:
+        for old in [each for each, one in self._open.items() if one.is_expired]:
             del self._open[old]
         known = self._open.get(key)
         if known is None or not known.is_done:
             return known
         del self._open[key]
-        return known if known.is_worth_telling else None
+        return known if known.is_shared_failure else None
 
-    def _run(self, key: K, making: Making[T], make: Callable[[], T]) -> None:
+    def _run(self, key: K, making: Flight[T], make: Callable[[], T]) -> None:
         making.run(make)
         with self._lock:
-            if self._open.get(key) is making and (making.waiting or not making.is_worth_telling):
+            if self._open.get(key) is making and (making.waiting or not making.is_shared_failure):
                 del self._open[key]

@@ -19,8 +19,8 @@ from drumbeat.model.input_listing import ListedFile, Listing
 from drumbeat.model.principal import Principal, Role
 from drumbeat.ports.data import DataAccess
 from drumbeat.server.context import ControlOf, PrincipalOf, away
-from drumbeat.server.data.manifests import Manifest, known, put, replace_file
-from drumbeat.server.file_bodies import BINARY, RANGE_RESPONSES, Arriving, cut_of, range_refusal
+from drumbeat.server.data.manifests import Manifest, put, read_current, replace_file
+from drumbeat.server.file_bodies import BINARY, RANGE_RESPONSES, BodyReader, parse_range, range_refusal
 from drumbeat.server.routing import new_router
 
 WRITES = CapacityLimiter(8)
@@ -94,7 +94,7 @@ def read_file_at(
     """Returns a listed file, or a range of it. Refused if its content has changed since."""
     if file.size < 0:
         raise RefusedError(f"{file.size} is not a size", where="size", fix="Send the size from the listing.")
-    cut = cut_of(wanted, file.size) if wanted else None
+    cut = parse_range(wanted, file.size) if wanted else None
     if cut is not None and cut.is_beyond(file.size):
         return range_refusal(wanted, file.size)
     is_part = cut is not None and file.size > 0  # An empty file has no ranges.
@@ -125,7 +125,7 @@ async def write_file_at(
     """
     _require_inner(path)
     exact = await away(lambda: _to_write(uri, control))
-    pieces = Arriving(request.stream())
+    pieces = BodyReader(request.stream())
     write = control.data.write if is_listed else partial(replace_file, control.data)
     put_there = lambda: write(exact, path, pieces, content_length)  # noqa: E731 - it runs in a thread
     return await to_thread.run_sync(put_there, limiter=WRITES)
@@ -134,7 +134,7 @@ async def write_file_at(
 @router.get("/manifest")
 def read_manifest(uri: Uri, control: ControlOf, principal: PrincipalOf) -> ManifestBody:
     """Returns the manifest of a folder that drumbeat wrote, complete or not; 404 if there is none."""
-    found = known(control.data, _exact(uri, control, principal))
+    found = read_current(control.data, _exact(uri, control, principal))
     if found is None:
         raise NotFoundError("this folder has no manifest", where=uri[:300])
     files = {path: ManifestFile(size=size, sha256=sha256) for path, (size, sha256) in found.files.items()}

@@ -19,7 +19,7 @@ from drumbeat.model.folder_layout import LAST_GOOD
 from drumbeat.model.logs import LogName
 from drumbeat.model.wire import is_utf8
 from drumbeat.server.home_folder.atomic_files import put_whole, refusals, require_room
-from drumbeat.server.home_folder.job_removal import job_space, remove_job, remove_logs, set_aside_job, space_of
+from drumbeat.server.home_folder.job_removal import job_space, measure_job, remove_job, remove_logs, set_aside_job
 from drumbeat.server.home_folder.live_objects import OnePerName
 from drumbeat.server.home_folder.logs import JobLogs, append_beyond, last_position, read_chunks, settle, start_position
 from drumbeat.server.home_folder.output_folder import (
@@ -31,7 +31,7 @@ from drumbeat.server.home_folder.output_folder import (
     numbers,
     part_place,
 )
-from drumbeat.server.home_folder.paths import inside, log_at, one_name, parts_of
+from drumbeat.server.home_folder.paths import inside, log_at, one_name, split_path
 from drumbeat.server.home_folder.run_file import RUN_FILES
 from drumbeat.server.home_folder.run_files import FolderRunFiles
 from drumbeat.server.home_folder.snapshots import Snapshots
@@ -107,7 +107,7 @@ class FolderArtifacts:
             if job is None:
                 return dict(job_space(self._jobs))
             try:
-                return {job: space_of(self._folder(job))}
+                return {job: measure_job(self._folder(job))}
             except FileNotFoundError:
                 return {}
 
@@ -187,7 +187,7 @@ class FolderArtifacts:
         """
         folder = self._folder(job)
         with refusals(self._root), self._parts.use(_part_name(job, attempt, node)):
-            with self._outputs_of(job) as outputs:
+            with self._use_outputs(job) as outputs:
                 outputs.admit(attempt)
             place = part_place(folder, attempt, node, path)
             require_room(self._jobs)
@@ -204,15 +204,15 @@ class FolderArtifacts:
         described = {path: OutputFile(size, sha256) for path, (size, sha256) in files.items()}
         folder = self._folder(job)
         with refusals(self._root), self._parts.use(_part_name(job, attempt, node)):
-            with self._outputs_of(job) as outputs:
+            with self._use_outputs(job) as outputs:
                 outputs.admit(attempt)
                 manifest = outputs.manifest()
-            before = manifest.of(node) if manifest.attempt == attempt else {}
+            before = manifest.node_files(node) if manifest.attempt == attempt else {}
             parts = {path: part_place(folder, attempt, node, path) for path in described}
             unfit = find_unfit(parts, described, before)
             if not unfit:
                 folder.mkdir(0o700, exist_ok=True)
-                with self._outputs_of(job) as outputs:
+                with self._use_outputs(job) as outputs:
                     # Another process may have dropped them meanwhile.
                     unfit = [
                         path for path in described if before.get(path) != described[path] and not parts[path].exists()
@@ -225,11 +225,11 @@ class FolderArtifacts:
         """Removes the uncommitted outputs of an attempt whose nodes are gone. Idempotent."""
         with refusals(self._root):
             for node in numbers(self._folder(job) / PARTS / str(attempt)):
-                with self._parts.use(_part_name(job, attempt, node)), self._outputs_of(job) as outputs:
+                with self._parts.use(_part_name(job, attempt, node)), self._use_outputs(job) as outputs:
                     outputs.drop(attempt, node)
 
     @contextmanager
-    def _outputs_of(self, job: str) -> Generator[OutputFolder]:
+    def _use_outputs(self, job: str) -> Generator[OutputFolder]:
         with self._outputs.use(job) as outputs, outputs.alone():
             yield outputs
 
@@ -250,13 +250,13 @@ class FolderArtifacts:
     @contextmanager
     def _place_of_text(self, job: str, path: str) -> Generator[Path]:
         """Yields the path to write to, under the lock of the job's files."""
-        first, *_ = parts_of(path)
+        first, *_ = split_path(path)
         if first.startswith(".") or first in _OURS_TO_WRITE:
             raise ForbiddenError(f"{first} can't be written as text", where=path)
         folder = self._folder(job)
         with refusals(self._root):
             folder.mkdir(0o700, parents=True, exist_ok=True)  # This folder is the lock of the job's files.
-        with refusals(self._root), self._outputs_of(job):
+        with refusals(self._root), self._use_outputs(job):
             place = inside(folder, path)
             place.parent.mkdir(0o700, parents=True, exist_ok=True)
             yield place
@@ -265,7 +265,7 @@ class FolderArtifacts:
         """Returns all files of a job that users can download, by path."""
         folder = self._folder(job)
         with refusals(self._root):
-            with self._outputs_of(job) as outputs:
+            with self._use_outputs(job) as outputs:
                 shown = {f"{SHOWN}/{path}": winner.kept for path, winner in outputs.shown.items()}
             found = {path: kept.size for path, kept in shown.items()}
             found.update(_plain_files(folder))
@@ -278,11 +278,11 @@ class FolderArtifacts:
 
     def open_file(self, job: str, path: str) -> Path:
         """Returns the path of a file. Raises NotFoundError, ForbiddenError."""
-        first, *rest = parts_of(path)
+        first, *rest = split_path(path)
         folder = self._folder(job)
         with refusals(self._root):
             if first == SHOWN and rest[:1] != [RUN_FILES]:
-                with self._outputs_of(job) as outputs:
+                with self._use_outputs(job) as outputs:
                     is_there = "/".join(rest) in outputs.shown
             else:
                 path = (_first_log(folder) or path) if path == FIRST_LOG else path

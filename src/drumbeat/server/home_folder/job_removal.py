@@ -77,18 +77,18 @@ def job_space(jobs: Path) -> Iterator[tuple[str, JobSpace]]:
     for entry in sorted(os.scandir(jobs), key=lambda one: one.name):
         if entry.is_dir(follow_symlinks=False) and not entry.name.startswith("."):
             with suppress(FileNotFoundError):  # Another request is removing the job.
-                yield entry.name, space_of(Path(entry.path))
+                yield entry.name, measure_job(Path(entry.path))
 
 
-def space_of(folder: Path) -> JobSpace:
+def measure_job(folder: Path) -> JobSpace:
     """Returns the disk usage of a job's folder. Raises FileNotFoundError if it is deleted meanwhile."""
-    parts = {entry.name: size_of(Path(entry.path)) for entry in os.scandir(folder)}
+    parts = {entry.name: measure_size(Path(entry.path)) for entry in os.scandir(folder)}
     outputs = sum(parts.pop(name, 0) for name in (SHOWN, PARTS))
     logs = sum(parts.pop(name, 0) for name in (*_LOGS, JOURNAL))
     return JobSpace(outputs, logs, parts.pop(CHECKPOINTS, 0), sum(parts.values()))
 
 
-def size_of(place: Path) -> int:
+def measure_size(place: Path) -> int:
     """Returns the disk usage of a file or folder in bytes. Doesn't follow links."""
     total = 0
     with suppress(FileNotFoundError):

@@ -58,7 +58,7 @@ class OutputManifest:
     moving: int | None = None
     """The node whose files haven't been moved to their places yet."""
 
-    def of(self, node: int) -> dict[str, OutputFile]:
+    def node_files(self, node: int) -> dict[str, OutputFile]:
         """Returns the files of a node."""
         return self.given.get(str(node), {})
 
@@ -74,7 +74,7 @@ def winners(given: dict[str, dict[str, OutputFile]]) -> dict[str, Winner]:
     folders: set[str] = set()
     for node in sorted(map(int, given)):
         for path, kept in given[str(node)].items():
-            above = _folders_of(path)
+            above = _parent_folders(path)
             if path in shown or path in folders or above & shown.keys():
                 continue
             shown[path] = Winner(node, kept)
@@ -82,7 +82,7 @@ def winners(given: dict[str, dict[str, OutputFile]]) -> dict[str, Winner]:
     return shown
 
 
-def _folders_of(path: str) -> set[str]:
+def _parent_folders(path: str) -> set[str]:
     parts = path.split("/")
     return {"/".join(parts[:n]) for n in range(1, len(parts))}
 

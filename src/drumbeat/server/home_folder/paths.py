@@ -14,7 +14,7 @@ LONGEST_PATH = 3072
 """Maximum length in bytes. Linux allows 255 for a name and 4,096 for a path, which includes our own folders."""
 
 
-def parts_of(path: str) -> tuple[str, ...]:
+def split_path(path: str) -> tuple[str, ...]:
     """Splits a relative path. Raises ForbiddenError unless each part is a plain name."""
     parts = tuple(path.split("/"))
     if len(os.fsencode(_encodable(path))) > LONGEST_PATH:
@@ -26,7 +26,7 @@ def parts_of(path: str) -> tuple[str, ...]:
 
 def inside(folder: Path, path: str) -> Path:
     """Joins a path to a folder. Raises ForbiddenError if it, or a symbolic link in it, leaves the folder."""
-    place = folder.joinpath(*parts_of(path))
+    place = folder.joinpath(*split_path(path))
     real, allowed = os.path.realpath(place), os.path.realpath(folder)
     if real != str(place) and not real.startswith(allowed + os.sep):
         raise ForbiddenError("the path leaves its folder through a symbolic link", where=_shown(path))
@@ -37,7 +37,7 @@ def one_name(name: str) -> str:
     """Checks the name of a folder. Raises ForbiddenError."""
     if "/" in name:
         raise ForbiddenError("a name can't contain a slash", where=_shown(name))
-    (part,) = parts_of(name)
+    (part,) = split_path(name)
     if part.startswith("."):
         raise ForbiddenError("a name can't begin with a dot", where=_shown(name))
     return part

@@ -99,7 +99,7 @@ class ChildWatch:
                 return
             names, self._names = self._names, []
             is_due = time.monotonic() >= due_at
-            for job in self.parents() if is_due else self.parents_of(names):
+            for job in self.parents() if is_due else self.parents_above(names):
                 try:
                     self.look_at(job)
                 except Exception:
@@ -113,7 +113,7 @@ class ChildWatch:
         """Returns the unfinished parents."""
         return [one.job for one in list(self._loop.jobs.values()) if one.job.kind is not JobKind.COMMAND]
 
-    def parents_of(self, changed: Collection[str]) -> list[Job]:
+    def parents_above(self, changed: Collection[str]) -> list[Job]:
         """Returns the unfinished parents among these jobs and above them; all parents if one of the jobs has ended."""
         records = [self._loop.jobs.get(name) for name in changed]
         if None in records:  # The parent of an ended job isn't known.

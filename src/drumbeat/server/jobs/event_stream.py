@@ -45,7 +45,7 @@ _EVENT_ID = re.compile(r"(\d+)\.(\d+)(?:\.(\d+))?", re.ASCII)
 
 
 @cache
-def serializer_of(kind: type[Any]) -> TypeAdapter[Any]:
+def serializer_for(kind: type[Any]) -> TypeAdapter[Any]:
     """Returns the JSON serializer of a class. It is created when the first value is sent."""
     return TypeAdapter(kind)
 
@@ -85,9 +85,9 @@ class Follower:
     """The position of one reader in a job. `pull` blocks; one thread at a time may call it."""
 
     def __init__(self, context: ServerContext, job: Job, position: int, last_event: int, *, has_logs: bool) -> None:
-        self.control, self.notice_of, self.job, self.last_event = (
+        self.control, self._storage_notice, self.job, self.last_event = (
             context.control,
-            context.notice_of,
+            context.storage_notice,
             job.name,
             last_event,
         )
@@ -123,7 +123,7 @@ class Follower:
         return [self._event("log", piece, position=piece.position) for piece in self.reader.read(BATCH)]
 
     def _news(self, record: Record) -> list[bytes]:
-        notice = self.notice_of(record.job)
+        notice = self._storage_notice(record.job)
         self._read_primary(record)
         if (record.version, notice, self._primary) == self._seen:
             return []
@@ -151,6 +151,6 @@ class Follower:
 
     def _event(self, kind: str, event: Event, position: int | None = None) -> bytes:
         at = self.reader.position if position is None else position
-        data = serializer_of(type(event)).dump_json(event)
+        data = serializer_for(type(event)).dump_json(event)
         job = f".{self._first_version}" if self._first_version > 1 else ""
         return f"event: {kind}\ndata: {data.decode()}\nid: {at}.{self.last_event}{job}\n\n".encode()

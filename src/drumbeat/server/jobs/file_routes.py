@@ -19,10 +19,10 @@ from drumbeat.server.file_bodies import (
     BINARY,
     RANGE_RESPONSES,
     UPLOADS,
-    Arriving,
-    Cut,
+    BodyReader,
+    ByteRange,
     ServedFile,
-    cut_of,
+    parse_range,
     range_refusal,
 )
 from drumbeat.server.routing import new_router
@@ -51,7 +51,7 @@ async def put_snapshot(digest: Digest, control: ControlOf, request: Request) -> 
     """Stores a tar file if its SHA-256 is `digest`."""
     if await away(lambda: control.artifacts.has_snapshot(digest)):
         return Response(status_code=200)
-    pieces = Arriving(request.stream())
+    pieces = BodyReader(request.stream())
     await to_thread.run_sync(lambda: control.artifacts.add_snapshot(digest, pieces), limiter=UPLOADS)
     return Response(status_code=201)
 
@@ -79,8 +79,8 @@ def get_file(
 ) -> Response:
     """Returns a file, or one range of it, with its size at the time of the request."""
     found = look(control, name, path)
-    whole = Cut(0, found.size)
-    cut = cut_of(wanted, found.size) if wanted and if_range in ("", found.etag) else None
+    whole = ByteRange(0, found.size)
+    cut = parse_range(wanted, found.size) if wanted and if_range in ("", found.etag) else None
     if cut is not None and cut.is_beyond(found.size):
         return range_refusal(wanted, found.size)
     return found.response(cut or whole, is_part=cut is not None, has_body=request.method != "HEAD")

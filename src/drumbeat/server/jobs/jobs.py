@@ -62,7 +62,7 @@ from drumbeat.server.outputs.output_places import place_uses
 from drumbeat.server.outputs.result_lookup import output_files, place_of_file
 from drumbeat.server.pipelines.pipeline_submission import new_pipeline, pipeline_notes, planned_steps, preview_step
 from drumbeat.server.resources.components import component_uses
-from drumbeat.server.resources.environments import uses_of
+from drumbeat.server.resources.environments import environment_uses
 from drumbeat.server.resources.records import Use
 from drumbeat.server.sweeps.sweep_submission import example_trial, new_sweep
 from drumbeat.server.users.quotas import Quotas
@@ -136,7 +136,7 @@ class Jobs:
         job = replace(job, parent=parent, user=user)
         if not parent:  # A target that was deleted meanwhile must not keep trials and steps from running.
             self._planner.check_notices(job)
-        uses = (*uses, *uses_of(planned.asset), *data_uses(planned.data), *place_uses(job.plan))
+        uses = (*uses, *environment_uses(planned.asset), *data_uses(planned.data), *place_uses(job.plan))
         return Submission(key, job, request.document, (first,), uses, kept), planned.plan
 
     def _planned_steps(

@@ -34,14 +34,14 @@ class LogReader:
         chunks = self.artifacts.log_chunks(self.job, after=self.position, limit=limit)
         if chunks:
             self.position = chunks[-1].position
-        return [piece for chunk in chunks if (piece := self._piece_of(chunk)).text]
+        return [piece for chunk in chunks if (piece := self._decode(chunk)).text]
 
     def rest(self) -> list[LogPiece]:
         """Returns the rest of characters that were never completed."""
         rests = ((log, decoder.decode(b"", final=True)) for log, decoder in self._decoders.items())
         return [_piece(log, self.position, self._ends[log], text) for log, text in rests if text]
 
-    def _piece_of(self, chunk: LogChunk) -> LogPiece:
+    def _decode(self, chunk: LogChunk) -> LogPiece:
         if self._ends.get(chunk.log) != chunk.offset:
             self._decoders[chunk.log] = self._decoder_at(chunk)
         self._ends[chunk.log] = chunk.offset + len(chunk.data)

@@ -25,7 +25,7 @@ from drumbeat.server.resources.catalogs import Catalogs
 NONE: Mapping[str, JobOutputs] = MappingProxyType({})
 
 
-class Coming(Mapping[str, JobOutputs]):
+class ExpectedOutputs(Mapping[str, JobOutputs]):
     """The outputs of jobs that will be submitted later, and of jobs that exist."""
 
     def __init__(self, coming: Mapping[str, JobOutputs], known: Mapping[str, JobOutputs]) -> None:
@@ -83,7 +83,11 @@ class Planner:
 
         def facts(job: CommandJob) -> PlanFacts:
             known = self._facts(job)
-            return replace(known, data=replace(known.data, jobs=Coming(coming, known.data.jobs))) if coming else known
+            return (
+                replace(known, data=replace(known.data, jobs=ExpectedOutputs(coming, known.data.jobs)))
+                if coming
+                else known
+            )
 
         written, planned = job_submission.planned(request, facts, self._catalogs.environments)
         self._direct.check(planned.plan)

@@ -94,7 +94,7 @@ def show(name: str, context: ContextOf) -> JobWithEvents:
     control = context.control
     record = current(control, name)
     primary = control.metrics.primaries([name]).get(name)
-    return job_with_events(record, control.store.events(name), context.notice_of(record.job), primary)
+    return job_with_events(record, control.store.events(name), context.storage_notice(record.job), primary)
 
 
 @router.get("/jobs/{name}/story")

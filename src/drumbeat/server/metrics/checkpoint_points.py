@@ -25,7 +25,7 @@ _MAX_SAVES = 10_000
 """Maximum number of saves of one job that are read."""
 
 
-def saves_of(store: SqlMetricStore, names: Sequence[str]) -> dict[str, list[Save]]:
+def read_saves(store: SqlMetricStore, names: Sequence[str]) -> dict[str, list[Save]]:
     """Returns the checkpoints of those of these jobs that have saved any."""
     runs = {run_id(name): name for name in names}
     stalls = store.curves([*runs], STALL, _MAX_SAVES)

@@ -31,7 +31,7 @@ from drumbeat.model.metrics import (
 from drumbeat.model.states import State
 from drumbeat.server.loop.bus import job_topic
 from drumbeat.server.loop.loop import Loop
-from drumbeat.server.metrics.checkpoint_points import CheckpointSaves, saves_of
+from drumbeat.server.metrics.checkpoint_points import CheckpointSaves, read_saves
 from drumbeat.server.metrics.metric_records import HistoryPage, RunSearch
 from drumbeat.server.nodes.engine_gangs import Secrets
 
@@ -241,9 +241,9 @@ class Metrics:
                 self.store.run(run_id(name))
             except NotFoundError:
                 return None
-        return self.run_of(name)
+        return self.ensured_run(name)
 
-    def run_of(self, name: str) -> Run:
+    def ensured_run(self, name: str) -> Run:
         """Returns the run of a job with the job's current status. Creates it if necessary.
 
         Raises NotFoundError.
@@ -339,7 +339,7 @@ class Metrics:
         """Returns the checkpoints of those of these jobs that saved any with `drumbeat.train.Checkpoints`."""
         if not names or self.is_empty:
             return {}
-        return saves_of(self.store, names)
+        return read_saves(self.store, names)
 
     def params(self, name: str) -> Mapping[str, str]:
         """Returns the parameters that a job's script logged."""

@@ -96,7 +96,7 @@ class RunCopies:
 
     def _copy(self, store: SqlMetricStore, run: Run) -> None:
         try:
-            RunCopy.of(store, self._files, self._server, run).update()
+            RunCopy.open(store, self._files, self._server, run).update()
             self._seen.pop(run.id, None)
             self._seen[run.id] = run
             if len(self._seen) > 2 * _LATEST:

@@ -47,7 +47,7 @@ class RunCopy:
     body: JsonObject
 
     @classmethod
-    def of(cls, store: SqlMetricStore, files: FolderRunFiles, server: HttpMlflowServer, run: Run) -> RunCopy:
+    def open(cls, store: SqlMetricStore, files: FolderRunFiles, server: HttpMlflowServer, run: Run) -> RunCopy:
         """Returns the copy of a run, and creates it if necessary. Raises UnreachableError, RefusedError."""
         body = _kept(store, server, run)
         if body is None:
@@ -83,7 +83,7 @@ class RunCopy:
         tags = dict(self.run.tags)
         if parent := tags.get(_PARENT):
             with suppress(NotFoundError):
-                above = RunCopy.of(self.store, self.files, self.server, self.store.run(parent))
+                above = RunCopy.open(self.store, self.files, self.server, self.store.run(parent))
                 tags[_PARENT] = above.body["run_id"]
         return tags
 

@@ -98,14 +98,14 @@ class Agents:
 
     def roster(self, digest: str, job: Job) -> bytes:
         """Returns the whole roster of that digest, packed. Raises NotFoundError where the job's round has another."""
-        made = self.directives.made(job, self._addresses.known(job.plan.compute))
+        made = self.directives.made(job, self._addresses.current(job.plan.compute))
         file = made.packed_roster
         if file is None or file.digest != digest:
             raise NotFoundError(f"job {job.name} has no roster {digest[:80]} now", fix="Ask for the directive again.")
         return file.data
 
     def _directive(self, job: Job) -> Directive:
-        return self.directives.directive(job, self._addresses.known(job.plan.compute))
+        return self.directives.directive(job, self._addresses.current(job.plan.compute))
 
     def _on_change(self, applied: Applied) -> None:
         job = applied.job

@@ -149,7 +149,7 @@ def _tell_refused(where: str, refused: Mapping[str, _Answer], taken: frozenset[s
     """Raises PutOffError if a receiver may accept the mail later, else RefusedError."""
     put_off = {one: answer for one, answer in refused.items() if answer[0] < _FINAL_FROM}
     final = {one: answer for one, answer in refused.items() if one not in put_off}
-    words = [f"{_answer_of(*next(iter(some.values())))} for {list_first(sorted(some), 3)}"
+    words = [f"{_format_answer(*next(iter(some.values())))} for {list_first(sorted(some), 3)}"
              for some in (put_off, final) if some]  # fmt: skip
     what = "; ".join([*words, *(["the other receivers have the mail"] if taken else [])])
     if put_off:
@@ -158,11 +158,11 @@ def _tell_refused(where: str, refused: Mapping[str, _Answer], taken: frozenset[s
 
 
 def _refusal(where: str, code: int, answer: bytes | str) -> RefusedError | UnreachableError:
-    what = _answer_of(code, answer)
+    what = _format_answer(code, answer)
     return RefusedError(what, where=where) if code >= _FINAL_FROM else UnreachableError(what, where=where)
 
 
-def _answer_of(code: int, answer: bytes | str) -> str:
+def _format_answer(code: int, answer: bytes | str) -> str:
     words = answer.decode(errors="replace") if isinstance(answer, bytes) else answer
     return f"its mail server answered {code}: {' '.join(words.split())[:200]}"
 

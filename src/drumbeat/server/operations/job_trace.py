@@ -57,7 +57,7 @@ def job_spans(job: Job, events: Sequence[JobEvent], now: datetime) -> list[SpanD
     if not parts:
         return []
     error = job.sentence if job.state is State.FAILED else ""
-    spans = [SpanDraft("", "", f"job {job.name}", parts[0].start, parts[-1].end, attributes_of(job), error)]
+    spans = [SpanDraft("", "", f"job {job.name}", parts[0].start, parts[-1].end, job_attributes(job), error)]
     failures = {(one.attempt, one.round): one.verdict.sentence for one in job.failures}
     for attempt in sorted({part.attempt for part in parts} - {0}):
         own = [part for part in parts if part.attempt == attempt]
@@ -71,7 +71,7 @@ def job_spans(job: Job, events: Sequence[JobEvent], now: datetime) -> list[SpanD
     return spans
 
 
-def attributes_of(job: Job) -> Attributes:
+def job_attributes(job: Job) -> Attributes:
     """Returns the attributes of a job's spans and log records."""
     return {
         "drumbeat.job": job.name,

@@ -31,7 +31,7 @@ from drumbeat.core.lifecycle.job import Job
 from drumbeat.model.errors import DrumbeatError, NotFoundError
 from drumbeat.server.control import Control
 from drumbeat.server.loop.loop import Applied
-from drumbeat.server.operations.job_trace import SpanDraft, TraceOrigin, attributes_of, job_spans
+from drumbeat.server.operations.job_trace import SpanDraft, TraceOrigin, job_attributes, job_spans
 
 MAX_WAITING = 10_000
 """Maximum number of pending changes of jobs; further ones are dropped."""
@@ -153,7 +153,7 @@ class OtlpSender(logging.Handler):
 
     def _send_line(self, job: Job, line: JobEvent, context: SpanContext) -> None:
         severity = SeverityNumber.ERROR if line.state == "failed" else SeverityNumber.INFO
-        attributes = {**attributes_of(job), "drumbeat.state": line.state.value, "drumbeat.reason": line.reason.value}
+        attributes = {**job_attributes(job), "drumbeat.state": line.state.value, "drumbeat.reason": line.reason.value}
         self._logs.get_logger("drumbeat.story").emit(
             OtelRecord(
                 timestamp=_ns(line.at),

@@ -30,12 +30,12 @@ class RequestTimes:
         async def send_measured(message: Message) -> None:
             if message["type"] == "http.response.start":
                 took_s = time.perf_counter() - began
-                self.times.observe(took_s, scope["method"], route_of(scope), str(message["status"]))
+                self.times.observe(took_s, scope["method"], route_label(scope), str(message["status"]))
             await send(message)
 
         await self.app(scope, receive, send_measured)
 
 
-def route_of(scope: Scope) -> str:
+def route_label(scope: Scope) -> str:
     """Returns the path of the route of a request, with the names of its parameters: `/api/v1/jobs/{name}`."""
     return getattr(scope.get("route"), "path", UNKNOWN)

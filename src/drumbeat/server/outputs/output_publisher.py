@@ -14,7 +14,7 @@ from drumbeat.server.database.records import PendingEffect
 from drumbeat.server.loop.loop import Loop
 from drumbeat.server.loop.outbox import FILES, Handler, Pool, PostponedError
 from drumbeat.server.outputs.events_writer import EventsWriter
-from drumbeat.server.outputs.publish_and_register import MAX_TRIES, PASSING, Publishing, said, wait_after
+from drumbeat.server.outputs.publish_and_register import MAX_TRIES, PASSING, Publisher, format_refusal, wait_after
 
 log = logging.getLogger(__name__)
 
@@ -27,7 +27,7 @@ MAX_OUTPUTS_AT_ONCE = 4
 class OutputPublisher:
     """Publishes the outputs of ended jobs. A datastore that is down is retried later, and delays no other job."""
 
-    def __init__(self, loop: Loop, publishing: Publishing, events_writer: EventsWriter) -> None:
+    def __init__(self, loop: Loop, publishing: Publisher, events_writer: EventsWriter) -> None:
         self._loop, self._publishing, self._events_writer = loop, publishing, events_writer
 
     def handler(self) -> Handler:
@@ -58,7 +58,7 @@ class OutputPublisher:
                 return None
             event = OutputPublished(published)
         except PASSING as error:
-            event = OutputHeldUp(output.name, said(error), pending.tries)
+            event = OutputHeldUp(output.name, format_refusal(error), pending.tries)
             log.warning("job %s: output %s isn't published yet: %s", pending.job, output.name, event.why)
         self._loop.tell(pending.job, event)
         failpoint("effect.published")

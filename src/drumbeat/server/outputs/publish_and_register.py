@@ -40,7 +40,7 @@ PASSING = (UnreachableError, StorageError, CertificateError)
 """Errors that may pass: a certificate is renewed, a clock corrected."""
 
 
-def said(error: DrumbeatError) -> str:
+def format_refusal(error: DrumbeatError) -> str:
     """Returns a store's refusal as a message without manifests: the datastore, and what is wrong with it."""
     what = error.what
     if MANIFEST in what:
@@ -58,7 +58,7 @@ def wait_after(tries: int) -> float:
 
 
 @dataclass(frozen=True)
-class Publishing:
+class Publisher:
     """Publishes outputs. data: access to all places. stores: the same without checks of manifests; None = none."""
 
     data: DataAccess
@@ -88,7 +88,9 @@ class Publishing:
         if isinstance(trouble, PASSING) and not is_last:
             raise trouble
         log.warning("output %s of job %s isn't published: %s", output.name, job.name, trouble)
-        return Published(output.name, output.uri, problem=f"{said(trouble)}. {trouble.fix}".removesuffix(". "))
+        return Published(
+            output.name, output.uri, problem=f"{format_refusal(trouble)}. {trouble.fix}".removesuffix(". ")
+        )
 
     def _publish(self, job: Job, output: OutputPlan, is_wanted: Callable[[], bool]) -> Published:
         if job.sweep is not None:
@@ -111,7 +113,7 @@ class Publishing:
         trial = self.assets.best_trial(sweep)
         if any(one.name == output.name for one in outputs_left(trial)):
             raise StorageError(f"trial {trial.name} hasn't published it yet")
-        uri = _place_of(trial, output.name)
+        uri = _output_place(trial, output.name)
         try:
             listed = self.data.listing(uri, is_file=output.type == "uri_file")
         except NotFoundError as error:
@@ -135,7 +137,7 @@ class Publishing:
         return f"{output.asset}:{known}"
 
 
-def _place_of(job: Job, name: str) -> str:
+def _output_place(job: Job, name: str) -> str:
     """Returns where an output of an ended job is: at its published place, else in the job's folder."""
     direct = [one.uri for one in job.plan.outputs if one.name == name and one.mode == "direct"]
     in_place = [one.uri for one in job.published if one.output == name and one.uri and not one.problem]

@@ -15,7 +15,7 @@ from drumbeat.server.home_folder import FolderArtifacts
 from drumbeat.server.home_folder.stored_files import StoredFile
 
 
-def result_of(job: Job) -> str:
+def result_job(job: Job) -> str:
     """Returns the job that has the outputs: the best trial of a sweep, else the job itself. Raises RefusedError."""
     if job.sweep is None:
         return job.name
@@ -29,10 +29,10 @@ def result_of(job: Job) -> str:
 def step_result(store: SqlStore, pipeline: Job, path: str) -> str:
     """Returns the job that has the outputs of a step. Raises NotFoundError, RefusedError."""
     name = pipeline.pipeline.result_job(pipeline.name, path) if pipeline.pipeline else step_name(pipeline.name, path)
-    return result_of(store.load(name).job)
+    return result_job(store.load(name).job)
 
 
-def outputs_of(store: SqlStore, name: str) -> JobOutputs:
+def known_outputs(store: SqlStore, name: str) -> JobOutputs:
     """Returns the known outputs of a job. Raises NotFoundError."""
     job = store.load(name).job
     ended, is_completed = job.state.is_terminal, job.state is State.COMPLETED
@@ -62,7 +62,7 @@ def _of_pipeline(store: SqlStore, job: Job) -> dict[str, tuple[str, str]]:
 
 def _of_sweep(store: SqlStore, job: Job, *, has_ended: bool, is_completed: bool) -> JobOutputs:
     try:
-        best = store.load(result_of(job)).job
+        best = store.load(result_job(job)).job
     except (NotFoundError, RefusedError):
         return JobOutputs({}, has_ended, is_completed)
     types = _types(best)

@@ -57,7 +57,7 @@ class Copy:
             folder, _, name = self.uri.rpartition("/")
             self._write(folder, self.listed.files[0], name)
             return
-        told = self._told()
+        told = self._earlier_manifest()
         before = self._in_place(told) if told else {}
         self._kept = {
             one.path: before[one.path] for one in self.listed.files if before.get(one.path) == (one.size, one.sha256)
@@ -112,9 +112,9 @@ class Copy:
             raise StorageError(f"{file.path} has changed since the job wrote it", where=self.source)
         return written.sha256
 
-    def _told(self) -> Manifest | None:
+    def _earlier_manifest(self) -> Manifest | None:
         """Returns the manifest of an earlier try."""
-        return manifests.known(self.stores, self.uri) if self.stores else None
+        return manifests.read_current(self.stores, self.uri) if self.stores else None
 
     def _in_place(self, told: Manifest) -> dict[str, tuple[int, str]]:
         """Returns the files of an earlier try that are really in the folder."""

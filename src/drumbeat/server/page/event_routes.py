@@ -18,7 +18,7 @@ from drumbeat.model.api.page import JobChanges
 from drumbeat.model.errors import NotFoundError
 from drumbeat.server.context import ContextOf, ServerContext, away, current
 from drumbeat.server.fanout import Fanout
-from drumbeat.server.jobs.event_stream import HEARTBEAT_S, PULLS, EventStream, Follower, place_behind, serializer_of
+from drumbeat.server.jobs.event_stream import HEARTBEAT_S, PULLS, EventStream, Follower, place_behind, serializer_for
 from drumbeat.server.jobs.job_views import job_view
 from drumbeat.server.loop.bus import JOB
 from drumbeat.server.routing import new_router
@@ -67,7 +67,7 @@ class ChangeReader:
     """The position of one reader: its versions of jobs, and its position in the job that it follows."""
 
     def __init__(self, context: ServerContext, follower: Follower | None) -> None:
-        self._control, self._notice_of, self._follower = context.control, context.notice_of, follower
+        self._control, self._notice_of, self._follower = context.control, context.storage_notice, follower
         self._sent: dict[str, JobView] = {}
 
     @property
@@ -80,7 +80,7 @@ class ChangeReader:
         changes = self._changes(sorted(names))
         batch = b""
         if changes:
-            batch = b"event: jobs\ndata: " + serializer_of(JobChanges).dump_json(changes) + b"\n\n"
+            batch = b"event: jobs\ndata: " + serializer_for(JobChanges).dump_json(changes) + b"\n\n"
         follower = self._follower
         if follower is None or follower.is_done:
             return batch

@@ -93,7 +93,7 @@ def page_headers() -> dict[str, str]:
 
 
 @cache
-def files_of(module: str) -> tuple[str, ...]:
+def module_files(module: str) -> tuple[str, ...]:
     """Returns the built files of a module and its imports, except the main script."""
     manifest = json.loads((BUILT / MANIFEST).read_text(encoding="utf-8"))
     first = {HTML, *manifest[HTML]["imports"]}
@@ -165,14 +165,14 @@ async def _job_for(request: Request, context: ServerContext, name: str) -> Known
     session = valid_session(request.scope["headers"], context.sessions) if name and context.sessions else ""
     if not session or context.sessions is None or context.callers is None:
         return None
-    if await context.callers.of_digest(context.sessions.digest_of(session)) is None:
+    if await context.callers.for_digest(context.sessions.token_digest(session)) is None:
         return None
     return await to_thread.run_sync(known_job, context.control, name, request.url.query, abandon_on_cancel=True)
 
 
 def _links(first: FirstRequests) -> bytes:
     """Returns HTML elements with which a browser preloads these."""
-    files = files_of(first.module) if first.module else ()
+    files = module_files(first.module) if first.module else ()
     modules = [f'<link rel="modulepreload" crossorigin href="{PAGE}/{file}">' for file in files]
     answers = [f'<link rel="preload" as="fetch" crossorigin href="{html.escape(one)}">' for one in first.answers]
     return "\n    ".join(["", *modules, *answers, ""]).encode()

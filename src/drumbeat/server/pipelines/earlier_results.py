@@ -24,7 +24,7 @@ from drumbeat.ports.data import DataAccess
 from drumbeat.server.database import SqlStore
 from drumbeat.server.jobs.jobs import Reuse
 from drumbeat.server.outputs.output_places import has_its_places
-from drumbeat.server.outputs.result_lookup import result_of
+from drumbeat.server.outputs.result_lookup import result_job
 
 # Fingerprints of inputs that nodes use in place, if the server's machine has them, too.
 
@@ -85,7 +85,7 @@ class EarlierResults:
     def __init__(self, store: SqlStore, data: DataAccess, is_visible: Callable[[str, str], bool]) -> None:
         self._store, self._data, self._is_visible = store, data, is_visible
 
-    def of(self, graph: Graph, path: str, asked: JobRequest, plan: Plan) -> Reuse:
+    def find(self, graph: Graph, path: str, asked: JobRequest, plan: Plan) -> Reuse:
         """Returns where a step's result may be reused from, and the key under which its own is found later."""
         step = graph.step(path)
         if not may_be_reused(step):
@@ -109,7 +109,7 @@ class EarlierResults:
 
     def _has_its_places(self, job: Job) -> bool:
         """Whether a job's outputs, and for a sweep its best trial's, are still at their places."""
-        result = result_of(job)
+        result = result_job(job)
         jobs = [job] if result == job.name else [job, self._store.load(result).job]
         return all(has_its_places(self._store, one) for one in jobs)
 

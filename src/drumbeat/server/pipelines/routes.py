@@ -10,7 +10,7 @@ from drumbeat.model.api.pipelines import IS_REUSED, REUSED_RUN, EdgeView, Pipeli
 from drumbeat.model.errors import NotFoundError, RefusedError
 from drumbeat.server.context import ControlOf, current
 from drumbeat.server.control import Control
-from drumbeat.server.outputs.result_lookup import result_of
+from drumbeat.server.outputs.result_lookup import result_job
 from drumbeat.server.routing import new_router
 
 router = new_router("/api/v1", tags=["pipelines"])
@@ -60,5 +60,5 @@ def _result(pipeline: str, step: StepProgress, control: Control) -> str:
     if not step.is_done:
         return ""
     with contextlib.suppress(NotFoundError, RefusedError):
-        return result_of(control.loop.record(step.reused or step_name(pipeline, step.path)).job)
+        return result_job(control.loop.record(step.reused or step_name(pipeline, step.path)).job)
     return ""

@@ -45,7 +45,7 @@ class Steps:
         except (SpecError, RefusedError, NotFoundError) as error:
             self._loop.tell(parent.name, ChildRefused(job, str(error)))
             return
-        self._jobs.submit_child(parent.name, asked, lambda plan: self._earlier.of(graph, step.path, asked, plan))
+        self._jobs.submit_child(parent.name, asked, lambda plan: self._earlier.find(graph, step.path, asked, plan))
 
     def _graph(self, pipeline: Job) -> tuple[JobRequest, Graph]:
         key = pipeline.unique_name

@@ -196,11 +196,11 @@ def _listen(stand: Stand, listeners: list[socket.socket], told: StopSignals) -> 
 
     listeners: of the server's port, and the one in the home folder.
     """
-    from drumbeat.server.access.home_token import token_of
+    from drumbeat.server.access.home_token import read_home_token
     from drumbeat.server.access.request_guard import allowed_hosts
     from drumbeat.server.app import make_app
     from drumbeat.server.context import Identity, ServerContext
-    from drumbeat.server.process.uvicorn_server import Running
+    from drumbeat.server.process.uvicorn_server import StoppableServer
 
     home, options, port = stand.home, stand.options, listeners[0].getsockname()[1]
     hosts = allowed_hosts(port, (options.url_host, *options.allow_hosts))
@@ -209,9 +209,9 @@ def _listen(stand: Stand, listeners: list[socket.socket], told: StopSignals) -> 
         stand.control, identity, idle_stop_s=options.idle_stop_s, agent_listeners=stand.agent_listeners,
         folder=str(home.path), service_host=options.host,
     )  # fmt: skip
-    app = make_app(context, token=token_of(home.path), hosts=hosts)
+    app = make_app(context, token=read_home_token(home.path), hosts=hosts)
     url = options.url(port)
-    running = Running(app, context, on_ready=lambda: _announce(home, context, url), on_end=home.withdraw)
+    running = StoppableServer(app, context, on_ready=lambda: _announce(home, context, url), on_end=home.withdraw)
     context.stop, told.stop = told.now, running.stop
     stand.control.standby.on_replaced = running.stop
     if not told.is_told and not stand.control.standby.is_replaced:

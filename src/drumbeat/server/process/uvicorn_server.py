@@ -17,7 +17,7 @@ import uvicorn
 from drumbeat.model import home_socket
 from drumbeat.model.errors import StorageError
 from drumbeat.server.access.agent_listeners import HandshakeLimits
-from drumbeat.server.access.connections import Connections, HttpConnection, protocol_of
+from drumbeat.server.access.connections import Connections, HttpConnection, protocol_factory
 from drumbeat.server.context import ServerContext, away
 from drumbeat.server.nodes.agent_api.tls_server import AgentTlsServer
 
@@ -46,7 +46,7 @@ class HomeConnection(HttpConnection):
             transport.abort()
 
 
-class Running(uvicorn.Server):
+class StoppableServer(uvicorn.Server):
     """Runs until `stop`, a signal, or the idle timeout."""
 
     def __init__(
@@ -55,7 +55,7 @@ class Running(uvicorn.Server):
         patience = context.agent_listeners.rules.limits if context.agent_listeners else HandshakeLimits()
         self._connections = Connections(patience.most, patience.head_s)
         config = uvicorn.Config(
-            app, loop="uvloop", http=protocol_of(self._connections),  # type: ignore[arg-type] # it makes one
+            app, loop="uvloop", http=protocol_factory(self._connections),  # type: ignore[arg-type] # it makes one
             ws="none", lifespan="on", log_config=None, access_log=False,
             server_header=False, proxy_headers=False, timeout_keep_alive=75, timeout_graceful_shutdown=1,
         )  # fmt: skip

@@ -38,7 +38,7 @@ class Catalogs:
     others: tuple[ResourceService[Any] | VersionService[Any], ...] = ()
     """The services of kinds without a class of their own."""
 
-    def of(self, kind: Kind[Any]) -> Any:
+    def service(self, kind: Kind[Any]) -> Any:
         """Returns the service of a kind, which creates, lists, shows and deletes."""
         own = {
             "data": self.data, "datastore": self.datastores, "environment": self.environments,

@@ -110,7 +110,7 @@ def curated_view(one: Curated) -> EnvironmentView:
     )  # fmt: skip
 
 
-def uses_of(asset: tuple[str, str] | None) -> tuple[Use, ...]:
+def environment_uses(asset: tuple[str, str] | None) -> tuple[Use, ...]:
     """Returns the use of an environment in a job, for its lineage."""
     return (Use(KIND, *asset, role="environment"),) if asset else ()
 

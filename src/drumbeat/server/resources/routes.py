@@ -59,7 +59,7 @@ def resource_router(
         router.add_api_route(path, endpoint, methods=[method], name=name, description=description, **settings)
 
     def create(body: NewResource, control: ControlOf, response: Response) -> Any:
-        made, is_new = control.catalogs.of(kind).create(body.document, body.source or kind.name, **body.more)
+        made, is_new = control.catalogs.service(kind).create(body.document, body.source or kind.name, **body.more)
         response.status_code = 201 if is_new else 200
         return made
 
@@ -92,35 +92,35 @@ AGAIN = {
 
 def _show_all(kind: Kind[Any]) -> Endpoint:
     def show_all(control: ControlOf) -> Any:
-        return control.catalogs.of(kind).list()
+        return control.catalogs.service(kind).list()
 
     return show_all
 
 
 def _show_versions(kind: Kind[Any]) -> Endpoint:
     def show_versions(control: ControlOf, name: NameOfVersions = None) -> Any:
-        return control.catalogs.of(kind).list(name)
+        return control.catalogs.service(kind).list(name)
 
     return show_versions
 
 
 def _show(kind: Kind[Any]) -> Endpoint:
     def show(name: Name, control: ControlOf) -> Any:
-        return control.catalogs.of(kind).show(name)
+        return control.catalogs.service(kind).show(name)
 
     return show
 
 
 def _show_version(kind: Kind[Any]) -> Endpoint:
     def show_version(name: Name, version: Version, control: ControlOf) -> Any:
-        return control.catalogs.of(kind).show(name, version)
+        return control.catalogs.service(kind).show(name, version)
 
     return show_version
 
 
 def _delete(kind: Kind[Any]) -> Endpoint:
     def delete(name: Name, control: ControlOf) -> Response:
-        control.catalogs.of(kind).delete(name)
+        control.catalogs.service(kind).delete(name)
         return Response(status_code=204)
 
     return delete
@@ -128,7 +128,7 @@ def _delete(kind: Kind[Any]) -> Endpoint:
 
 def _delete_version(kind: Kind[Any]) -> Endpoint:
     def delete_version(name: Name, version: Version, control: ControlOf) -> Response:
-        control.catalogs.of(kind).delete(name, version)
+        control.catalogs.service(kind).delete(name, version)
         return Response(status_code=204)
 
     return delete_version

@@ -26,7 +26,7 @@ _OF_NAME = _OF_KIND.where(resources.c.name == bindparam("its_name"))
 def add(connection: Connection, resource: Resource) -> tuple[Resource, bool]:
     """See `SqlStore.add_version`."""
     there = versions(connection, resource.kind, resource.name)
-    known = _known(there, resource)
+    known = _same_version(there, resource)
     if known is not None:
         if known.digest != resource.digest:
             what = f"{resource.kind} {resource.name}:{resource.version} exists already with other content"
@@ -37,7 +37,7 @@ def add(connection: Connection, resource: Resource) -> tuple[Resource, bool]:
     return made, True
 
 
-def _known(there: list[Resource], resource: Resource) -> Resource | None:
+def _same_version(there: list[Resource], resource: Resource) -> Resource | None:
     """Returns the existing version with the requested number or the same content."""
     if resource.version:
         return next((one for one in there if one.version == resource.version), None)

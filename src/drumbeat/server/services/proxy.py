@@ -17,7 +17,7 @@ import h11
 
 from drumbeat.model.errors import ConflictError, DrumbeatError, RefusedError, UnreachableError
 from drumbeat.server.access.page_sessions import SESSION_LIFETIME_S
-from drumbeat.server.errors import status_of
+from drumbeat.server.errors import http_status
 from drumbeat.server.nodes.tunnels import Tunnel
 from drumbeat.server.services.headers import Header, is_upgrade, to_browser, to_service
 from drumbeat.server.services.service_access import OPEN, Admission, ServiceAuthorizer
@@ -271,7 +271,7 @@ class BrowserConnection:
         """Answers with an error page, which retries while a service doesn't answer yet."""
         may_pass = isinstance(error, ConflictError | UnreachableError)
         text = html.escape(" ".join(filter(None, [f"{error.what}.", error.fix])))
-        await self._answer(503 if may_pass else status_of(error), "drumbeat", text, more=_RETRY if may_pass else "")
+        await self._answer(503 if may_pass else http_status(error), "drumbeat", text, more=_RETRY if may_pass else "")
 
     async def _answer(
         self, status: int, title: str, text: str, more: str = "", headers: list[Header] | None = None

@@ -67,12 +67,12 @@ class ServiceAuthorizer:
             raise refusal
         small = [(name.lower(), value) for name, value in headers]
         given = bearer(small)
-        owner = await self._callers.of_token(given) if given else None
+        owner = await self._callers.for_token(given) if given else None
         session = valid_session(small, self.sessions)
-        principal, digest = owner, self._callers.digest_of(given)
+        principal, digest = owner, self._callers.token_digest(given)
         if principal is None and session:
-            digest = self.sessions.digest_of(session)
-            principal = await self._callers.of_digest(digest)
+            digest = self.sessions.token_digest(session)
+            principal = await self._callers.for_digest(digest)
         if principal is None:
             raise UnauthorizedError("this service needs a link", fix="Run: drumbeat open JOB SERVICE")
         if principal.role is Role.READER:

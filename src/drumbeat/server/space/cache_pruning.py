@@ -92,11 +92,11 @@ class CachePruner:
             if view.python:
                 needed.setdefault(view.python.key, f"environment {view.name}:{view.version}")
         for (kind, name), target in read_aliases(self._store).items():
-            if kind == KIND and (key := self._key_of(target)):
+            if kind == KIND and (key := self._environment_key(target)):
                 needed.setdefault(key, f"alias {name}")
         return needed
 
-    def _key_of(self, target: str) -> str:
+    def _environment_key(self, target: str) -> str:
         name, _, version = target.removeprefix("azureml:").partition(":")
         try:
             view = self._environments.show(name, version)

@@ -41,7 +41,7 @@ def needed_by(users: list[str]) -> str:
     return f"needed by {name_some(users)}"
 
 
-def freed_of(items: Collection[SpaceItem], kept: Collection[KeptItem]) -> Freed:
+def make_freed(items: Collection[SpaceItem], kept: Collection[KeptItem]) -> Freed:
     """Returns the response to a removal, largest items first, without duplicate kept items.
 
     A snapshot that was kept for one job may have been removed with another.

@@ -18,7 +18,7 @@ from drumbeat.server.home_folder import FolderArtifacts
 from drumbeat.server.home_folder.stored_files import JobSpace
 from drumbeat.server.loop.bus import job_topic
 from drumbeat.server.loop.loop import Loop
-from drumbeat.server.space.items import freed_of, job_item
+from drumbeat.server.space.items import job_item, make_freed
 from drumbeat.server.space.job_removal import JobRemoval
 from drumbeat.server.space.references import ReferenceReader, References
 
@@ -46,13 +46,13 @@ class JobPruner:
         """Deletes jobs that ended at least so long ago. keep_outputs: only trim those that have outputs."""
         world = self._references.all()
         asked = deletion_rules.expired(world.jobs, self._loop.clock.now(), older_than)
-        spaces = {name: self._removal.space_of(name) for name in asked}
+        spaces = {name: self._removal.space(name) for name in asked}
         trimmed = [name for name in asked if keep_outputs and self._has_outputs(name)]
         decision = deletion_rules.decide(asked, world.jobs, world.assets, trimmed)
         kept = list(decision.reasons.values())
         if is_dry:
-            gone = [job_item(world.needs(name), self._removal.space_of(name)) for name in decision.jobs]
-            return freed_of([*gone, *self._trim(trimmed, world, spaces, kept, is_dry=True)], kept)
+            gone = [job_item(world.needs(name), self._removal.space(name)) for name in decision.jobs]
+            return make_freed([*gone, *self._trim(trimmed, world, spaces, kept, is_dry=True)], kept)
         items: list[SpaceItem] = []
         for number, name in enumerate(decision.jobs):
             if self._stopping.is_set():
@@ -66,7 +66,7 @@ class JobPruner:
                     items, kept = [*items, *gone], [*kept, *left]
                     world = world.without([name])
         items += self._trim(trimmed, world, spaces, kept, is_dry=False)
-        return freed_of(items, kept)
+        return make_freed(items, kept)
 
     def _has_outputs(self, name: str) -> bool:
         """Whether a job has an output file. Sizes don't tell, as an empty file takes no space on some file systems."""

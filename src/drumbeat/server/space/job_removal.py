@@ -81,7 +81,7 @@ class JobRemoval:
         later: jobs that are deleted after it and therefore don't keep it, as a sweep is deleted after its trials. The
         rows are deleted on the loop's thread, on which new jobs that name its outputs are written, too.
         """
-        item = self._item_of(name)
+        item = self._item(name)
         self._loop.call(lambda: self._delete_rows(name, world, later))
         log.info("job %s was deleted by %s, with %d bytes", name, by, item.size)
         failpoint("delete.committed")
@@ -108,7 +108,7 @@ class JobRemoval:
             if pending := self._store.removals():
                 world = self._references.all()
                 for name in pending:
-                    self._finish(name, world, self._item_of(name))
+                    self._finish(name, world, self._item(name))
 
     def _finish(self, name: str, world: References, item: SpaceItem) -> tuple[list[SpaceItem], list[KeptItem]]:
         items: list[SpaceItem] = []
@@ -158,16 +158,16 @@ class JobRemoval:
                 kept.append(KeptItem(what, "a client has requested it since, and may be submitting a job with it"))
         return gone, kept
 
-    def space_of(self, name: str) -> JobSpace:
+    def space(self, name: str) -> JobSpace:
         """Returns the space that a job's folder takes."""
         return self._artifacts.job_space(name).get(name, JobSpace())
 
-    def _item_of(self, name: str) -> SpaceItem:
+    def _item(self, name: str) -> SpaceItem:
         try:
             needs = deletion_rules.needs_of_job(self._store.load(name).job)
         except NotFoundError:
             needs = None
-        return job_item(needs or name, self.space_of(name))
+        return job_item(needs or name, self.space(name))
 
 
 def _asked_until(notes: Iterable[str]) -> dict[str, float]:

@@ -16,7 +16,7 @@ from drumbeat.server.home_folder import FolderArtifacts
 from drumbeat.server.loop.loop import Loop
 from drumbeat.server.resources.environments import Environments
 from drumbeat.server.space.cache_pruning import CachePruner
-from drumbeat.server.space.items import freed_of, job_item, needed_by, refusal, snapshot_item, unknown
+from drumbeat.server.space.items import job_item, make_freed, needed_by, refusal, snapshot_item, unknown
 from drumbeat.server.space.job_pruning import TRIMMED, JobPruner
 from drumbeat.server.space.job_removal import JobRemoval, JobRuns
 from drumbeat.server.space.references import ReferenceReader
@@ -108,7 +108,7 @@ class Space:
                 gone, stays = self._removal.delete(job, rest, by, later=plan.jobs[number + 1 :])
                 items += gone
                 left += stays
-        return freed_of(items, [*left, *self._unused.left_environment(deleted)])
+        return make_freed(items, [*left, *self._unused.left_environment(deleted)])
 
     def prune(self, older_than: timedelta, *, keep_outputs: bool, is_dry: bool) -> Freed:
         """Deletes jobs that ended at least so long ago, snapshots that nothing needs, and cache entries of this machine
@@ -123,7 +123,7 @@ class Space:
         )
         caches = self._unused.prune_caches(older_than, is_dry=is_dry)
         items = [*jobs.items, *orphans, *caches.items]
-        return replace(freed_of(items, [*jobs.kept, *caches.kept]), is_dry=is_dry)
+        return replace(make_freed(items, [*jobs.kept, *caches.kept]), is_dry=is_dry)
 
     # --- usage ------------------------------------------------------------------------------------------------
     def spares(self) -> list[WarmWorkersView]:

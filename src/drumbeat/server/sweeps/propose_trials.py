@@ -45,7 +45,7 @@ class Proposals:
         """The handler of `propose_trials`, with threads of its own, because a sampler may take long."""
         return Handler(ProposeTrials, NODES, self._carry_out, lambda _pending: Pool("sampler", 4))
 
-    def request_of(self, sweep: Job, trial: str) -> JobRequest:
+    def trial_request(self, sweep: Job, trial: str) -> JobRequest:
         """Returns the request for a trial's job, by the name of the job."""
         request = self._loop.store.request(sweep.name)
         number = int(trial.rpartition("_")[2])

@@ -22,11 +22,11 @@ def show_sweep(name: str, control: ControlOf) -> SweepView:
     """Returns a sweep with its trials, in the order of their numbers."""
     job = current(control, name).job
     if job.sweep is None:
-        raise NotFoundError(f"job {name} is a {job.kind} job, not a sweep", fix=_sweeps_of(job))
+        raise NotFoundError(f"job {name} is a {job.kind} job, not a sweep", fix=_sweeps_fix(job))
     return sweep_view(job, job.sweep)
 
 
-def _sweeps_of(job: Job) -> str:
+def _sweeps_fix(job: Job) -> str:
     """Returns a fix that names the sweeps among the steps of a pipeline."""
     pipeline = job.pipeline or PipelineProgress()
     sweeps = [pipeline.result_job(job.name, step.path) for step in pipeline.steps if step.kind is JobKind.SWEEP]

@@ -17,7 +17,7 @@ log = logging.getLogger(__name__)
 TOKEN_BYTES = 32
 
 
-def digest_of(token: str) -> str:
+def token_digest(token: str) -> str:
     """Returns the digest that is stored of a token. Tokens are long and random, so no slow hash is needed."""
     return hashlib.sha256(token.encode()).hexdigest()
 
@@ -36,7 +36,7 @@ class Tokens:
         """Returns a new token, which is shown only now. Raises SpecError, and ConflictError when the person has one."""
         require_user_name(user)
         token = secrets.token_urlsafe(TOKEN_BYTES)
-        self._store.add_token(UserToken(user, role, digest_of(token), self._clock.now()))
+        self._store.add_token(UserToken(user, role, token_digest(token), self._clock.now()))
         log.info("%s has a token, as %s", user, role)
         return token
 

@@ -24,7 +24,7 @@ from drumbeat.jobfile.data.datastores import (
 from drumbeat.jobfile.data.paths import StoreReference, reference_to
 from drumbeat.model.errors import DrumbeatError, RefusedError, SpecError, TooBigError, UnknownNameError
 from drumbeat.server.data.stores import backend_contract, listings
-from drumbeat.server.data.stores.addresses import target_of, without_query
+from drumbeat.server.data.stores.addresses import resolve_target, without_query
 from drumbeat.server.data.stores.autoindex import names_in
 from drumbeat.server.data.stores.backend_contract import Counted, StoreEntry
 from drumbeat.server.data.stores.sas import is_skewed, why_refused
@@ -73,7 +73,7 @@ ODD = "a b/#?%41.txt"
     ],
 )
 def test_an_address_that_a_datastore_covers(uri: str, store: str, place: str) -> None:
-    found = target_of(uri, STORES)
+    found = resolve_target(uri, STORES)
     assert (found.spec, found.place, found.title) == (STORES[store], place, f"datastore `{store}`")
 
 
@@ -99,7 +99,7 @@ PATHS = st.lists(st.sampled_from(SEGMENTS), max_size=8).map("/".join)
 )
 def test_a_reference_and_its_address_mean_the_same_place(scheme: str, workspace: str, store: str, path: str) -> None:
     uri = f"{scheme}{workspace}datastores/{store}/paths/{path}"
-    found = target_of(uri, STORES)
+    found = resolve_target(uri, STORES)
     assert (found.spec.name, found.place) == (store, "/".join(part for part in path.split("/") if part))
     assert reference_to(uri) == StoreReference(found.spec.name, found.place)
 
@@ -109,7 +109,7 @@ def test_a_reference_and_its_address_mean_the_same_place(scheme: str, workspace:
 def test_what_is_no_place_for_a_reference_is_none_for_an_address(path: str) -> None:
     uri = f"azureml://{path}"
     try:
-        found = target_of(uri, STORES)
+        found = resolve_target(uri, STORES)
     except (RefusedError, UnknownNameError):
         found = None
     try:
@@ -134,13 +134,13 @@ def test_what_is_no_place_for_a_reference_is_none_for_an_address(path: str) -> N
     ],
 )
 def test_an_address_that_none_covers_has_no_credentials(uri: str, where: str, place: str) -> None:
-    found = target_of(uri, STORES)
+    found = resolve_target(uri, STORES)
     assert (found.title, found.place, kind_of_credentials(found.spec)) == (where, place, "none")
 
 
 @pytest.mark.feature("D1")
 def test_a_signature_in_an_address_is_taken_before_the_datastores_key_and_isnt_shown() -> None:
-    found = target_of("https://account.blob.core.windows.net/train/x?sv=2024&sp=rl&sig=S3CRET", STORES)
+    found = resolve_target("https://account.blob.core.windows.net/train/x?sv=2024&sp=rl&sig=S3CRET", STORES)
     assert (found.place, kind_of_credentials(found.spec)) == ("x", "SAS token")
     assert "S3CRET" not in repr(found) + found.title
 
@@ -156,7 +156,7 @@ def test_what_messages_show_of_an_address() -> None:
 def test_no_path_leaves_its_store(path: str) -> None:
     for head in ("azureml://datastores/disk/paths/", "s3://train/some/prefix/", "file:///", "https://h/sets/", ""):
         try:
-            found = target_of(head + path, STORES)
+            found = resolve_target(head + path, STORES)
         except DrumbeatError:
             continue
         assert not {"..", "."} & set(found.place.split("/"))
@@ -246,7 +246,7 @@ def test_any_page_is_read(text: str) -> None:
 def test_a_listing_of_what_a_disk_cant_hold_is_refused() -> None:
     for bad in (["a", "a/b"], ["a//b"], ["../x"], ["/x"], ["n" * 300]):
         with pytest.raises(RefusedError) as refused:
-            listings.listing_of("s3://b", "", [StoreEntry(one, 1, "t") for one in bad], "s3://b")
+            listings.make_listing("s3://b", "", [StoreEntry(one, 1, "t") for one in bad], "s3://b")
         assert refused.value.where == "s3://b"
         assert "Rename" in refused.value.fix
 
@@ -254,7 +254,7 @@ def test_a_listing_of_what_a_disk_cant_hold_is_refused() -> None:
 def test_a_listing_of_too_many_files_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(listings, "MAX_FILES", 3)
     with pytest.raises(TooBigError, match="more than 3 files"):
-        listings.listing_of("s3://b", "", (StoreEntry(f"{n}", 1) for n in range(9)), "s3://b")
+        listings.make_listing("s3://b", "", (StoreEntry(f"{n}", 1) for n in range(9)), "s3://b")
 
 
 @pytest.mark.feature("D1")

@@ -26,7 +26,7 @@ from drumbeat.jobfile.data.datastores import (
 from drumbeat.jobfile.data.paths import is_arm_id, place_in_store
 from drumbeat.jobfile.reading.error_messages import either, short
 from drumbeat.model.errors import RefusedError, SpecError, UnknownNameError
-from drumbeat.server.data.stores.listings import place_of
+from drumbeat.server.data.stores.listings import normalized_place
 
 D = TypeVar("D", bound=Datastore)
 Stores = Mapping[str, Datastore]
@@ -54,7 +54,7 @@ class Target:
         return self.title == _title(self.spec)
 
 
-def target_of(uri: str, datastores: Stores) -> Target:
+def resolve_target(uri: str, datastores: Stores) -> Target:
     """Resolves a URI. Raises RefusedError, and ForbiddenError for a path that leaves its store."""
     scheme, colon, rest = uri.partition(":")
     if is_arm_id(uri):
@@ -94,7 +94,7 @@ def _named(uri: str, _rest: str, datastores: Stores) -> Target:
 
 
 def _at(spec: Datastore, path: str, title: str = "") -> Target:
-    return Target(spec, place_of(path), title or _title(spec))
+    return Target(spec, normalized_place(path), title or _title(spec))
 
 
 def _title(spec: Datastore) -> str:

@@ -110,14 +110,14 @@ class AzureBackend:
         self._sdk = library("azure.storage.blob", "azure")
         self._container = spec.container_name if isinstance(spec, AzureBlobDatastore) else spec.filesystem
         self._credential = _credential(spec, timeouts)
-        self._service = self._service_of(timeouts.answer_s, retries=1)
+        self._service = self._make_service(timeouts.answer_s, retries=1)
         self._client = self._service.get_container_client(self._container)
         self._lock = threading.Lock()
         self._delegation: tuple[datetime, Any] | None = None
         self._has_no_key_until = datetime.min.replace(tzinfo=UTC)
         self.address = f"{account_url(spec)}/{self._container}"
 
-    def _service_of(self, silent_s: float, *, retries: int) -> Any:
+    def _make_service(self, silent_s: float, *, retries: int) -> Any:
         return self._sdk.BlobServiceClient(
             account_url(self._spec),
             credential=self._credential,
@@ -134,7 +134,7 @@ class AzureBackend:
     @cached_property
     def _writing(self) -> Any:
         """A client with a timeout for slow operations."""
-        return self._service_of(self._timeouts.take_s, retries=2)
+        return self._make_service(self._timeouts.take_s, retries=2)
 
     def close(self) -> None:
         self._service.close()
@@ -146,7 +146,7 @@ class AzureBackend:
         with self._asked("list", place):
             for blob in self._client.list_blobs(name_starts_with=_prefix(place), include=["metadata"]):
                 if not _is_marker(blob):
-                    yield _found(blob)
+                    yield _entry_from_blob(blob)
 
     def entries(self, place: str) -> Iterator[StoreEntry]:
         with self._asked("list", place):
@@ -154,14 +154,14 @@ class AzureBackend:
                 if isinstance(blob, self._sdk.BlobPrefix):
                     yield StoreEntry(str(blob.name).rstrip("/"), is_folder=True)
                 elif not _is_marker(blob):
-                    yield _found(blob)
+                    yield _entry_from_blob(blob)
 
     def file(self, place: str) -> StoreEntry:
         with self._asked("read", place):
             blob = self._client.get_blob_client(place).get_blob_properties()
             if _is_marker(blob):
                 raise self._core.ResourceNotFoundError
-            return _found(blob)
+            return _entry_from_blob(blob)
 
     def read(self, wanted: Wanted, offset: int, length: int | None) -> Iterator[bytes]:
         condition = {}
@@ -346,15 +346,15 @@ def _prefix(place: str) -> str | None:
 
 def _is_marker(blob: Any) -> bool:
     """Whether a blob stands for a folder, as in Data Lake and in tools that create an empty blob."""
-    return str(blob.name).endswith("/") or _said(blob, "hdi_isfolder") == "true"
+    return str(blob.name).endswith("/") or _metadata(blob, "hdi_isfolder") == "true"
 
 
-def _found(blob: Any) -> StoreEntry:
-    digest = _said(blob, DIGEST)
+def _entry_from_blob(blob: Any) -> StoreEntry:
+    digest = _metadata(blob, DIGEST)
     return StoreEntry(str(blob.name), int(blob.size), str(blob.etag).strip('"'), digest if _is_digest(digest) else "")
 
 
-def _said(blob: Any, name: str) -> str:
+def _metadata(blob: Any, name: str) -> str:
     """Returns a value of a blob's metadata."""
     return str(cast("dict[str, str]", blob.metadata or {}).get(name, ""))
 

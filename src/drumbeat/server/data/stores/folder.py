@@ -91,7 +91,7 @@ class FolderBackend:
             status = path.stat()
             if not stat.S_ISREG(status.st_mode):
                 raise OSError(errno.EISDIR if stat.S_ISDIR(status.st_mode) else errno.EACCES, "")
-            return _found(place, status)
+            return _entry_from_status(place, status)
 
     def entries(self, place: str) -> Iterator[StoreEntry]:
         with self._asked("list", place):
@@ -113,7 +113,7 @@ class FolderBackend:
         if not stat.S_ISREG(status.st_mode):
             trouble = Trouble(RefusedError, "it is neither a file nor a folder", "Take it out of the data.")
             raise refused(self._title, "list", place, trouble)
-        return _found(place, status)
+        return _entry_from_status(place, status)
 
     def link(self, wanted: Wanted, lifetime_s: float) -> Link | None:
         del wanted, lifetime_s
@@ -165,7 +165,7 @@ class FolderBackend:
         return path
 
 
-def _found(place: str, status: os.stat_result) -> StoreEntry:
+def _entry_from_status(place: str, status: os.stat_result) -> StoreEntry:
     return StoreEntry(place, status.st_size, _tag(status))
 
 

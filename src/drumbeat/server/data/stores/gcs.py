@@ -70,12 +70,12 @@ class GcsBackend:
         with self._asked("list", place):
             for blob in self._client.list_blobs(self._spec.bucket, prefix=_prefix(place), **self._asking):
                 if not blob.name.endswith("/"):
-                    yield _found(blob)
+                    yield _entry_from_blob(blob)
 
     def entries(self, place: str) -> Iterator[StoreEntry]:
         with self._asked("list", place):
             pages = self._client.list_blobs(self._spec.bucket, prefix=_prefix(place), delimiter="/", **self._asking)
-            yield from [_found(blob) for blob in pages if not blob.name.endswith("/")]
+            yield from [_entry_from_blob(blob) for blob in pages if not blob.name.endswith("/")]
             yield from (StoreEntry(name.rstrip("/"), is_folder=True) for name in sorted(pages.prefixes))
 
     def file(self, place: str) -> StoreEntry:
@@ -83,7 +83,7 @@ class GcsBackend:
             blob = self._bucket.get_blob(place, **self._asking)
             if blob is None:
                 raise self._errors.NotFound("")
-            return _found(blob)
+            return _entry_from_blob(blob)
 
     def read(self, wanted: Wanted, offset: int, length: int | None) -> Iterator[bytes]:
         end = wanted.size if length is None else min(wanted.size, offset + length)
@@ -247,5 +247,5 @@ def _prefix(place: str) -> str | None:
     return f"{place}/" if place else None
 
 
-def _found(blob: Any) -> StoreEntry:
+def _entry_from_blob(blob: Any) -> StoreEntry:
     return StoreEntry(str(blob.name), int(blob.size or 0), str(blob.generation))

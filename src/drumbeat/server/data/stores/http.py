@@ -100,7 +100,7 @@ class HttpBackend:
             self._asked("list", place),
             closing(HeadClient(self._base, self._sent, is_quick=self._is_named)) as heads,
         ):
-            yield from heads.each(self._walk(place), self._url, _told, self.file)
+            yield from heads.each(self._walk(place), self._url, _entry_from_answer, self.file)
 
     def entries(self, place: str) -> Iterator[StoreEntry]:
         with self._asked("list", place), ThreadPoolExecutor(AT_ONCE, "http-listing") as pool:
@@ -143,7 +143,7 @@ class HttpBackend:
         with self._asked("read", place):
             try:
                 with self._got("HEAD", self._url(place), {}) as answer:
-                    found = None if _may_be_folder(answer) else _found(place, answer.headers)
+                    found = None if _may_be_folder(answer) else _entry_from_headers(place, answer.headers)
             except httpx.HTTPStatusError as error:
                 if error.response.status_code not in (400, 403, 405, 501):  # Not all allow HEAD.
                     raise
@@ -153,14 +153,14 @@ class HttpBackend:
             with self._got("GET", self._url(place), {}) as answer:
                 if _may_be_folder(answer):
                     return self._page(place, answer)
-                return _found(place, answer.headers) or _read_through(place, answer)
+                return _entry_from_headers(place, answer.headers) or _read_through(place, answer)
 
     def _page(self, place: str, answer: httpx.Response) -> StoreEntry:
         """Returns a page whose URL may be a folder's as a file, unless it lists the folder."""
         page = self._text(answer)
         if is_index(page.decode(answer.charset_encoding or "utf-8", "replace"), str(answer.url)):
             raise refused(self._title, "read", place, _FOLDER)
-        found = _found(place, answer.headers)
+        found = _entry_from_headers(place, answer.headers)
         return found or StoreEntry(place, len(page), _tag(answer.headers), hashlib.sha256(page).hexdigest())
 
     def _text(self, answer: httpx.Response) -> bytes:
@@ -258,7 +258,7 @@ def _only_if(wanted: Wanted) -> dict[str, str]:
     return {"If-Unmodified-Since": wanted.tag} if wanted.tag and not wanted.tag.startswith("W/") else {}
 
 
-def _found(place: str, headers: Mapping[str, str]) -> StoreEntry | None:
+def _entry_from_headers(place: str, headers: Mapping[str, str]) -> StoreEntry | None:
     """Returns a file from the headers of a response, by their names in lower case; None = they don't identify it."""
     length = headers.get("content-length", "")
     if not length.isdecimal() or not _tag(headers) or "content-encoding" in headers:
@@ -266,7 +266,7 @@ def _found(place: str, headers: Mapping[str, str]) -> StoreEntry | None:
     return StoreEntry(place, int(length), _tag(headers))
 
 
-def _told(place: str, answer: PlainAnswer) -> StoreEntry | None:
+def _entry_from_answer(place: str, answer: PlainAnswer) -> StoreEntry | None:
     """Returns a file from a plain response to HEAD; None = it doesn't identify the file."""
     tag = answer.header("ETag") or answer.header("Last-Modified")
     return StoreEntry(place, answer.length, tag) if tag and not answer.header("Content-Encoding") else None

@@ -10,22 +10,22 @@ from drumbeat.model.errors import ForbiddenError, RefusedError, TooBigError
 from drumbeat.model.input_listing import ListedFile, Listing
 from drumbeat.model.input_listing import listing as in_order
 from drumbeat.server.data.stores.backend_contract import MAX_FILES, StoreEntry, shown
-from drumbeat.server.home_folder.paths import parts_of
+from drumbeat.server.home_folder.paths import split_path
 
 
-def place_of(text: str) -> str:
+def normalized_place(text: str) -> str:
     """Normalizes the path of a URI to a place. Raises ForbiddenError if it leaves the store."""
     trimmed = text.strip("/")
-    return "/".join(parts_of(trimmed)) if trimmed else ""
+    return "/".join(split_path(trimmed)) if trimmed else ""
 
 
 def below(place: str, path: str) -> str:
     """Returns the place of a path below another place. Raises ForbiddenError."""
-    inner = "/".join(parts_of(path))
+    inner = "/".join(split_path(path))
     return f"{place}/{inner}" if place else inner
 
 
-def listing_of(address: str, place: str, files: Iterable[StoreEntry], title: str) -> Listing:
+def make_listing(address: str, place: str, files: Iterable[StoreEntry], title: str) -> Listing:
     """Returns the listing of a folder. Raises RefusedError for names that a disk can't have, TooBigError."""
     found: dict[str, ListedFile] = {}
     for file in files:
@@ -51,7 +51,7 @@ def _key(address: str, file: StoreEntry) -> str:
 
 def _require_possible(path: str, title: str) -> None:
     try:
-        parts_of(path)
+        split_path(path)
     except ForbiddenError as error:
         what = f"`{shown(path)}` can't be the name of a file on a node: {error.what}"
         raise RefusedError(what, where=title, fix="Rename it in the store.") from None

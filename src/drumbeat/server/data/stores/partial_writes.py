@@ -31,7 +31,7 @@ class PartialWrites:
         self._left: dict[str, tuple[str, str]] = {}
         if folder is not None:
             folder.mkdir(0o700, parents=True, exist_ok=True)
-            self._left = {note.name: told for note in folder.iterdir() if (told := _told(note))}
+            self._left = {note.name: told for note in folder.iterdir() if (told := _read_note(note))}
 
     @contextmanager
     def begun(self, store: str, place: str) -> Generator[str]:
@@ -79,7 +79,7 @@ class PartialWrites:
                 (self._folder / note).unlink()
 
 
-def _told(note: Path) -> tuple[str, str] | None:
+def _read_note(note: Path) -> tuple[str, str] | None:
     """Returns store and place; None = the record is incomplete, so its file was never created."""
     try:
         store, half = json.loads(note.read_text(encoding="utf-8"))

@@ -111,14 +111,14 @@ class SftpBackend:
         if not stat.S_ISREG(status.st_mode):
             trouble = Trouble(RefusedError, "it is neither a file nor a folder", "Take it out of the data.")
             raise refused(self._title, "list", place, trouble)
-        return _found(place, status)
+        return _entry_from_status(place, status)
 
     def file(self, place: str) -> StoreEntry:
         with self._line("read", place) as line:
             status = line.sftp.stat(line.inside(place))
             if not stat.S_ISREG(status.st_mode):
                 raise OSError(errno.EISDIR, "")
-            return _found(place, status)
+            return _entry_from_status(place, status)
 
     def link(self, wanted: Wanted, lifetime_s: float) -> Link | None:
         del wanted, lifetime_s
@@ -322,7 +322,7 @@ def _make_folders(sftp: Any, folder: str) -> None:
             sftp.mkdir(folder)
 
 
-def _found(place: str, status: Any) -> StoreEntry:
+def _entry_from_status(place: str, status: Any) -> StoreEntry:
     return StoreEntry(place, int(status.st_size), str(status.st_mtime))
 
 

@@ -26,7 +26,7 @@ from drumbeat.model.errors import (
 from drumbeat.model.input_listing import Link, ListedFile, Listing
 from drumbeat.ports.data import Entry
 from drumbeat.server.data.stores.address_guard import AddressGuard
-from drumbeat.server.data.stores.addresses import Target, target_of
+from drumbeat.server.data.stores.addresses import Target, resolve_target
 from drumbeat.server.data.stores.backend_contract import (
     MAX_FILES,
     Backend,
@@ -39,7 +39,7 @@ from drumbeat.server.data.stores.backend_contract import (
     shown,
 )
 from drumbeat.server.data.stores.kept_backends import KeptBackends
-from drumbeat.server.data.stores.listings import below, listed, listing_of
+from drumbeat.server.data.stores.listings import below, listed, make_listing
 from drumbeat.server.data.stores.partial_writes import PartialWrites
 
 MAX_BACKENDS = 64
@@ -69,12 +69,12 @@ class StoreAccess:
 
     # --- DataAccess -----------------------------------------------------------------------------------------------
     def listing(self, uri: str, *, is_file: bool) -> Listing:
-        with self._backend_of(uri) as (target, backend):
+        with self._use_backend(uri) as (target, backend):
             if is_file:
                 file = self._file(target, backend)
                 return Listing((listed(backend.address, file, _name(target), alone=True),), is_file=True)
             try:
-                found = listing_of(backend.address, target.place, backend.files(target.place), target.title)
+                found = make_listing(backend.address, target.place, backend.files(target.place), target.title)
             except DrumbeatError as error:
                 if isinstance(error, NotFoundError) or _may_be_one_file(target, error):
                     _require_no_file(target, backend)
@@ -85,18 +85,18 @@ class StoreAccess:
             return found
 
     def links(self, uri: str, files: Sequence[ListedFile], lifetime_s: float) -> list[Link | None]:
-        with self._backend_of(uri) as (target, backend):
+        with self._use_backend(uri) as (target, backend):
             return [backend.link(_wanted(target, file), lifetime_s) for file in files]
 
     def folder(self, uri: str) -> str:
-        target = target_of(uri, self._datastores())
+        target = resolve_target(uri, self._datastores())
         if not isinstance(target.spec, spec_of.FolderDatastore):
             return ""
         path = Path(target.spec.path).expanduser() / target.place
         return str(path) if path.exists() else ""
 
     def read(self, uri: str, file: ListedFile, offset: int = 0, length: int | None = None) -> Iterator[bytes]:
-        with self._backend_of(uri) as (target, backend):
+        with self._use_backend(uri) as (target, backend):
             wanted = _wanted(target, file)
             most = max(0, file.size - offset)
             count = most if length is None else min(most, length)
@@ -108,7 +108,7 @@ class StoreAccess:
                 yield from _checked(pieces, count, file.sha256 if is_whole else "", target, wanted)
 
     def write(self, uri: str, path: str, pieces: Iterable[bytes], size: int) -> Written:
-        with self._backend_of(uri) as (target, backend):
+        with self._use_backend(uri) as (target, backend):
             place, counted = below(target.place, path), Counted(pieces, size)
             if not backend.shows_partial_writes:
                 return replace(backend.write(place, counted, ""), path=path)
@@ -118,7 +118,7 @@ class StoreAccess:
             return replace(written, path=path)
 
     def write_link(self, uri: str, lifetime_s: float) -> Link:
-        with self._backend_of(uri) as (target, backend):
+        with self._use_backend(uri) as (target, backend):
             if not isinstance(backend, SignsWrites):
                 what = f"a store of type `{target.spec.type}` can't create links for writing"
                 raise RefusedError(
@@ -131,7 +131,7 @@ class StoreAccess:
             return backend.write_link(target.place, lifetime_s)
 
     def entries(self, uri: str) -> Sequence[Entry]:
-        with self._backend_of(uri) as (target, backend):
+        with self._use_backend(uri) as (target, backend):
             try:
                 found = list(islice(backend.entries(target.place), MAX_FILES))
             except DrumbeatError as error:
@@ -145,13 +145,13 @@ class StoreAccess:
             return sorted((_entry(one) for one in found), key=lambda one: one.path)
 
     def remove(self, uri: str, path: str) -> None:
-        with self._backend_of(uri) as (target, backend):
+        with self._use_backend(uri) as (target, backend):
             backend.remove(below(target.place, path))
 
     # --- finding --------------------------------------------------------------------------------------------------
     @contextmanager
-    def _backend_of(self, uri: str) -> Generator[tuple[Target, Backend]]:
-        target = target_of(uri, self._datastores())
+    def _use_backend(self, uri: str) -> Generator[tuple[Target, Backend]]:
+        target = resolve_target(uri, self._datastores())
         with self._backends.use(
             _fingerprint(target), lambda: make_backend(target, self._timeouts, self._guard)
         ) as backend:

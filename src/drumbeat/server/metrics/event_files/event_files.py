@@ -69,7 +69,7 @@ class EventFiles:
 
     def _renamed(self, job: Job, source: Source) -> frozenset[str]:
         """Returns the names that the script had logged itself when the files were first imported."""
-        run = self._metrics.run_of(job.name)
+        run = self._metrics.ensured_run(job.name)
         if self._metrics.store.taken(source):
             return frozenset(json.loads(run.tags.get(RENAMED, "[]")))
         return frozenset(one.name for one in self._metrics.main_series(job.name))

@@ -8,7 +8,7 @@ from pathlib import Path
 from drumbeat.model.errors import NotFoundError
 from drumbeat.model.metrics import JsonObject
 from drumbeat.model.mlflow_calls import NO_MULTIPART, MlflowRefusal, invalid, missing
-from drumbeat.server.metrics.mlflow.logged_models import model_of, require_own
+from drumbeat.server.metrics.mlflow.logged_models import find_model, require_own
 from drumbeat.server.metrics.mlflow.request import Call
 from drumbeat.server.metrics.mlflow.runs import artifact_uri
 
@@ -25,7 +25,7 @@ def list_of_run(call: Call) -> JsonObject:
 
 def list_of_model(call: Call) -> JsonObject:
     """Answers GET logged-models/{model_id}/artifacts/directories."""
-    root = model_of(call, call.text("model_id")).body["info"]["artifact_uri"]
+    root = find_model(call, call.text("model_id")).body["info"]["artifact_uri"]
     return {"root_uri": root, "files": _listed(call, root, call.text_or("artifact_directory_path"))}
 
 
@@ -44,7 +44,7 @@ def list_folder(call: Call) -> JsonObject:
 
 
 def _entries(call: Call, folder: str, prefix: str) -> list[JsonObject]:
-    found = call.files.entries(*place_of(call, folder)) or []
+    found = call.files.entries(*artifact_place(call, folder)) or []
     return [
         {"path": f"{prefix}{one.name}", "is_dir": one.size is None}
         | ({} if one.size is None else {"file_size": one.size})
@@ -57,7 +57,7 @@ def remove(call: Call) -> JsonObject:
     path = call.text("path").strip("/")
     if path == MODELS:
         raise invalid("The artifacts of all logged models can't be removed at once: name one, as models/<model id>.")
-    call.files.remove(*own_place_of(call, path))
+    call.files.remove(*own_artifact_place(call, path))
     return {}
 
 
@@ -66,7 +66,7 @@ def refuse_multipart(_call: Call) -> JsonObject:
     raise MlflowRefusal("NOT_IMPLEMENTED", NO_MULTIPART)
 
 
-def place_of(call: Call, path: str) -> tuple[str, str]:
+def artifact_place(call: Call, path: str) -> tuple[str, str]:
     """Returns the job that an artifact belongs to ("" = none), and its path among the job's artifacts.
 
     Paths are `<run>/artifacts/…`, `<run>/models/<model>/…` and, outside of runs, `models/<model>/…`. An artifact of a
@@ -76,7 +76,7 @@ def place_of(call: Call, path: str) -> tuple[str, str]:
     if first == MODELS:
         return "", path
     kind, _, name = rest.partition("/")
-    run = call.run_of(first)
+    run = call.find_run(first)
     if kind == "artifacts":
         return run.job, f"{run.id}/{name}" if name else run.id
     if kind == MODELS:
@@ -84,22 +84,22 @@ def place_of(call: Call, path: str) -> tuple[str, str]:
     raise missing(f"No such artifact: '{path[:300]}'")
 
 
-def own_place_of(call: Call, path: str) -> tuple[str, str]:
+def own_artifact_place(call: Call, path: str) -> tuple[str, str]:
     """Returns the same for an artifact that the caller may change. Raises MlflowRefusal."""
-    place, (first, _, rest) = place_of(call, path), path.partition("/")
+    place, (first, _, rest) = artifact_place(call, path), path.partition("/")
     if call.scope is None:
         return place
     if first == MODELS:
-        require_own(call, model_of(call, rest.partition("/")[0]))
+        require_own(call, find_model(call, rest.partition("/")[0]))
     else:
-        call.scope.require_run(call.run_of(first))
+        call.scope.require_run(call.find_run(first))
     return place
 
 
 def located(call: Call, path: str) -> tuple[Path, os.stat_result]:
     """Returns path and status of an artifact's file. Raises MlflowRefusal."""
     try:
-        place = call.files.locate(*place_of(call, path))
+        place = call.files.locate(*artifact_place(call, path))
         return place, place.stat()
     except (NotFoundError, FileNotFoundError):
         raise missing(f"No such artifact: '{path[:300]}'") from None

@@ -11,7 +11,7 @@ from drumbeat.model.metrics import DEFAULT_EXPERIMENT, DEFAULT_EXPERIMENT_ALIAS,
 from drumbeat.model.mlflow_calls import EXISTS, MlflowRefusal, invalid, missing
 from drumbeat.model.mlflow_runs import listed
 from drumbeat.server.metrics.metric_records import Experiment
-from drumbeat.server.metrics.mlflow.filter_parsing import module, selected, view_of
+from drumbeat.server.metrics.mlflow.filter_parsing import module, parse_view, selected
 from drumbeat.server.metrics.mlflow.limits import MAX_EXPERIMENT_TAG_VALUE, check_experiment_name, check_pairs
 from drumbeat.server.metrics.mlflow.request import Call, paged
 from drumbeat.server.metrics.mlflow.write_scope import OWNER_TAG
@@ -41,7 +41,7 @@ def create(call: Call) -> JsonObject:
 
 def get(call: Call) -> JsonObject:
     """Answers experiments/get."""
-    return {"experiment": view(experiment_of(call, call.text("experiment_id")))}
+    return {"experiment": view(find_experiment(call, call.text("experiment_id")))}
 
 
 def get_by_name(call: Call) -> JsonObject:
@@ -61,7 +61,7 @@ def search(call: Call) -> JsonObject:
     """Answers experiments/search."""
     limit = call.limit(1000, MAX_RESULTS)
     call.store.ensure_experiment(DEFAULT_EXPERIMENT, call.now_ms)
-    found = call.store.experiments(view_of(call, "view_type"))
+    found = call.store.experiments(parse_view(call, "view_type"))
     text, orders = call.text_or("filter"), call.texts("order_by")
     if text or orders:
         by_id = {one.id: one for one in found}
@@ -104,7 +104,7 @@ def set_tag(call: Call) -> JsonObject:
     """Answers experiments/set-experiment-tag."""
     key, value = call.text("key"), call.text_or("value")
     check_pairs("experiment tag", {key: value}, MAX_EXPERIMENT_TAG_VALUE)
-    experiment = experiment_of(call, call.text("experiment_id"))
+    experiment = find_experiment(call, call.text("experiment_id"))
     if key in _OWN_TAGS:
         raise invalid(f"The tag {key} is reserved for drumbeat.")
     if call.scope and experiment.tags.get(key) != value:  # A job that runs again sets the same tags.
@@ -124,7 +124,7 @@ def delete_tag(call: Call) -> JsonObject:
 
 def _own(call: Call) -> Experiment:
     """Returns the experiment that the call changes. Raises MlflowRefusal."""
-    experiment = experiment_of(call, call.text("experiment_id"))
+    experiment = find_experiment(call, call.text("experiment_id"))
     if call.scope:
         call.scope.require_experiment(experiment)
     return experiment
@@ -135,7 +135,7 @@ def _others(tags: Mapping[str, str]) -> dict[str, str]:
     return {key: value for key, value in tags.items() if key not in _OWN_TAGS}
 
 
-def experiment_of(call: Call, id: str) -> Experiment:
+def find_experiment(call: Call, id: str) -> Experiment:
     """Returns the experiment with this id; "0" is `Default`. Raises MlflowRefusal."""
     if id == DEFAULT_EXPERIMENT_ALIAS:
         return call.store.ensure_experiment(DEFAULT_EXPERIMENT, call.now_ms)
@@ -152,7 +152,7 @@ def searched_experiments(call: Call) -> tuple[str, ...]:
 
 def _kept_id(call: Call, id: str) -> str:
     if id == DEFAULT_EXPERIMENT_ALIAS:
-        return experiment_of(call, id).id
+        return find_experiment(call, id).id
     try:
         return call.store.experiment(id).id
     except NotFoundError:
@@ -161,7 +161,7 @@ def _kept_id(call: Call, id: str) -> str:
 
 def active_experiment(call: Call, id: str) -> Experiment:
     """Returns an experiment in which something can be created. Raises MlflowRefusal."""
-    experiment = experiment_of(call, id)
+    experiment = find_experiment(call, id)
     if experiment.is_archived:
         raise invalid(f"The experiment {experiment.id} must be in the 'active' state. Current state is deleted.")
     return experiment
@@ -172,7 +172,7 @@ def view(experiment: Experiment) -> JsonObject:
     return {
         "experiment_id": experiment.id,
         "name": experiment.name,
-        "artifact_location": location_of(experiment) or f"mlflow-artifacts:/experiments/{experiment.id}",
+        "artifact_location": artifact_location(experiment) or f"mlflow-artifacts:/experiments/{experiment.id}",
         "lifecycle_stage": "deleted" if experiment.is_archived else "active",
         "creation_time": experiment.created_ms,
         "last_update_time": experiment.updated_ms,
@@ -180,7 +180,7 @@ def view(experiment: Experiment) -> JsonObject:
     }
 
 
-def location_of(experiment: Experiment) -> str:
+def artifact_location(experiment: Experiment) -> str:
     """Returns the location for artifacts that the experiment's creator gave, "" = none."""
     return experiment.tags.get(LOCATION, "").rstrip("/")
 

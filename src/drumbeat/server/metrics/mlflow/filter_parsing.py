@@ -24,7 +24,7 @@ _IMPORT = threading.Lock()
 INSTALL = "Filters need mlflow-skinny on the server: pip install 'drumbeat[server]'"
 
 
-def view_of(call: Call, name: str) -> View:
+def parse_view(call: Call, name: str) -> View:
     """Returns whether a search includes active or deleted things. Raises MlflowRefusal."""
     given = call.text_or(name, "ACTIVE_ONLY")
     if given not in _VIEWS:

@@ -12,7 +12,7 @@ from drumbeat.model.mlflow_calls import invalid, missing, pairs, whole
 from drumbeat.model.mlflow_runs import listed
 from drumbeat.model.mlflow_writes import MAX_PARAM_VALUE
 from drumbeat.server.metrics.metric_records import Document
-from drumbeat.server.metrics.mlflow.experiments import active_experiment, location_of, searched_experiments
+from drumbeat.server.metrics.mlflow.experiments import active_experiment, artifact_location, searched_experiments
 from drumbeat.server.metrics.mlflow.filter_parsing import module, parsed
 from drumbeat.server.metrics.mlflow.limits import MAX_REGISTRY_TAG_VALUE, check_pairs
 from drumbeat.server.metrics.mlflow.request import Call, paged
@@ -42,7 +42,7 @@ def create(call: Call) -> JsonObject:
         "name": name,
         "creation_timestamp_ms": call.now_ms,
         "last_updated_timestamp_ms": call.now_ms,
-        "artifact_uri": _artifact_uri(call, location_of(experiment), run, model_id),
+        "artifact_uri": _artifact_uri(call, artifact_location(experiment), run, model_id),
         "status": "LOGGED_MODEL_PENDING",
         "model_type": call.text_or("model_type"),
         "source_run_id": run,
@@ -57,7 +57,7 @@ def _artifact_uri(call: Call, location: str, run: str, id: str) -> str:
     """Returns the URI of a model: beside the artifacts of its run, and so among the outputs of the job."""
     if not run:
         return f"{location or 'mlflow-artifacts:'}/models/{id}"
-    source = call.run_of(run)
+    source = call.find_run(run)
     if call.scope:
         call.scope.require_run(source)
     return f"{location}/models/{id}" if location and not source.job else f"mlflow-artifacts:/{source.id}/models/{id}"
@@ -139,13 +139,13 @@ def keep_metrics(call: Call) -> JsonObject:
 
 def check_models(call: Call, metrics: Sequence[JsonObject]) -> None:
     """Raises MlflowRefusal unless all logged models that the metrics name exist."""
-    for model in _models_of(metrics):
-        require_own(call, model_of(call, model))
+    for model in _named_models(metrics):
+        require_own(call, find_model(call, model))
 
 
 def add_metrics(call: Call, run: str, metrics: Sequence[JsonObject]) -> None:
     """Stores metrics that name a logged model also with the model: the last one of each name and dataset."""
-    for model in _models_of(metrics):
+    for model in _named_models(metrics):
         new = [_model_metric(run, one, call.now_ms) for one in metrics if one.get("model_id") == model]
         try:
             call.store.change_document(KIND, model, 0, _adding(new))
@@ -153,7 +153,7 @@ def add_metrics(call: Call, run: str, metrics: Sequence[JsonObject]) -> None:
             raise missing(f"Logged model with ID '{model}' not found.") from None
 
 
-def _models_of(metrics: Sequence[JsonObject]) -> set[str]:
+def _named_models(metrics: Sequence[JsonObject]) -> set[str]:
     return {str(one["model_id"]) for one in metrics if one.get("model_id")}
 
 
@@ -178,7 +178,7 @@ def _model_metric(run: str, metric: JsonObject, now_ms: int) -> JsonObject:
     return {**texts, **numbers, "value": metric.get("value"), "run_id": run}
 
 
-def model_of(call: Call, id: str) -> Document:
+def find_model(call: Call, id: str) -> Document:
     """Returns a logged model. Raises MlflowRefusal."""
     try:
         return call.store.document(KIND, id)
@@ -191,13 +191,13 @@ def require_own(call: Call, model: Document) -> None:
     if call.scope is None:
         return
     if run := model.body["info"]["source_run_id"]:
-        call.scope.require_run(call.run_of(run))
+        call.scope.require_run(call.find_run(run))
     else:
         call.scope.require_document(model, f"the logged model {model.name}")
 
 
 def _model(call: Call) -> Document:
-    return model_of(call, call.text("model_id"))
+    return find_model(call, call.text("model_id"))
 
 
 def _changed(call: Call, change: Callable[[JsonObject], JsonObject]) -> Document:

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from drumbeat.model.metrics import JsonObject, Point
 from drumbeat.model.mlflow_calls import invalid
 from drumbeat.model.mlflow_runs import metric_view
-from drumbeat.server.metrics.mlflow.request import Call, page_of
-from drumbeat.server.metrics.mlflow.runs import series_of
+from drumbeat.server.metrics.mlflow.request import Call, parse_page_token
+from drumbeat.server.metrics.mlflow.runs import visible_rank
 
 _PAGE = 25_000
 _MAX_BULK_RUNS = 100
@@ -18,12 +18,12 @@ _MAX_BULK_RUNS = 100
 def get_history(call: Call) -> JsonObject:
     """Answers metrics/get-history, completely if `max_results` isn't given."""
     run, name, limit = call.run(), call.text("metric_key"), call.number("max_results")
-    rank = series_of(call.store.series(run.id), name, call.rank)
+    rank = visible_rank(call.store.series(run.id), name, call.rank)
     if limit is None:
         return {"metrics": [metric_view(point) for point in _points(call, run.id, name, rank)]}
     if limit < 1:
         raise invalid(f"Invalid value {limit} for parameter 'max_results': it must be positive.")
-    page = call.store.history(run.id, name, rank, page_of(call.text_or("page_token")), min(limit, _PAGE))
+    page = call.store.history(run.id, name, rank, parse_page_token(call.text_or("page_token")), min(limit, _PAGE))
     page_body: JsonObject = {"metrics": [metric_view(point) for point in page.points]}
     return page_body | ({} if page.is_last else {"next_page_token": str(page.after)})
 
@@ -60,7 +60,7 @@ def _runs(call: Call, name: str) -> list[str]:
         raise invalid(f"Missing value for required parameter '{name}'.")
     if len(runs) > _MAX_BULK_RUNS:
         raise invalid(f"At most {_MAX_BULK_RUNS} runs can be asked for at once, not {len(runs)}.")
-    return [call.run_of(run).id for run in runs]
+    return [call.find_run(run).id for run in runs]
 
 
 def _spread(steps: list[int], most: int) -> set[int]:

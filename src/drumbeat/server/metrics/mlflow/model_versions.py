@@ -51,22 +51,22 @@ def _with_one_more(model: JsonObject, now_ms: int) -> JsonObject:
 def _resolved(call: Call, source: str) -> tuple[str, str]:
     """Returns the URI of the files of a source, and the run that created them. Raises MlflowRefusal."""
     if logged := _LOGGED_MODEL.fullmatch(source):
-        info = logged_models.model_of(call, logged[1]).body["info"]
+        info = logged_models.find_model(call, logged[1]).body["info"]
         return info["artifact_uri"], info["source_run_id"]
     if other := _REGISTERED.fullmatch(source):
-        body = _found(call, other[1], int(other[2])).body
+        body = _find_version(call, other[1], int(other[2])).body
         return body["storage"], body["run_id"]
     return source, ""
 
 
 def get(call: Call) -> JsonObject:
     """Answers model-versions/get."""
-    return {"model_version": view(call, version_of(call))}
+    return {"model_version": view(call, named_version(call))}
 
 
 def download_uri(call: Call) -> JsonObject:
     """Answers model-versions/get-download-uri."""
-    version = version_of(call)
+    version = named_version(call)
     _require_run(call, version)
     return {"artifact_uri": version.body["storage"]}
 
@@ -104,7 +104,7 @@ def delete(call: Call) -> JsonObject:
 
 def transition_stage(call: Call) -> JsonObject:
     """Answers model-versions/transition-stage."""
-    stage, version = stage_of(call.text("stage")), own_version(call)
+    stage, version = parse_stage(call.text("stage")), own_version(call)
     if call.flag("archive_existing_versions"):
         if stage not in _ACTIVE:
             raise invalid(f"Existing versions can't be archived because '{stage}' is not one of {', '.join(_ACTIVE)}.")
@@ -166,17 +166,17 @@ def registered(call: Call, name: str) -> Document:
         raise missing(f"Registered Model with name={name} not found") from None
 
 
-def version_of(call: Call) -> Document:
+def named_version(call: Call) -> Document:
     """Returns the version that a call names. Raises MlflowRefusal."""
     name, version = call.text("name"), call.text("version")
     if not version.isdecimal() or not version.isascii() or len(version) > 9:
         raise invalid(f"Model version must be an integer, got '{version[:80]}'.")
-    return _found(call, name, int(version))
+    return _find_version(call, name, int(version))
 
 
 def own_version(call: Call) -> Document:
     """Returns the version that a call changes. Raises MlflowRefusal."""
-    version = version_of(call)
+    version = named_version(call)
     require_own(call, version)
     return version
 
@@ -188,14 +188,14 @@ def require_own(call: Call, document: Document) -> None:
         call.scope.require_document(document, f"{which}the registered model {document.name!r}")
 
 
-def _found(call: Call, name: str, version: int) -> Document:
+def _find_version(call: Call, name: str, version: int) -> Document:
     try:
         return call.store.document(KIND, name, version)
     except NotFoundError:
         raise missing(f"Model Version (name={name}, version={version}) not found") from None
 
 
-def stage_of(text: str) -> str:
+def parse_stage(text: str) -> str:
     """Returns a stage in its canonical form. Raises MlflowRefusal."""
     stage = next((one for one in STAGES if one.lower() == text.lower()), None)
     if stage is None:

@@ -85,7 +85,7 @@ def search(call: Call) -> JsonObject:
 def latest_versions(call: Call) -> JsonObject:
     """Answers registered-models/get-latest-versions."""
     model = versions.registered(call, call.text("name"))
-    stages = [versions.stage_of(one) for one in call.texts("stages")]
+    stages = [versions.parse_stage(one) for one in call.texts("stages")]
     return {"model_versions": _latest(call, model, stages or versions.STAGES)}
 
 
@@ -106,7 +106,7 @@ def delete_tag(call: Call) -> JsonObject:
 
 def set_alias(call: Call) -> JsonObject:
     """Answers registered-models/alias."""
-    alias, version = call.text("alias"), versions.version_of(call)
+    alias, version = call.text("alias"), versions.named_version(call)
     check_alias(alias)
     model = _own_alias(call, alias)
     versions.require_own(call, version)

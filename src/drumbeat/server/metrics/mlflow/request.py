@@ -49,9 +49,9 @@ class Call(MlflowArguments):
 
     def run(self) -> Run:
         """Returns the run that the call names."""
-        return self.run_of(self.text("run_id", "run_uuid"))
+        return self.find_run(self.text("run_id", "run_uuid"))
 
-    def run_of(self, run: str) -> Run:
+    def find_run(self, run: str) -> Run:
         """Returns a run. Raises MlflowRefusal."""
         try:
             return self.store.run(run)
@@ -78,7 +78,7 @@ class Call(MlflowArguments):
         return run
 
 
-def page_of(offset_token: str) -> int:
+def parse_page_token(offset_token: str) -> int:
     """Returns the index at which a page begins. Raises MlflowRefusal."""
     if not offset_token:
         return 0
@@ -89,7 +89,7 @@ def page_of(offset_token: str) -> int:
 
 def paged(name: str, found: list[Any], call: Call, limit: int) -> JsonObject:
     """Returns a page of a list under a key, with the token of the next page."""
-    start = page_of(call.text_or("page_token"))
+    start = parse_page_token(call.text_or("page_token"))
     page: JsonObject = {name: found[start : start + limit]}
     if start + limit < len(found):
         page["next_page_token"] = str(start + limit)

@@ -13,8 +13,8 @@ from drumbeat.model.mlflow_runs import run_info, run_view
 from drumbeat.model.mlflow_writes import MlflowWrite, WriteRule
 from drumbeat.server.metrics.metric_records import RunSearch
 from drumbeat.server.metrics.mlflow import logged_models
-from drumbeat.server.metrics.mlflow.experiments import active_experiment, location_of, searched_experiments
-from drumbeat.server.metrics.mlflow.filter_parsing import run_comparisons, run_orders, view_of
+from drumbeat.server.metrics.mlflow.experiments import active_experiment, artifact_location, searched_experiments
+from drumbeat.server.metrics.mlflow.filter_parsing import parse_view, run_comparisons, run_orders
 from drumbeat.server.metrics.mlflow.limits import check_name
 from drumbeat.server.metrics.mlflow.request import Call
 
@@ -24,9 +24,9 @@ MAX_RESULTS = 50_000
 def create(call: Call) -> JsonObject:
     """Answers runs/create."""
     experiment = active_experiment(call, call.text_or("experiment_id") or "0")
-    record = mlflow_writes.created(_write_of(call), experiment.id, call.scope.job if call.scope else "")
+    record = mlflow_writes.created(_parse_write(call), experiment.id, call.scope.job if call.scope else "")
     call.store.write([record])
-    return {"run": view(call, call.run_of(record.run))}
+    return {"run": view(call, call.find_run(record.run))}
 
 
 def get(call: Call) -> JsonObject:
@@ -37,7 +37,7 @@ def get(call: Call) -> JsonObject:
 def update(call: Call) -> JsonObject:
     """Answers runs/update."""
     run = _keep(call, call.active_run, mlflow_writes.update)
-    changed = call.run_of(run.id)
+    changed = call.find_run(run.id)
     return {"run_info": run_info(changed, artifact_uri(call, changed))}
 
 
@@ -76,7 +76,7 @@ def _keep(call: Call, find: Callable[[], Run], rule: WriteRule) -> Run:
     """Writes to the run that `find` returns. Refused parts raise an error after everything else was written."""
     while True:
         run = find()
-        written = rule(_write_of(call), run)
+        written = rule(_parse_write(call), run)
         try:
             call.store.write(written.records)
         except ConflictError:  # Another client has logged the parameter since the run was read.
@@ -86,7 +86,7 @@ def _keep(call: Call, find: Callable[[], Run], rule: WriteRule) -> Run:
         return run
 
 
-def _write_of(call: Call) -> MlflowWrite:
+def _parse_write(call: Call) -> MlflowWrite:
     def check_metric(metric: JsonObject) -> None:
         logged_models.check_models(call, [metric])
 
@@ -103,7 +103,7 @@ def search(call: Call) -> JsonObject:
             experiments,
             run_comparisons(call.text_or("filter")),
             run_orders(call.texts("order_by")),
-            view_of(call, "run_view_type"),
+            parse_view(call, "run_view_type"),
             call.limit(1000, MAX_RESULTS),
             call.text_or("page_token"),
         )
@@ -135,11 +135,11 @@ def artifact_uri(call: Call, run: Run) -> str:
 
 def _location(call: Call, experiment: str) -> str:
     try:
-        return location_of(call.store.experiment(experiment))
+        return artifact_location(call.store.experiment(experiment))
     except NotFoundError:
         return ""
 
 
-def series_of(series: Sequence[Series], name: str, rank: int) -> int:
+def visible_rank(series: Sequence[Series], name: str, rank: int) -> int:
     """Returns the rank whose series a rank reads under a name: its own, or else rank 0."""
     return rank if any(one.name == name and one.rank == rank for one in series) else 0

@@ -18,7 +18,7 @@ from drumbeat.model.errors import DrumbeatError
 from drumbeat.model.metrics import JsonObject
 from drumbeat.model.mlflow_calls import VERSION, MlflowRefusal, missing
 from drumbeat.server.context import ContextOf, PrincipalOf, ServerContext, away
-from drumbeat.server.file_bodies import UPLOADS, Arriving, Cut, ServedFile
+from drumbeat.server.file_bodies import UPLOADS, BodyReader, ByteRange, ServedFile
 from drumbeat.server.json_bodies import read_json
 from drumbeat.server.metrics.mlflow import artifacts
 from drumbeat.server.metrics.mlflow.errors import response
@@ -125,9 +125,9 @@ async def _file(asked: MlflowRequest, path: str) -> Response:
             job = asked.request.query_params.get("job", "")
             # drumbeat's client names the job, because a waiting job may have no run yet.
             if job and (asked.scope is None or asked.scope.owns_job(job)):
-                await away(lambda: asked.context.control.metrics.run_of(job))
-            place = await away(lambda: artifacts.own_place_of(call, path))
-            pieces = Arriving(asked.request.stream())
+                await away(lambda: asked.context.control.metrics.ensured_run(job))
+            place = await away(lambda: artifacts.own_artifact_place(call, path))
+            pieces = BodyReader(asked.request.stream())
             await to_thread.run_sync(lambda: call.files.put(*place, pieces), limiter=UPLOADS)
             return JSONResponse({})
         case "DELETE":
@@ -141,4 +141,4 @@ def _served(call: Call, path: str) -> Response:
     if not S_ISREG(status.st_mode):
         raise missing(f"No such artifact: '{path[:300]}'")
     etag = f'"{status.st_mtime_ns:x}-{status.st_size:x}"'
-    return ServedFile(place, status.st_size, etag).response(Cut(0, status.st_size), is_part=False, has_body=True)
+    return ServedFile(place, status.st_size, etag).response(ByteRange(0, status.st_size), is_part=False, has_body=True)

@@ -58,17 +58,17 @@ def logged(value: float | None) -> float:
     return math.nan if value is None else value
 
 
-def last_of(row: Row[Any]) -> Point:
+def last_point(row: Row[Any]) -> Point:
     """Returns the last point of a series' row."""
     return Point(row.name, logged(row.last_value), row.last_step, row.last_at_ms)
 
 
-def min_of(row: Row[Any]) -> Point | None:
+def min_point(row: Row[Any]) -> Point | None:
     """Returns the lowest point of a series' row."""
     return None if row.min_step is None else Point(row.name, row.min_value, row.min_step, row.min_at_ms)
 
 
-def max_of(row: Row[Any]) -> Point | None:
+def max_point(row: Row[Any]) -> Point | None:
     """Returns the highest point of a series' row."""
     return None if row.max_step is None else Point(row.name, row.max_value, row.max_step, row.max_at_ms)
 
@@ -98,8 +98,8 @@ def _summary(row: Row[Any] | None, fresh: Sequence[Point]) -> dict[str, Any]:
     candidates = [fresh[lowest(fresh, 0, len(fresh))], fresh[highest(fresh, 0, len(fresh))]]
     last = latest(fresh)
     if row is not None:
-        low, high = min_of(row), max_of(row)
-        last = latest([last_of(row), last])
+        low, high = min_point(row), max_point(row)
+        last = latest([last_point(row), last])
     for point in candidates:
         low, high = lower(low, point), higher(high, point)
     columns: dict[str, Any] = {

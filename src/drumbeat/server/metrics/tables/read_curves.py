@@ -18,7 +18,7 @@ from drumbeat.core.curve_thinning import (
 )
 from drumbeat.model.metrics import SYSTEM, Point, Series
 from drumbeat.server.metrics.metric_records import HistoryPage
-from drumbeat.server.metrics.tables.append_points import last_of, logged, max_of, min_of
+from drumbeat.server.metrics.tables.append_points import last_point, logged, max_point, min_point
 from drumbeat.server.metrics.tables.curve_cache import CurveCache
 from drumbeat.server.metrics.tables.schema import BLOCK, points, series
 
@@ -43,7 +43,7 @@ numbers of removed series.
 """
 
 
-def series_of(connection: Connection, run: str) -> list[Series]:
+def read_series(connection: Connection, run: str) -> list[Series]:
     """Returns all series of a run in the order in which they began."""
     return [_series(row) for row in connection.execute(select(series).where(series.c.run == run).order_by(series.c.id))]
 
@@ -83,7 +83,7 @@ def curve(connection: Connection, run: str, name: str, rank: int, max_points: in
     return found
 
 
-def curves_of(
+def read_curves(
     connection: Connection, runs: Sequence[str], name: str, max_points: int, cache: CurveCache
 ) -> dict[str, list[Point]]:
     """Returns the curve of rank 0 of each run that has the series. Short curves are read together."""
@@ -108,7 +108,7 @@ def curves_of(
 
 def _short_curves(connection: Connection, name: str, numbers: Sequence[int], max_points: int) -> dict[int, list[Point]]:
     """Returns curves by the series' number, from all points of the series."""
-    rows = _rows_of(connection, numbers)
+    rows = _read_rows(connection, numbers)
     if not rows:
         return {}
     # By columns, because a step of Python for each point would take longer than SQLite takes.
@@ -142,7 +142,7 @@ def _long_curve(connection: Connection, name: str, size: tuple[int, int], max_po
     return [Point(name, logged(value), step, at_ms) for value, step, at_ms in rows]
 
 
-def _rows_of(connection: Connection, numbers: Sequence[int]) -> Sequence[tuple[Any, ...]]:
+def _read_rows(connection: Connection, numbers: Sequence[int]) -> Sequence[tuple[Any, ...]]:
     """Returns all points of several series with the series' number, one series after the other."""
     chosen = select(points.c.series, points.c.value, points.c.step, points.c.at_ms)
     return _fetched(
@@ -187,4 +187,4 @@ def _read(connection: Connection, name: str, chosen: Select[Any, Any, Any]) -> l
 
 
 def _series(row: Row[Any]) -> Series:
-    return Series(row.name, row.rank, row.length, last_of(row), min_of(row), max_of(row))
+    return Series(row.name, row.rank, row.length, last_point(row), min_point(row), max_point(row))

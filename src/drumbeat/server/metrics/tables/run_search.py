@@ -100,7 +100,7 @@ def _condition(comparison: Comparison) -> ColumnElement[bool]:
         return exists().where(of_run, compare(series.c.last_value, float(value)))
     if kind == "dataset":
         of_run = and_(links.c.run == runs.c.id, links.c.kind == "dataset")
-        return exists().where(of_run, compare(_known(_DATASETS, key, "datasets"), value))
+        return exists().where(of_run, compare(_column(_DATASETS, key, "datasets"), value))
     table = _keyed(kind)
     return exists().where(table.c.run == runs.c.id, table.c.key == key, compare(table.c.value, value))
 
@@ -117,10 +117,10 @@ def _sorted_by(order: Order) -> ColumnElement[Any]:
 
 
 def _attribute(key: str) -> ColumnElement[Any]:
-    return _known(_ATTRIBUTES, key, "runs")
+    return _column(_ATTRIBUTES, key, "runs")
 
 
-def _known(columns: dict[str, Any], key: str, what: str) -> ColumnElement[Any]:
+def _column(columns: dict[str, Any], key: str, what: str) -> ColumnElement[Any]:
     if key not in columns:
         raise SpecError(f"{what} have no attribute {key[:80]!r}", where="filter", fix=f"Use {', '.join(columns)}.")
     return columns[key]

@@ -210,7 +210,7 @@ class SqlMetricStore:
     # --- series ---
     def series(self, run: str) -> list[Series]:
         """Returns all series of a run in the order in which their first points arrived; [] for an unknown run."""
-        return self._read(lambda connection: read_curves.series_of(connection, run))
+        return self._read(lambda connection: read_curves.read_series(connection, run))
 
     def primaries(self, runs: Sequence[str]) -> dict[str, Series]:
         """Returns the first series of rank 0 of each of these runs, except `system/…`."""
@@ -226,7 +226,7 @@ class SqlMetricStore:
 
     def curves(self, runs: Sequence[str], name: str, max_points: int) -> dict[str, list[Point]]:
         """Returns the curve of rank 0 of each of these runs that has logged the metric."""
-        return self._read(lambda connection: read_curves.curves_of(connection, runs, name, max_points, self._curves))
+        return self._read(lambda connection: read_curves.read_curves(connection, runs, name, max_points, self._curves))
 
     def history(self, run: str, name: str, rank: int, after: int = 0, limit: int = 25_000) -> HistoryPage:
         """Returns all points of a series by pages, in the order of arrival. after: 0 = from the first point."""

@@ -17,7 +17,7 @@ from drumbeat.model.errors import RefusedError, UnreachableError
 from drumbeat.model.wire import to_wire
 from drumbeat.server.context import ServerContext, away, current
 from drumbeat.server.data.inputs import Frozen
-from drumbeat.server.data.single_flight import Making
+from drumbeat.server.data.single_flight import Flight
 from drumbeat.server.json_bodies import read_json
 from drumbeat.server.nodes.agent_api.sync import JSON_BODY, PREFIX, Admitted, Caller
 from drumbeat.server.routing import new_router
@@ -93,7 +93,7 @@ async def _streamed(name: str, pieces: Iterator[bytes], context: ServerContext) 
         yield piece
 
 
-async def _made(name: str, making: Making[Frozen], context: ServerContext) -> None:
+async def _made(name: str, making: Flight[Frozen], context: ServerContext) -> None:
     """Waits for the list of an input; a store that isn't done yet is said so, before the node takes the server for
     silent. No thread waits meanwhile: the nodes of a job may be many.
     """
@@ -108,7 +108,7 @@ async def _made(name: str, making: Making[Frozen], context: ServerContext) -> No
         await is_done.wait()
     if not making.is_done:
         raise UnreachableError(
-            f"input {name}: its store is still asked for the list of its files ({making.lasts_s:.0f} s)"
+            f"input {name}: its store is still asked for the list of its files ({making.age_s:.0f} s)"
         )
     making.result()
 

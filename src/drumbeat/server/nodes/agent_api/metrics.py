@@ -47,7 +47,7 @@ async def ask_mlflow_from_node(
     The job changes what is its own; what it is refused, and what it changes of models and experiments, is audited.
     """
     control = caller.context.control
-    await away(lambda: control.metrics.run_of(caller.job))
+    await away(lambda: control.metrics.ensured_run(caller.job))
     scope = await away(lambda: scope_of_job(control.loop, caller.job))
     answered = await answer(MlflowRequest(request, caller.context, path, rank, scope))
     if answered.status_code == HTTPStatus.FORBIDDEN or audit.is_noted(_as_users(request, path)):

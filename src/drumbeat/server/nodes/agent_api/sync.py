@@ -23,7 +23,7 @@ from drumbeat.model.logs import LogName
 from drumbeat.model.plan import Plan
 from drumbeat.model.wire import from_wire
 from drumbeat.server.access.request_guard import bearer
-from drumbeat.server.context import ContextOf, Lacking, ServerContext, away
+from drumbeat.server.context import ContextOf, IncompleteOutputs, ServerContext, away
 from drumbeat.server.fanout import TopicSignal
 from drumbeat.server.home_folder.stored_files import iter_pieces
 from drumbeat.server.json_bodies import read_json
@@ -315,17 +315,17 @@ async def commit_outputs(caller: Admitted, request: Request) -> dict[str, list[s
     context.committing.add(node)
     try:
         files = await read_json(body, _files)
-        found = context.lacking.get(node)
+        found = context.incomplete.get(node)
         if found and found.files == files:
             return {"missing": found.missing}
-        context.lacking.pop(node, None)
+        context.incomplete.pop(node, None)
         missing = await away(lambda: artifacts.commit_outputs(*node, files), context.commits)
     finally:
         context.committing.discard(node)
     if missing:
-        for older in [one for one in context.lacking if one[0] == caller.job and one[1] != caller.attempt]:
-            del context.lacking[older]
-        context.lacking[node] = Lacking(files, missing)
+        for older in [one for one in context.incomplete if one[0] == caller.job and one[1] != caller.attempt]:
+            del context.incomplete[older]
+        context.incomplete[node] = IncompleteOutputs(files, missing)
     return {"missing": missing}
 
 
@@ -333,7 +333,7 @@ async def commit_outputs(caller: Admitted, request: Request) -> dict[str, list[s
 async def put_output(path: str, offset: Offset, caller: Admitted, request: Request, hole: Hole = 0) -> dict[str, int]:
     """Adds to an output file that isn't shown before the commit, data or a hole; answers its size."""
     data, artifacts = await request.body(), caller.context.control.artifacts
-    caller.context.lacking.pop((caller.job, caller.attempt, caller.node), None)
+    caller.context.incomplete.pop((caller.job, caller.attempt, caller.node), None)
     place = (caller.job, caller.attempt, caller.node, path)
     size = await away(lambda: artifacts.append_output(*place, offset, data, hole))
     return {"size": size}

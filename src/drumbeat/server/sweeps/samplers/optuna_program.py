@@ -82,7 +82,7 @@ def _frozen(space: Mapping[str, SearchFunction], trial: Mapping[str, Any]) -> An
     """Converts a trial to Optuna's."""
     trials = _optuna().trial
     params, distributions = dict[str, Any](), dict[str, Any]()
-    for path, distribution, value in parameters_of(space, trial["values"]):
+    for path, distribution, value in iter_parameters(space, trial["values"]):
         params[path], distributions[path] = value, distribution
     value, state = trial["value"], trial["state"]
     if state == "running":
@@ -116,7 +116,7 @@ def _values(trial: Any, space: Space, above: str) -> dict[str, Value]:
     return values
 
 
-def parameters_of(space: Space, values: Values, above: str = "") -> Iterator[tuple[str, Any, Any]]:
+def iter_parameters(space: Space, values: Values, above: str = "") -> Iterator[tuple[str, Any, Any]]:
     """Yields path, Optuna's distribution and value of each function that a trial has drawn from."""
     kinds = _optuna().distributions
     for name, function in space.items():
@@ -126,7 +126,7 @@ def parameters_of(space: Space, values: Values, above: str = "") -> Iterator[tup
             option = function.values[place]
             yield path, kinds.CategoricalDistribution(tuple(range(len(function.values)))), place
             if isinstance(option, Mapping):
-                yield from parameters_of(option, cast("Values", value), f"{path}.{place}.")
+                yield from iter_parameters(option, cast("Values", value), f"{path}.{place}.")
         elif isinstance(function, QUniform):
             yield path, kinds.IntDistribution(*_steps(function)), round(cast("float", value) / function.q)
         elif isinstance(function, Uniform):
@@ -136,16 +136,16 @@ def parameters_of(space: Space, values: Values, above: str = "") -> Iterator[tup
 def _place(choice: Choice, value: Value) -> int:
     """Returns the index of the option with a value; for equal options the first, as a trial can't distinguish them."""
     for place, option in enumerate(choice.values):
-        if _is_value_of(option, value):
+        if _can_produce(option, value):
             return place
     raise ValueError(f"{value!r} isn't among the values of the choice")
 
 
-def _is_value_of(function: object, value: Value) -> bool:
+def _can_produce(function: object, value: Value) -> bool:
     """Whether this value can come from a function, branch or constant."""
     match function:
         case Choice():
-            return any(_is_value_of(option, value) for option in function.values)
+            return any(_can_produce(option, value) for option in function.values)
         case QUniform():
             low, high = _steps(function)
             return not isinstance(value, Mapping | str) and low <= round(value / function.q) <= high
@@ -154,7 +154,7 @@ def _is_value_of(function: object, value: Value) -> bool:
         case Mapping():
             branch = cast("Space", function)
             is_same = isinstance(value, Mapping) and branch.keys() == value.keys()
-            return is_same and all(_is_value_of(branch[name], part) for name, part in cast("Values", value).items())
+            return is_same and all(_can_produce(branch[name], part) for name, part in cast("Values", value).items())
         case _:
             return type(function) is type(value) and function == value
 
