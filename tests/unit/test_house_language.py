@@ -4,7 +4,7 @@ from pathlib import Path
 
 from tools.house_language import Breach, breaches_of, files
 
-CEILING = 370
+CEILING = 346
 """How many breaches src still has. Lower it with every one that goes; it never rises."""
 
 
