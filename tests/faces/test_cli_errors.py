@@ -41,7 +41,7 @@ def test_a_fault_of_drumbeat_shows_no_traceback_unless_asked(drumbeat: Type, ser
     shown = drumbeat("list")
     assert shown.exit_code == 1
     assert shown.stderr == (
-        "error: drumbeat itself went wrong: KeyError: 'jobs'\n"
+        "error: internal error in drumbeat: KeyError: 'jobs'\n"
         "  → Run it again as `drumbeat --debug …`, and report what that prints.\n"
     )
     assert "Traceback" in drumbeat("--debug", "list").stderr

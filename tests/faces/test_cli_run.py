@@ -171,7 +171,7 @@ def test_who_is_interrupted_before_the_server_has_answered_is_told_that_there_ma
     shown = run(*words)
     assert (shown.exit_code, shown.stdout) == (128 + number, "")
     assert shown.stderr == (
-        "left before the server had answered: if it has taken the job in, the job goes on\n"
+        "interrupted before the server answered: a job that it has accepted continues\n"
         f"  look    {look}\n"
         f"  cancel  drumbeat cancel {job}\n"
     )

@@ -95,7 +95,7 @@ echo $RANK > outputs/rank$RANK
 def test_exit_code_and_signal_are_the_rank_s_own(boxed: House):
     found = ended(boxed, start(boxed, "[ $RANK = 3 ] && { echo 'no such column: price'; exit 7; }; sleep 60"))
     assert found.state == "failed"
-    assert found.sentence.startswith("rank 3 on node 1 stopped with exit code 7: the last that it said is “no such")
+    assert found.sentence.startswith("rank 3 on node 1 stopped with exit code 7: its last line is “no such")
     found = ended(boxed, start(boxed, "[ $RANK = 1 ] && kill -9 $$; sleep 60"))
     assert found.sentence.startswith("rank 1 on node 0 was ended by SIGKILL")
 

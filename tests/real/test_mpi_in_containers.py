@@ -97,7 +97,7 @@ def test_over_nodes_with_addresses_of_their_own(house: House):
 def test_the_rank_that_fails_is_named_and_the_others_end(house: House):
     found = start(house, FAILS)
     assert found.state == "failed"
-    assert found.sentence.startswith("rank 1 on node 0 stopped with exit code 7: the last that it said is “no such"), (
+    assert found.sentence.startswith("rank 1 on node 0 stopped with exit code 7: its last line is “no such"), (
         found.sentence
     )
 

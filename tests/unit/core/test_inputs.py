@@ -195,7 +195,7 @@ def test_literals_and_absent_ones_are_no_files():
         ({"path": "azureml://jobs/none/outputs/model"}, UnknownNameError, "there is no job 'none'"),
         ({"path": "azureml://jobs/train-1/outputs/modl"}, UnknownNameError, "Did you mean `model`?"),
         ({"path": "azureml://jobs/train-3/outputs/model"}, RefusedError, "hasn't ended"),
-        ({"path": "data"}, RefusedError, "the client hasn't brought along"),
+        ({"path": "data"}, RefusedError, "the client hasn't sent"),
         ({"path": "ftp://host/a"}, SpecError, "unsupported URL scheme"),
         ({"path": "s3://a/b", "datastore": "blobs"}, RefusedError, "this path isn't local"),
     ],

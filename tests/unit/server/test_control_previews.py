@@ -46,7 +46,7 @@ from .house import JOB, House, until
         ({"inputs": {"d": {"path": "azureml:digits:1"}}}, UnknownNameError, "there is no data digits"),
         ({"compute": "${{parent.inputs.where}}"}, SpecError, "is an expression, and `compute` takes a name here"),
         ({"resources": {"instance_type": "${{inputs.e}}"}}, SpecError, "is an expression"),
-        ({"inputs": {"d": {"path": "here"}}}, RefusedError, "hasn't brought along"),
+        ({"inputs": {"d": {"path": "here"}}}, RefusedError, "hasn't sent"),
         ({"type": "sweep"}, SpecError, "the job needs the key `trial`"),
         ({"code": "https://ada:pw@host/repo.git"}, NotYetError, "doesn't have code from https://host/repo.git yet"),
         ({"code": "git@host:repo.git"}, NotYetError, "code from git@host:repo.git"),

@@ -215,7 +215,7 @@ def submit(
 def describe_unfinished_submission(name: str | None) -> list[str]:
     """Says what may have become of a job whose submission was not waited for. name: None = the server makes one up."""
     return [
-        "left before the server had answered: if it has taken the job in, the job goes on",
+        "interrupted before the server answered: a job that it has accepted continues",
         f"  look    {f'drumbeat show {name}' if name else 'drumbeat list'}",
         f"  cancel  drumbeat cancel {name or 'JOB'}",
     ]

@@ -59,7 +59,7 @@ def as_drumbeat_error(error: Exception) -> DrumbeatError:
         return error
     if isinstance(error, OSError):
         return StorageError(error.strerror or str(error), where=str(error.filename or ""))
-    what = f"drumbeat itself went wrong: {type(error).__name__}: {error}"
+    what = f"internal error in drumbeat: {type(error).__name__}: {error}"
     return DrumbeatError(what, fix="Run it again as `drumbeat --debug …`, and report what that prints.")
 
 

@@ -380,7 +380,7 @@ def _how(cause: _RankEnd, reason: Reason) -> str:
     if cause.is_without_launcher:
         return f"was ended because its launcher is gone: {ended.launcher}"
     if reason is Reason.RANK_LEFT_EARLY:
-        remark = f" (its log tells of {error})" if cause.has_own_error else ""
+        remark = f" (its log has {error})" if cause.has_own_error else ""
         left = f"ended its program well, then died by {by}," if ended.end_mark else "left with exit code 0"
         return f"{left} while the other ranks still needed it{remark}"
     if cause.log.is_shut_down and not cause.log.errors:
@@ -389,7 +389,7 @@ def _how(cause: _RankEnd, reason: Reason) -> str:
         at_limit = f" at the memory limit of {ended.memory_limit_mib} MiB" if ended.memory_limit_mib else ""
         return f"was ended by {by}{at_limit}" + (f" ({error})" if error else "")
     how = "stopped" if number else f"stopped with exit code {cause.abort_code or ended.code}"
-    last = f"the last that it said is “{_short(cause.log.last)}”" if cause.log.last else ""
+    last = f"its last line is “{_short(cause.log.last)}”" if cause.log.last else ""
     details = f"{error}, further up in its log; {last}" if error and cause.is_far else error or last
     return how + (f": {details}" if details else "")
 

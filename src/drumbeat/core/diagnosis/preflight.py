@@ -115,7 +115,7 @@ def _verdict(
 def _describe_partition(failed: Sequence[Pair], places: Mapping[int, str]) -> str:
     first = failed[0]
     low, high = first.nodes
-    count = "" if len(failed) == 1 else f", and so it is with {counted(len(failed) - 1, 'other pair')}"
+    count = "" if len(failed) == 1 else f", and the same holds for {counted(len(failed) - 1, 'other pair')}"
     return (
         f"the nodes can't reach each other: {places[high]} can't call {places[low]}: {first.link.error}{count}. Check "
         "the firewalls between them, or name a network that they share: drumbeat.network"

@@ -126,7 +126,7 @@ def _through_aliases(text: str, aliases: Mapping[tuple[str, str], str]) -> tuple
         if text == CURRENT:
             return text, tuple(notes)
     raise SpecError(
-        f"the aliases of environment {text} lead on and on",
+        f"the aliases of environment {text} are nested too deep",
         where="environment",
         fix="See where they lead: drumbeat alias list",
     )

@@ -151,7 +151,7 @@ def _one(name: str, value: Input, brought: str, facts: DataFacts) -> _Found:
         case Address(uri):
             return _Found(_remote(name, value, uri, facts))
         case Local(local):
-            what = f"inputs.{name} is at {local or 'no path'}, which the client hasn't brought along"
+            what = f"inputs.{name} is at {local or 'no path'}, which the client hasn't sent"
             raise RefusedError(what, where=where, fix="Send the job with `drumbeat run`, or name an address.")
 
 

@@ -199,7 +199,7 @@ def _all_wait(ranks: Sequence[Activity]) -> HangVerdict:
             f"the ranks wait at different lines: rank {one.rank} {_doing(one)}, rank {other.rank} {_doing(other)}"
         )
         return _by(Stillness.HUNG, one, sentence)
-    sentence = f"every rank {_doing(ranks[0])}, and none goes on: check the network between the nodes"
+    sentence = f"every rank {_doing(ranks[0])}, and none continues: check the network between the nodes"
     return HangVerdict(Stillness.HUNG, sentence)
 
 

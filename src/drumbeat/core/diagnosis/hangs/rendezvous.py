@@ -84,7 +84,7 @@ def judge(roll: Roll, limit: RendezvousLimit) -> RendezvousVerdict:
     if any(_waited_s(one, roll) < timeout_s for one in arrived):
         return RendezvousVerdict(RendezvousState.OPEN)
     sentence = (
-        f"{_TIMED_OUT.format(timeout_s)}every rank {describe_activity(arrived[0])}, and none goes on: check that "
+        f"{_TIMED_OUT.format(timeout_s)}every rank {describe_activity(arrived[0])}, and none continues: check that "
     )
     sentence += "node 0 can be reached from the others"
     return RendezvousVerdict(RendezvousState.STUCK, sentence, silent_s=max(one.idle_s for one in arrived))
