@@ -37,7 +37,7 @@ def require(is_wanted: Callable[[], bool]) -> None:
 
 @dataclass
 class Copy:
-    """Copies one output to a store. data, stores: as in `Publishing`."""
+    """Copies one output to a store. data, stores: as in `Publisher`."""
 
     data: DataAccess
     stores: DataAccess | None
