@@ -235,7 +235,7 @@ def test_checkpoint_of_another_stage_is_refused(tmp_path: Path):
     saves.close()
     for stage, here in [(None, "this rank has none"), (4, "this rank has stage 4")]:
         saves = Checkpoints(nn.Linear(1, 1), folder=tmp_path, stage=stage)
-        with pytest.raises(RefusedError, match=f"the checkpoint was saved of the stages 3, and {here}"):
+        with pytest.raises(RefusedError, match=f"the checkpoint was saved of the stages 3, but {here}"):
             saves.resume()
         saves.close()
 
