@@ -184,7 +184,7 @@ def spare_supervisors_are_counted_only_before_they_are_placed(patch: pytest.Monk
 
 
 def spare_supervisors_wait_without_end(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Supervisor, "_look_after_agent", lambda _self: None)
+    patch.setattr(Supervisor, "_check_agent", lambda _self: None)
     patch.setattr(SpareSupervisor, "look", lambda self: self._round.warm_pool.look_spare())
 
 

@@ -250,7 +250,7 @@ class PlayedConfinement(Subreaper):
     def __init__(self, machine: PlayedMachine, folder: str, marker: str) -> None:
         self.machine = machine
         self._folder, self._marker, self._hold = folder, marker, f"{folder}/hold.json"
-        self._is_of_pool = folder.endswith(f"/{WARM_POOL}")
+        self._is_for_pool = folder.endswith(f"/{WARM_POOL}")
         self._supervisor, self._adopts = machine.pid, True
         self._asked: set[int] = set()
         self.spares: Callable[[], set[int]] = set
