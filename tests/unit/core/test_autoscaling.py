@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from drumbeat.core.scheduling import autoscaling
 from drumbeat.core.scheduling.autoscaling import Limits, ScaledMachine, ScaleStep, StartTimes
+from drumbeat.core.scheduling.queued_job import Placement
 from drumbeat.core.scheduling.resource_needs import Slot
-from drumbeat.core.scheduling.scheduler import Placement
 from drumbeat.core.scheduling.slot_fitting import MachineCapacity
 from drumbeat.model.api.computes import NodeState
 from drumbeat.model.states import Reason

@@ -11,10 +11,11 @@ import pytest
 from drumbeat.core.scheduling.autoscaling import capped
 from drumbeat.core.scheduling.cluster_queue import enqueue, idle_nodes
 from drumbeat.core.scheduling.elastic_placement import growth, idle_growth
+from drumbeat.core.scheduling.queued_job import Placement, QueuedJob
 from drumbeat.core.scheduling.quota_balances import NO_BALANCES, Balances
 from drumbeat.core.scheduling.quotas import Allowances, HeldSlots, Payer, Quota, QuotaKind
 from drumbeat.core.scheduling.resource_needs import Need, Slot
-from drumbeat.core.scheduling.scheduler import Placement, QueuedJob, place
+from drumbeat.core.scheduling.scheduler import place
 from drumbeat.core.scheduling.slot_fitting import MachineCapacity, SlotAllocation
 from drumbeat.model.api.computes import NodeState
 from drumbeat.model.states import Reason

@@ -17,10 +17,11 @@ from drumbeat.core.scheduling.fair_share import (
     recent_use,
     slot_hours,
 )
+from drumbeat.core.scheduling.queued_job import Placement, QueuedJob
 from drumbeat.core.scheduling.quota_balances import Balances
 from drumbeat.core.scheduling.quotas import Payer
 from drumbeat.core.scheduling.resource_needs import Need
-from drumbeat.core.scheduling.scheduler import Placement, QueuedJob, place
+from drumbeat.core.scheduling.scheduler import place
 from drumbeat.core.scheduling.slot_fitting import MachineCapacity
 from drumbeat.model.states import Reason
 from tests.support.messages import Messages

@@ -7,8 +7,9 @@ import pytest
 from drumbeat.core.lifecycle.events import Decision, NeverFits, Placed
 from drumbeat.core.lifecycle.job import Job
 from drumbeat.core.lifecycle.state_machine import decide
+from drumbeat.core.scheduling.queued_job import QueuedJob
 from drumbeat.core.scheduling.resource_needs import Need, Slot
-from drumbeat.core.scheduling.scheduler import QueuedJob, place
+from drumbeat.core.scheduling.scheduler import place
 from drumbeat.core.scheduling.slot_fitting import MachineCapacity, SlotAllocation
 from drumbeat.model.agent import Phase
 from drumbeat.model.states import Reason, State

@@ -6,10 +6,11 @@ from hypothesis import strategies as st
 
 from drumbeat.core.scheduling.cluster_queue import enqueue
 from drumbeat.core.scheduling.fair_share import HeldSlots
+from drumbeat.core.scheduling.queued_job import Placement, QueuedJob
 from drumbeat.core.scheduling.quota_balances import Balances
 from drumbeat.core.scheduling.quotas import EVERYONE, Allowances, Payer, Quota, QuotaKind, quota_for, refused_waiting
 from drumbeat.core.scheduling.resource_needs import Need, Slot
-from drumbeat.core.scheduling.scheduler import Placement, QueuedJob, place
+from drumbeat.core.scheduling.scheduler import place
 from drumbeat.core.scheduling.slot_fitting import MachineCapacity, SlotAllocation
 from drumbeat.model.states import Reason
 from tests.support.messages import Messages

@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from drumbeat.core.scheduling.cluster_queue import enqueue
+from drumbeat.core.scheduling.queued_job import Placement, QueuedJob
 from drumbeat.core.scheduling.resource_needs import Need, Slot
-from drumbeat.core.scheduling.scheduler import Placement, QueuedJob, place
+from drumbeat.core.scheduling.scheduler import place
 from drumbeat.core.scheduling.slot_fitting import MachineCapacity, SlotAllocation, fit
 from drumbeat.model.api.computes import NodeState
 from drumbeat.model.states import Reason

@@ -15,8 +15,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from statistics import median
 
+from drumbeat.core.scheduling.queued_job import Placement
 from drumbeat.core.scheduling.resource_needs import Slot
-from drumbeat.core.scheduling.scheduler import Placement
 from drumbeat.core.scheduling.slot_fitting import MachineCapacity
 from drumbeat.model.api.computes import NodeState
 from drumbeat.model.plurals import counted, name_some

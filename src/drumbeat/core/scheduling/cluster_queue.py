@@ -6,11 +6,12 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
+from drumbeat.core.scheduling.queued_job import Placement, QueuedJob
 from drumbeat.core.scheduling.quota_balances import NO_BALANCES, Balances
 from drumbeat.core.scheduling.quotas import Amount
 from drumbeat.core.scheduling.resource_needs import Need, Slot
-from drumbeat.core.scheduling.scheduler import Placement, QueuedJob, format_amount
 from drumbeat.core.scheduling.slot_fitting import MachineCapacity, capacity
+from drumbeat.core.scheduling.wait_reasons import format_amount
 from drumbeat.model.api.computes import NodeState
 from drumbeat.model.plurals import counted
 from drumbeat.model.states import Reason

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from drumbeat.core.scheduling.queued_job import QueuedJob, machines_for_job, possible_sizes, taken_by
 from drumbeat.core.scheduling.quota_balances import Balances
 from drumbeat.core.scheduling.resource_needs import Need, Slot
-from drumbeat.core.scheduling.scheduler import QueuedJob, machines_for_job, possible_sizes, taken_by
 from drumbeat.core.scheduling.slot_fitting import MachineCapacity, SlotAllocation, fit
 from drumbeat.model.api.computes import NodeState
 

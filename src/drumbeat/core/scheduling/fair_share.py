@@ -3,7 +3,7 @@
 The use of a person is counted in slot-hours and halves with each half-life, as Slurm's `PriorityDecayHalfLife` has it
 (https://slurm.schedmd.com/priority_multifactor.html). Slurm divides the use by a person's shares; here all are equal.
 
-The order of the queue with all that it depends on is `QueuedJob.rank` in `core/scheduling/scheduler.py`.
+The order of the queue with all that it depends on is `QueuedJob.rank` in `core/scheduling/queued_job.py`.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from drumbeat.core.lifecycle.job import Job
 from drumbeat.core.planning import plan as planning
 from drumbeat.core.planning.plan import Planned
 from drumbeat.core.scheduling.elastic_sizes import resized
-from drumbeat.core.scheduling.scheduler import Placement
+from drumbeat.core.scheduling.queued_job import Placement
 from drumbeat.model.api.jobs import PreviewView
 from drumbeat.model.plurals import counted
 from drumbeat.ports.engines import Engine, Gang

@@ -13,8 +13,9 @@ from drumbeat.core.lifecycle.events import NeverFits, Placed, PlacementDeferred
 from drumbeat.core.lifecycle.job import Job
 from drumbeat.core.scheduling import autoscaling
 from drumbeat.core.scheduling.cluster_queue import enqueue
+from drumbeat.core.scheduling.queued_job import Placement
 from drumbeat.core.scheduling.resource_needs import Slot
-from drumbeat.core.scheduling.scheduler import Placement, place
+from drumbeat.core.scheduling.scheduler import place
 from drumbeat.core.scheduling.slot_fitting import MachineCapacity, SlotAllocation
 from drumbeat.model.api.computes import Machine
 from drumbeat.model.states import Reason

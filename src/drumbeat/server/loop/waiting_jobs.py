@@ -8,9 +8,9 @@ from datetime import datetime, timedelta
 
 from drumbeat.core.lifecycle.job import Job
 from drumbeat.core.scheduling.fair_share import HALF_LIFE, MAX_AGE, recent_use
+from drumbeat.core.scheduling.queued_job import QueuedJob
 from drumbeat.core.scheduling.quota_balances import NO_BALANCES, Balances
 from drumbeat.core.scheduling.quotas import Allowances, Payer
-from drumbeat.core.scheduling.scheduler import QueuedJob
 from drumbeat.server.database import SqlStore
 from drumbeat.server.users.user_token import HALF_LIFE_SETTING
 
