@@ -94,7 +94,7 @@ def test_stream_of_a_deleted_job_is_not_gone_on_with_by_the_next_of_its_name(hou
     eventually(lambda: not house.control.store.outbox())
     house.http.delete("/api/v1/jobs/heir").raise_for_status()
     house.submit("heir")
-    with pytest.raises(NotFoundError, match="that job heir was deleted, and another job has its name"):
+    with pytest.raises(NotFoundError, match="job heir was deleted, and another job has its name"):
         follower.pull()
     house.finish("heir")
 

@@ -55,7 +55,7 @@ def test_a_snapshot_is_refused_and_taken_later(house: House, ballast: Path) -> N
     address = f"/api/v1/snapshots/{hashlib.sha256(data).hexdigest()}"
     answer = house.http.put(address, content=data)
     assert (answer.status_code, answer.json()["code"]) == (507, "storage")
-    assert "kept for the database" in answer.json()["what"]
+    assert "reserved for the database" in answer.json()["what"]
     assert answer.json()["fix"] == "Make room on it; the rest is sent again."
     assert files_in(house.home / "snapshots") == []
     ballast.unlink()
@@ -66,7 +66,7 @@ def test_artifact_too_large_for_the_disk_is_refused_before_it_takes_the_database
     address = "/mlflow/api/2.0/mlflow-artifacts/artifacts/models/large"
     answer = house.http.put(address, content=(os.urandom(1 << 20) for _ in range(16)))
     assert answer.status_code == 507
-    assert "kept for the database" in answer.json()["message"]
+    assert "reserved for the database" in answer.json()["message"]
     assert files_in(house.home / "mlflow-artifacts") == []
     assert house.http.put(address, content=b"small").status_code == 200
 

@@ -64,7 +64,7 @@ def git(folder: Path, *words: str) -> None:
 def test_pipelines_steps_and_sweeps_of_components_record_the_commit(
     house: House, client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(git_commit, "PATIENCE_S", 60.0)
+    monkeypatch.setattr(git_commit, "TIMEOUT_S", 60.0)
     files = {
         "src/a.py": "",
         "train.yml": "{type: command, command: python a.py, code: ./src, environment: {image: python}, "

@@ -373,7 +373,7 @@ def test_a_program_that_stands_still_while_it_starts_the_server_is_told_of(
 
 
 def test_a_follower_gives_up_after_its_patience(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(job_events, "PATIENCE_S", 0.3)
+    monkeypatch.setattr(job_events, "RECONNECT_TIMEOUT_S", 0.3)
     with house_in(tmp_path) as house:
         job = house.submit("given-up")
         announce(tmp_path, url=house.url)
@@ -388,7 +388,7 @@ def test_a_follower_gives_up_after_its_patience(tmp_path: Path, monkeypatch: pyt
 def test_a_follower_with_a_time_limit_ends_with_it_though_the_server_is_gone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(job_events, "PATIENCE_S", 0.3)
+    monkeypatch.setattr(job_events, "RECONNECT_TIMEOUT_S", 0.3)
     with house_in(tmp_path) as house:
         job = house.submit("awaited")
         announce(tmp_path, url=house.url)

@@ -348,7 +348,7 @@ def test_an_upload_that_broke_off_is_told_as_partial_and_gone_on_with(house: Hou
 
 @pytest.mark.thorough
 def test_a_job_remembers_which_commit_its_code_was(house: House, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(git_commit, "PATIENCE_S", 60.0)
+    monkeypatch.setattr(git_commit, "TIMEOUT_S", 60.0)
     folder = house.folder / "versioned"
     file = house.job_file("versioned", code=".", command="'true'")
     for words in (

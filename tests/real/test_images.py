@@ -226,7 +226,7 @@ def test_an_image_that_nobody_has_used_for_long_is_removed_unless_a_job_holds_it
         if place is made[0]:
             place.use(str(tmp_path))
         os.utime(f"{place.folder}/made", (now - days * 86400,) * 2)
-    assert collect(folder_of, now, place_of=partial(ImagePlace, engine=engine)) == [made[1].folder]
+    assert collect(folder_of, now, open_folder=partial(ImagePlace, engine=engine)) == [made[1].folder]
     assert [place.made() is not None for place in made] == [True, False, True]
     assert container_engine.has(engine, IMAGE), "only the name is taken away"
     podman(storage, "rmi", "localhost/drumbeat:held", "localhost/drumbeat:new")

@@ -120,7 +120,7 @@ def test_unmodified_mlflow_writes_and_reads_while_the_server_is_away(node: Node)
 def test_routes_that_are_not_spoken_are_refused_with_a_sentence(node: Node):
     status, answer = node.post("/api/3.0/mlflow/traces", {})
     assert (status, answer["error_code"]) == (404, "ENDPOINT_NOT_FOUND")
-    assert "doesn't speak traces" in answer["message"]
+    assert "doesn't support traces" in answer["message"]
     node.address = node.address[:-1] + ("A" if node.address[-1] != "A" else "B")
     assert node.post("/log", {})[1]["error_code"] == "UNAUTHENTICATED"
 

@@ -107,7 +107,7 @@ def make_datastores(told: Told) -> None:
         for key, secret in way.right.items():
             told.house.environment[variable(key, secret)] = secret
     for kind, way in told.ways.by_kind.items():
-        assert "it answers" in told.type("datastore", "create", "-f", datastore_file(told, kind, way, way.right))
+        assert "the store answers" in told.type("datastore", "create", "-f", datastore_file(told, kind, way, way.right))
 
 
 def datastore_file(told: Told, name: str, way: Way, credentials: dict[str, str]) -> Path:

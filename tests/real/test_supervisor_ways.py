@@ -262,7 +262,7 @@ def test_a_round_that_fills_its_disk_ends_and_so_does_the_next(tmp_path: Path, w
         assert [e["code"] for e in supervisor.over()] == [3]
         assert supervisor.state["held_by"] == WAYS[way].way
         assert sleepers() <= before
-        assert "can't be written" in supervisor.state["trouble"]
+        assert "can't be recorded" in supervisor.state["trouble"]
         supervisor.start("echo never", number=2)
         (refused,) = supervisor.over()
         # The round can't be written down, or there was room for just that and not for what the rank says.

@@ -11,7 +11,8 @@ from drumbeat.core.lifecycle import ending, state_machine
 from drumbeat.core.lifecycle.events import Decision, GangObserved, Placed, PlacementDeferred
 from drumbeat.core.lifecycle.job import Job
 from drumbeat.core.lifecycle.node_statuses import Mark, NodeStatuses
-from drumbeat.core.scheduling import scheduler, slot_fitting
+from drumbeat.core.scheduling import wait_reasons
+from drumbeat.core.scheduling.slot_fitting import FreeSlots
 from drumbeat.model.agent import Phase
 from drumbeat.model.errors import StorageError
 from drumbeat.model.states import State
@@ -120,7 +121,7 @@ def old_attempts_are_believed(patch: pytest.MonkeyPatch) -> None:
 
 
 def slots_are_booked_twice(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(slot_fitting, "free_capacity", lambda rooms, _held: {room.name: room for room in rooms})
+    patch.setattr(FreeSlots, "take", lambda _self, _holding: None)
 
 
 def nobody_looks_at_the_queue_again(patch: pytest.MonkeyPatch) -> None:
@@ -166,7 +167,7 @@ def nobody_says_what_a_job_waits_for(patch: pytest.MonkeyPatch) -> None:
 
 
 def who_waits_is_told_what_another_needs(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(scheduler, "format_amount", lambda _need: "1 CPU slot")
+    patch.setattr(wait_reasons, "format_amount", lambda _need: "1 CPU slot")
 
 
 def who_waits_is_not_told(patch: pytest.MonkeyPatch) -> None:

@@ -205,20 +205,6 @@ def _share(node: int, nodes: int, rooms: Sequence[MachineCapacity]) -> int:
     return room.cpus // sharing + (1 if index < room.cpus % sharing else 0)
 
 
-def free_capacity(rooms: Sequence[MachineCapacity], held: Sequence[SlotAllocation]) -> dict[str, MachineCapacity]:
-    """Returns what is left of each machine, by its name."""
-    slots: dict[str, list[Slot]] = {}
-    for slot in (slot for holding in held for slot in holding.slots):
-        slots.setdefault(slot.machine, []).append(slot)
-    return {room.name: _without(room, slots[room.name]) if room.name in slots else room for room in rooms}
-
-
-def _without(room: MachineCapacity, slots: Sequence[Slot]) -> MachineCapacity:
-    used = {gpu for slot in slots for gpu in slot.gpus}
-    left = tuple(gpu for gpu in room.gpus if gpu not in used)
-    return replace(room, cpus=room.cpus - sum(slot.cpus for slot in slots), gpus=left)
-
-
 def fits_when_empty(need: Need, rooms: Sequence[MachineCapacity]) -> bool:
     """Whether the job would fit if nothing were held and every machine usable."""
     return fit(need, [replace(room, unusable="") if room.unusable else room for room in rooms], ()) is not None

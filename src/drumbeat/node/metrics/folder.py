@@ -19,6 +19,8 @@ from drumbeat.node.platform.files import write_whole
 OVER, STUCK = "over", "stuck"
 SEGMENT = "{:020d}"
 """The name of a segment of the spool: the offset at which it begins."""
+_MAX_READINGS = 5
+"""Of a record that changes between one reading and the next."""
 
 
 class MetricsFolder:
@@ -102,7 +104,7 @@ def keep_sent(file: str, sent: int, word: str = "", why: str = "", skipped: str 
     """Records how far a spool has been sent; a lost offset costs only a request. word: "", OVER or STUCK.
 
     The record is overwritten in place, which needs no disk space, because an agent waits for it even on a full disk. It
-    is one write of constant length, so a reader never sees the end of an earlier text.
+    is one write of constant length, so a reader never sees the end of an earlier text; it reads until the text stands.
     """
     text = f"{sent:020d}\n{word}\n{_one_line(why)}\n{_one_line(skipped)}\n".encode()
     with contextlib.suppress(OSError):
@@ -117,12 +119,23 @@ def _one_line(text: str) -> str:
     return " ".join(text.split())
 
 
+def _read_whole(file: str) -> str:
+    """Reads a record that may be overwritten meanwhile: again, until two readings are the same."""
+    with open(file, "rb") as opened:
+        before, text = b"", opened.read()
+        for _ in range(_MAX_READINGS):
+            if text == before:
+                break
+            opened.seek(0)
+            before, text = text, opened.read()
+    return text.decode()
+
+
 def _kept(file: str) -> tuple[int, str, str, str]:
     """Returns the spool's sent offset, its word, why the server won't receive all of it, and why lines were skipped."""
     try:
-        with open(file, encoding="utf-8") as opened:
-            number, word, why, skipped, *_ = [*opened.read().split("\n"), "", "", ""]
-            return int(number), word, why or skipped, skipped
+        number, word, why, skipped, *_ = [*_read_whole(file).split("\n"), "", "", ""]
+        return int(number), word, why or skipped, skipped
     except (OSError, ValueError):
         return 0, "", "", ""
 
