@@ -110,11 +110,11 @@ class TestSlurm(EngineContract):
         return lose
 
     @pytest.mark.thorough
-    def test_gangs_of_two_attempts_are_two(self, engine: Engine) -> None:
-        super().test_gangs_of_two_attempts_are_two(engine)
+    def test_stop_of_one_attempt_leaves_the_other(self, engine: Engine) -> None:
+        super().test_stop_of_one_attempt_leaves_the_other(engine)
 
     @pytest.mark.thorough
-    def test_a_node_that_vanished_is_named_with_a_sentence(
+    def test_vanished_node_is_reported_with_a_message(
         self, engine: SlurmEngine, lose: Callable[[Gang, int], None]
     ) -> None:
         """Slurm ends a job that has lost a node: all of its nodes are gone."""

@@ -69,7 +69,7 @@ class QueuedJob:
 class Placement(NamedTuple):  # Ten thousand are made in a pass, and a dataclass takes four times as long.
     """What placement says of a job: slots, or why it waits. never: it will never fit.
 
-    is_unsure: nobody knows yet whether it will, for a machine was never seen. lacks_share: it will not, for too few
+    is_unsure: it isn't known yet whether it will, for a machine was never seen. lacks_share: it will not, for too few
     machines have a share.
     """
 

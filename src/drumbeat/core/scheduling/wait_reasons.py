@@ -29,7 +29,7 @@ _MAX_TRIED = 50
 
 
 def describe_misfit(job: QueuedJob, rooms: Sequence[MachineCapacity], compute: str) -> str:
-    """Returns why a job will never fit on these machines; "" = it fits, or nobody knows yet."""
+    """Returns why a job will never fit on these machines; "" = it fits, or that isn't known yet."""
     if is_unseen(rooms):
         return ""
     if job.need.alone and (excess := crowd(job.need, rooms)):
