@@ -143,10 +143,8 @@ class FreeSlots:
 
     def capacity(self, room: MachineCapacity, need: Need) -> int:
         """How many nodes of that size what is left of a machine can hold."""
-        if not room.takes(need):
-            return 0
-        by_cpus = self._cpus[room.name] // max(1, need.cpus)
-        return min(by_cpus, len(self.gpus_of(room.name)) // need.gpus) if need.gpus else by_cpus
+        gpus = self.gpus_of(room.name) if need.gpus else ()
+        return _count_nodes(need, self._cpus[room.name], len(gpus)) if room.takes(need) else 0
 
     def fits_after(self, need: Need, ending: Sequence[SlotAllocation]) -> bool:
         """Whether there is room for every node once these have given their slots back."""
@@ -217,10 +215,12 @@ def is_unseen(rooms: Sequence[MachineCapacity]) -> bool:
 
 def capacity(room: MachineCapacity, size: Need) -> int:
     """Returns how many nodes of that size a machine can hold."""
-    if not room.takes(size):
-        return 0
-    by_cpus = room.cpus // max(1, size.cpus)
-    return min(by_cpus, len(room.gpus) // size.gpus) if size.gpus else by_cpus
+    return _count_nodes(size, room.cpus, len(room.gpus)) if room.takes(size) else 0
+
+
+def _count_nodes(size: Need, cpus: int, gpus: int) -> int:
+    by_cpus = cpus // max(1, size.cpus)
+    return min(by_cpus, gpus // size.gpus) if size.gpus else by_cpus
 
 
 def crowd(need: Need, rooms: Sequence[MachineCapacity]) -> str:
