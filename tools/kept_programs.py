@@ -118,6 +118,15 @@ MLFLOW_SKINNY = pip_program(
     f"mlflow-skinny-{MLFLOW_VERSION}", "mlflow/__init__.py", [f"mlflow-skinny=={MLFLOW_VERSION}"]
 )
 PAGE_DRIVER = _page_driver()
+_NEEDED_BY_AZURE = {"1.25.0": ("marshmallow<4",), "1.30.0": ("six",), "1.35.2": ()}
+"""What a release of azure-ai-ml needs and doesn't ask for."""
+AZURE_ML = {
+    version: pip_program(
+        f"azure-ai-ml-{version}", "azure/ai/ml/__init__.py", [f"azure-ai-ml=={version}", "azure-identity", *more]
+    )
+    for version, more in _NEEDED_BY_AZURE.items()
+}
+"""Azure's client by version. It isn't in ALL: only thorough tests run it."""
 ALL = (AZURITE, SEAWEED, FAKE_GCS, UV, MLFLOW_SKINNY, PAGE_DRIVER)
 
 
