@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from drumbeat.jobfile.builders.command import Command, command, load_job
+    from drumbeat.jobfile.builders.component import ComponentFunction, load_component
     from drumbeat.jobfile.builders.estimator import Estimator
-    from drumbeat.jobfile.builders.pipeline import Pipeline, load_component, pipeline
+    from drumbeat.jobfile.builders.pipeline import Pipeline, pipeline
     from drumbeat.jobfile.builders.sweep import Sweep
     from drumbeat.jobfile.compute.amlcompute import AmlCompute
     from drumbeat.jobfile.compute.computes import compute_from, load_compute
@@ -80,7 +81,8 @@ if TYPE_CHECKING:
 
 HOMES = {
     "builders.command": ["Command", "command", "load_job"],
-    "builders.pipeline": ["Pipeline", "load_component", "pipeline"],
+    "builders.component": ["ComponentFunction", "load_component"],
+    "builders.pipeline": ["Pipeline", "pipeline"],
     "job.identity": ["AmlTokenIdentity", "ManagedIdentity", "UserIdentity"],
     "job.resources_and_limits": ["CommandJobLimits", "JobResourceConfiguration", "QueueSettings", "Resources"],
     "job.services": ["JupyterLabService", "Service", "SshService", "TensorBoardService", "VsCodeService"],
@@ -149,6 +151,7 @@ __all__ = [
     "CommandComponent",
     "CommandJob",
     "CommandJobLimits",
+    "ComponentFunction",
     "DataAsset",
     "Environment",
     "Estimator",

@@ -5,14 +5,19 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from drumbeat.jobfile.data.inputs_outputs import Input, Output
 from drumbeat.jobfile.reading.error_messages import either
+from drumbeat.jobfile.reading.frozen_model import Model
 from drumbeat.jobfile.sweeping.search_space import Choice, RandInt, SearchFunction
 from drumbeat.model.errors import SpecError
 from drumbeat.model.folder_layout import ARTIFACTS
+
+OF_AN_OUTPUT = ("type", "path", "mode", "name", "version", "description")
+
+OF_A_PORT = ("mode", "optional", "default", "min", "max", "enum", "description")
+"""The keys of an input that a component keeps; where the data is, is said by each use."""
 
 OPEN: ContextVar[list[Any] | None] = ContextVar("open_pipeline", default=None)
 """The steps of the pipeline whose function is running."""
@@ -29,21 +34,97 @@ def open_pipeline() -> Generator[list[Any]]:
         OPEN.reset(token)
 
 
-@dataclass(frozen=True, eq=False)
 class Binding:
-    """A value that exists when the pipeline runs: an output of `owner`, or an input of the pipeline itself."""
+    """A value that exists when the pipeline runs: an output of `owner`, or an input of the pipeline itself.
 
-    name: str
-    owner: Any = None
-    described: Any = None
+    Its other attributes are the keys of that output, and may be set: `step.outputs.model.mode = "upload"`.
+    """
+
+    __slots__ = ("described", "owner", "port_name")
+    port_name: str
+    owner: Any
+    described: Any
+
+    def __init__(self, port_name: str, owner: Any = None, described: Any = None) -> None:
+        object.__setattr__(self, "port_name", port_name)
+        object.__setattr__(self, "owner", owner)
+        object.__setattr__(self, "described", described)
+
+    def __getattr__(self, name: str) -> Any:
+        if name in OF_AN_OUTPUT:
+            return as_table(self.described).get(name) if isinstance(self.described, Model | Mapping) else None
+        raise AttributeError(f"a step's output has no {name!r}. {either(name, OF_AN_OUTPUT, 'It has')}".strip())
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if self.owner is None or name not in OF_AN_OUTPUT:
+            has = either(name, OF_AN_OUTPUT, "An output of a step has")
+            raise AttributeError(f"{name!r} can't be set here. {has}".strip())
+        self.owner.outputs.change(self.port_name, name, value)
 
     def text(self, names: Mapping[int, str]) -> str:
         """The expression that the file has for it; `names` has the step names by id()."""
         if self.owner is None:
-            return f"${{{{parent.inputs.{self.name}}}}}"
+            return f"${{{{parent.inputs.{self.port_name}}}}}"
         if id(self.owner) not in names:
-            raise SpecError(f"the output `{self.name}` belongs to a step of another pipeline")
-        return f"${{{{parent.jobs.{names[id(self.owner)]}.outputs.{self.name}}}}}"
+            raise SpecError(f"the output `{self.port_name}` belongs to a step of another pipeline")
+        return f"${{{{parent.jobs.{names[id(self.owner)]}.outputs.{self.port_name}}}}}"
+
+
+class NamedValues(dict[str, Any]):
+    """A table whose keys are attributes too: `job.inputs.lr = 0.1`, `job.settings.default_compute = "gpu"`."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or name not in self:
+            raise AttributeError(f"there is no {name!r}. {either(name, self, 'There are')}".strip())
+        return self[name]
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name.startswith("_"):
+            super().__setattr__(name, value)
+        else:
+            self[name] = value
+
+
+class Inputs(NamedValues):
+    """A step's or a job's inputs; the mode of one may be set: `step.inputs.data.mode = "download"`."""
+
+    def __init__(self, values: Mapping[str, Any] | None = None) -> None:
+        super().__init__(values or {})
+        self._modes = dict[str, str]()
+
+    @property
+    def modes(self) -> dict[str, str]:
+        """The modes of inputs that come from other steps, where they were set for this use."""
+        return self._modes
+
+    def __getattr__(self, name: str) -> Any:
+        value = super().__getattr__(name)
+        return InputHandle(self, name) if isinstance(value, Binding | Input) else value
+
+
+class InputHandle:
+    """One input that is data: reads as its declaration does, and setting a key changes it."""
+
+    def __init__(self, inputs: Inputs, name: str) -> None:
+        object.__setattr__(self, "_inputs", inputs)
+        object.__setattr__(self, "_name", name)
+
+    def __getattr__(self, key: str) -> Any:
+        return getattr(self._inputs[self._name], key)
+
+    def __setattr__(self, key: str, value: Any) -> None:
+        given = self._inputs[self._name]
+        if isinstance(given, Input):
+            self._inputs[self._name] = Input.made({**set_keys(given), key: value})
+        elif key == "mode":
+            self._inputs.modes[self._name] = value
+        else:
+            raise AttributeError(f"only the mode of an input that comes from a step can be set, not {key!r}")
+
+
+def set_keys(model: Model) -> dict[str, Any]:
+    """The keys of a node or a component that were set, as they are."""
+    return {key: getattr(model, key) for key in model.model_fields_set}
 
 
 class Outputs(dict[str, Any]):
@@ -58,13 +139,29 @@ class Outputs(dict[str, Any]):
             return Binding(name, self._owner, Output())
         if name.startswith("__") or name not in self:
             raise AttributeError(f"there is no output {name!r}. {either(name, self, 'There are')}".strip())
-        return Binding(name, self._owner, self[name])
+        return self[name]
+
+    def __getitem__(self, name: str) -> Binding:
+        return Binding(name, self._owner, super().__getitem__(name))
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name.startswith("_"):
             super().__setattr__(name, value)
         else:
             self[name] = value
+
+    def change(self, output: str, key: str, value: Any) -> None:
+        """Sets one key of an output."""
+        self[output] = {**as_table(self.get(output)), key: value}
+
+
+def as_table(value: Any) -> dict[str, Any]:
+    """A model or a dict as the keys that were set in it."""
+    if value is None:
+        return {}
+    if isinstance(value, Mapping):
+        return dict(cast("Mapping[str, Any]", value))
+    return value.model_dump(exclude_unset=True)
 
 
 def bound(values: Mapping[str, Any], described: Mapping[str, Any], names: Mapping[int, str]) -> dict[str, Any]:
@@ -76,9 +173,16 @@ def bound(values: Mapping[str, Any], described: Mapping[str, Any], names: Mappin
             continue
         text = value.text(names)
         declared = described.get(name)
-        mode = declared.mode if isinstance(declared, Input) else None
-        done[name] = Input(type=declared.type, mode=mode, path=text) if isinstance(declared, Input) and mode else text
+        modes = values.modes if isinstance(values, Inputs) else {}
+        mode = modes.get(name) or (declared.mode if isinstance(declared, Input) else None)
+        kind = declared.type if isinstance(declared, Input) else "uri_folder"
+        done[name] = Input.made({"type": kind, "mode": mode, "path": text}) if mode else text
     return done
+
+
+def step_value(value: Any, names: Mapping[int, str]) -> Any:
+    """Returns the value of a step's key as the file has it: an input of the pipeline is an expression."""
+    return value.text(names) if isinstance(value, Binding) else value
 
 
 def port(value: Any) -> Input:
@@ -86,7 +190,7 @@ def port(value: Any) -> Input:
     if isinstance(value, Binding):
         return port(value.described)
     if isinstance(value, Input):
-        kept = {key: getattr(value, key) for key in ("mode", "optional") if key in value.model_fields_set}
+        kept = {key: getattr(value, key) for key in OF_A_PORT if key in value.model_fields_set}
         return Input.made({"type": value.type, **kept})
     if isinstance(value, Output):
         return Input(type=value.type)

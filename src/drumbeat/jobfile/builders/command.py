@@ -11,8 +11,8 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, cast
 
-from drumbeat.jobfile.builders.bindings import OPEN, Outputs, bound, port
-from drumbeat.jobfile.builders.sweep import OF_THE_TRIAL, Sweepable, as_table, drawn_from
+from drumbeat.jobfile.builders.bindings import OPEN, Inputs, Outputs, as_table, bound, port, step_value
+from drumbeat.jobfile.builders.sweep import OF_THE_TRIAL, Sweepable, drawn_from
 from drumbeat.jobfile.data.inputs_outputs import Input
 from drumbeat.jobfile.job.distribution import KINDS
 from drumbeat.jobfile.job.job import CommandJob
@@ -43,7 +43,7 @@ class Command(Sweepable):
     resources: Any = None
     limits: Any = None
     queue_settings: Any = None
-    compute: str | None = None
+    compute: Any = None
     name: str | None = None
     display_name: str | None = None
     experiment_name: str | None = None
@@ -58,6 +58,7 @@ class Command(Sweepable):
     """The inputs as they were before the object was called with others: their types and modes stay."""
 
     def __post_init__(self) -> None:
+        self.inputs = Inputs(self.inputs)
         self.outputs = Outputs(self, self.outputs or {})
 
     def __call__(self, **inputs: Any) -> Command:
@@ -108,7 +109,8 @@ class Command(Sweepable):
     def to_node(self, names: Mapping[int, str]) -> CommandNode:
         """The step that this is in a pipeline."""
         keys = CommandNode.model_fields
-        document = {key: value for key, value in self.document().items() if key in keys and key != "name"}
+        own = {key: step_value(value, names) for key, value in self.document().items()}
+        document = {key: value for key, value in own.items() if key in keys and key != "name"}
         return CommandNode.made(document | {"inputs": bound(self.inputs, self.ports(), names)})
 
     def to_component(self) -> CommandComponent:
@@ -149,7 +151,7 @@ def command(  # noqa: PLR0913 - azure-ai-ml's own signature
         if key not in names:
             raise SpecError(f"command() takes no `{key}`", fix=nearest(key, [*names, "instance_count", "timeout"]))
     draft = Command(command=command, code=code, environment=environment, **keys)
-    draft.inputs = dict(inputs or {})
+    draft.inputs = Inputs(inputs)
     draft.outputs = Outputs(draft, outputs or {})
     draft.distribution = distribution
     resources = {

@@ -6,25 +6,26 @@ import functools
 import inspect
 import re
 import sys
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from types import FrameType
 from typing import Any, cast
 
-from drumbeat.jobfile.builders.bindings import OPEN, Binding, Outputs, bound, open_pipeline, port
-from drumbeat.jobfile.builders.sweep import OF_THE_TRIAL, Sweepable
-from drumbeat.jobfile.data.inputs_outputs import Output
-from drumbeat.jobfile.pipelines.absolute_paths import with_absolute_paths
-from drumbeat.jobfile.pipelines.component import CommandComponent
-from drumbeat.jobfile.pipelines.component_file import Component, component_from, load_component_text
-from drumbeat.jobfile.pipelines.component_trials import with_component
+from drumbeat.jobfile.builders.bindings import (
+    OPEN,
+    Binding,
+    Inputs,
+    NamedValues,
+    Outputs,
+    bound,
+    open_pipeline,
+    port,
+    set_keys,
+)
+from drumbeat.jobfile.data.inputs_outputs import Input, Output
 from drumbeat.jobfile.pipelines.pipeline_job import PipelineComponent, PipelineJob, PipelineNode
-from drumbeat.jobfile.pipelines.step_types import CommandNode, StepKeys
+from drumbeat.jobfile.pipelines.step_types import StepKeys
 from drumbeat.jobfile.reading.error_messages import nearest
-from drumbeat.jobfile.reading.frozen_model import Model
-from drumbeat.jobfile.reading.loader import read_text
-from drumbeat.jobfile.reading.writer import to_dict
 from drumbeat.model.errors import SpecError
 
 SETTINGS = ("default_datastore", "default_compute", "continue_on_step_failure", "force_rerun")
@@ -32,100 +33,13 @@ HEAD = (
     "name", "display_name", "experiment_name", "description", "tags", "properties", "compute", "identity", "services",
     "drumbeat",
 )  # fmt: skip
+VERSION = "version"
+"""A key of `@pipeline` that means something only where the function is registered as a component."""
+COMPONENT_KEYS = "drumbeat_pipeline_keys"
+"""The attribute of a `@pipeline` function with the keys that it was given."""
+TYPES: dict[Any, str] = {str: "string", int: "integer", float: "number", bool: "boolean"}
 OF_A_WHOLE = ("name", "experiment_name")
 """Keys that mean nothing for a pipeline that is a step: its variable names it, and its jobs are the outer one's."""
-OF_A_STEP = (
-    "display_name", "description", "tags", "properties", "compute", "resources", "limits", "distribution",
-    "environment_variables", "environment", "identity", "queue_settings", "services", "drumbeat", "settings",
-)  # fmt: skip
-"""The keys of a step that uses a component; one of a pipeline has `settings`, and only some of the others."""
-
-
-@dataclass(eq=False, slots=True)
-class ComponentStep(Sweepable):
-    """One use of a component as a step; `compute`, `resources`, … may be set, and `sweep(...)` makes it a sweep."""
-
-    component: Component
-    inputs: dict[str, Any]
-    compute: str | None = None
-    resources: Any = None
-    limits: Any = None
-    distribution: Any = None
-    environment_variables: dict[str, Any] = field(default_factory=dict[str, Any])
-    environment: Any = None
-    display_name: str | None = None
-    description: str | None = None
-    tags: dict[str, Any] = field(default_factory=dict[str, Any])
-    properties: dict[str, Any] = field(default_factory=dict[str, Any])
-    identity: Any = None
-    queue_settings: Any = None
-    services: dict[str, Any] = field(default_factory=dict[str, Any])
-    drumbeat: Any = None
-    settings: Any = None
-    outputs: Outputs = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.outputs = Outputs(self, self.component.outputs)
-
-    @property
-    def name(self) -> str | None:
-        """The step's name where no variable names it."""
-        return self.component.name
-
-    def to_node(self, names: Mapping[int, str]) -> CommandNode | PipelineNode:
-        """The step as the file has it."""
-        own = {key: getattr(self, key) for key in OF_A_STEP if getattr(self, key)}
-        inputs = bound(self.inputs, self.component.inputs, names)
-        outputs = {name: value for name, value in self.outputs.items() if value != self.component.outputs.get(name)}
-        own |= {"outputs": outputs} if outputs else {}
-        cls = PipelineNode if isinstance(self.component, PipelineComponent) else CommandNode
-        return cls.made({**own, "component": self.component, "inputs": inputs})
-
-    # --- as the trial of a sweep --------------------------------------------------------------------------------
-    def document(self) -> dict[str, Any]:
-        """The keys that were set, which a sweep takes over."""
-        return {key: getattr(self, key) for key in OF_A_STEP if getattr(self, key)}
-
-    def ports(self) -> dict[str, Any]:
-        """Each input as the component declares it."""
-        return dict(self.component.inputs)
-
-    def to_component(self) -> CommandComponent:
-        """The component with what was set for this use of it. Raises SpecError where it isn't a command."""
-        if isinstance(self.component, PipelineComponent):
-            raise SpecError("a pipeline component can't be swept", fix="Sweep the component of one of its steps.")
-        own = {key: value for key, value in self.document().items() if key in OF_THE_TRIAL}
-        if "environment_variables" in own:
-            own["environment_variables"] = self.component.environment_variables | own["environment_variables"]
-        return CommandComponent.made(set_keys(self.component) | own)
-
-    def as_trial(self, document: Mapping[str, Any], drawn: Collection[str]) -> dict[str, Any]:
-        """The document of a sweep whose trial is the component."""
-        component = self.to_component()
-        more = {name: port(document["search_space"][name]) for name in drawn if name not in component.inputs}
-        return with_component(document, component.model_copy(update={"inputs": component.inputs | more}))
-
-
-def load_component(source: str | Path) -> Callable[..., ComponentStep]:
-    """The component in a YAML file, as a function of its inputs that gives a step.
-
-    The paths in it count from its file.
-    """
-    loaded = load_component_text(read_text(Path(source)), str(source))
-    document = with_absolute_paths(to_dict(loaded), Path(source).absolute().parent)
-    component = component_from(document, str(source))
-
-    def use(**inputs: Any) -> ComponentStep:
-        for name in inputs:
-            if name not in component.inputs:
-                raise SpecError(f"the component has no input `{name}`", fix=nearest(name, component.inputs))
-        step = ComponentStep(component, inputs)
-        steps = OPEN.get()
-        if steps is not None:
-            steps.append(step)
-        return step
-
-    return use
 
 
 @dataclass(kw_only=True, eq=False, slots=True)
@@ -149,7 +63,13 @@ class Pipeline:
     outputs: Outputs = field(init=False)
 
     def __post_init__(self) -> None:
+        self.inputs, self.settings = Inputs(self.inputs), NamedValues(self.settings)
         self.outputs = Outputs(self, {name: given.described or Output() for name, given in self.results.items()})
+
+    @property
+    def jobs(self) -> dict[str, Any]:
+        """The steps by name, as Azure's SDK calls them."""
+        return NamedValues(self.steps)
 
     def nodes(self) -> dict[str, StepKeys]:
         """The steps as the file has them, with the pipeline's own outputs tied to theirs."""
@@ -157,7 +77,7 @@ class Pipeline:
         nodes = {name: cast("StepKeys", step.to_node(names)) for name, step in self.steps.items()}
         for output, given in self.results.items():
             step = names[id(given.owner)]
-            tied = {**nodes[step].outputs, given.name: f"${{{{parent.outputs.{output}}}}}"}
+            tied = {**nodes[step].outputs, given.port_name: f"${{{{parent.outputs.{output}}}}}"}
             nodes[step] = nodes[step].made({**set_keys(nodes[step]), "outputs": tied})
         return nodes
 
@@ -167,6 +87,11 @@ class Pipeline:
         tables = {"jobs": self.nodes(), "inputs": self.inputs, "outputs": dict(self.outputs)}
         return PipelineJob.made({**head, **tables} | ({"settings": self.settings} if self.settings else {}))
 
+    def to_component(self, **keys: Any) -> PipelineComponent:
+        """Returns the pipeline as a component, its inputs as declarations. keys: its own, such as `name`."""
+        ports = {name: port(value) for name, value in self.inputs.items()}
+        return PipelineComponent.made({**keys, "jobs": self.nodes(), "inputs": ports, "outputs": dict(self.outputs)})
+
     def to_node(self, names: Mapping[int, str]) -> PipelineNode:
         """Returns the pipeline as one step of another one."""
         own = {key: getattr(self, key) for key in HEAD if key not in OF_A_WHOLE and getattr(self, key)}
@@ -174,16 +99,15 @@ class Pipeline:
             if key not in PipelineNode.model_fields:
                 fix = "Give it to the pipeline around it, or to its own steps."
                 raise SpecError(f"a pipeline that is a step of another one takes no `{key}`", fix=fix)
-        ports = {name: port(value) for name, value in self.inputs.items()}
-        component = PipelineComponent.made({"jobs": self.nodes(), "inputs": ports, "outputs": dict(self.outputs)})
+        component = self.to_component()
         own |= {"settings": self.settings} if self.settings else {}
-        return PipelineNode.made({**own, "component": component, "inputs": bound(self.inputs, ports, names)})
+        return PipelineNode.made({**own, "component": component, "inputs": bound(self.inputs, component.inputs, names)})
 
 
 def pipeline(function: Callable[..., Any] | None = None, **keys: Any) -> Any:
     """Makes a function into one that gives a `Pipeline`. `keys` are those of a pipeline file and of its `settings`."""
     for key in keys:
-        if key not in (*SETTINGS, *HEAD):
+        if key not in (*SETTINGS, *HEAD, VERSION):
             raise SpecError(f"@pipeline takes no `{key}`", fix=nearest(key, (*SETTINGS, *HEAD)))
     if function is None:
         return functools.partial(pipeline, **keys)
@@ -209,7 +133,34 @@ def pipeline(function: Callable[..., Any] | None = None, **keys: Any) -> Any:
             around.append(built)
         return built
 
+    setattr(build, COMPONENT_KEYS, keys)
     return build
+
+
+def is_pipeline_function(value: object) -> bool:
+    """Whether `@pipeline` made it."""
+    return hasattr(value, COMPONENT_KEYS)
+
+
+def pipeline_component(function: Callable[..., Any]) -> PipelineComponent:
+    """Returns a `@pipeline` function as a component that can be registered. Raises SpecError for an untyped input."""
+    keys: dict[str, Any] = getattr(function, COMPONENT_KEYS)
+    parameters = inspect.signature(function, eval_str=True).parameters.values()
+    built: Pipeline = function(**{one.name: _declared(one) for one in parameters})
+    head = {key: keys[key] for key in ("display_name", "description", "tags", VERSION) if keys.get(key)}
+    return built.to_component(name=keys.get("name") or function.__name__, **head)
+
+
+def _declared(parameter: inspect.Parameter) -> Input:
+    """Returns the declaration of an input by the annotation of a parameter, or its default value."""
+    default = None if parameter.default is parameter.empty else parameter.default
+    if isinstance(parameter.annotation, Input):
+        return parameter.annotation
+    kind = parameter.annotation if parameter.annotation in TYPES else type(default)
+    if kind not in TYPES:
+        fix = f"Write `{parameter.name}: Input(type='uri_folder')`, or `str`, `int`, `float`, `bool`."
+        raise SpecError(f"the input `{parameter.name}` of the pipeline has no type", fix=fix)
+    return Input.made({"type": TYPES[kind], "default": default})
 
 
 def call_and_look(function: Callable[..., Any], arguments: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
@@ -254,8 +205,3 @@ def checked(results: Any, steps: list[Any]) -> dict[str, Binding]:
         if not isinstance(value, Binding) or not any(value.owner is step for step in steps):
             raise SpecError(f"`{name}` isn't an output of a step", fix="Return `{'model': step.outputs.model}`.")
     return dict(table)
-
-
-def set_keys(node: Model) -> dict[str, Any]:
-    """The keys of a node or a component that were set, as they are."""
-    return {key: getattr(node, key) for key in node.model_fields_set}

@@ -6,9 +6,9 @@ import re
 from collections.abc import Collection, Mapping
 from copy import copy
 from dataclasses import dataclass, field
-from typing import Any, Protocol, cast
+from typing import Any, Protocol
 
-from drumbeat.jobfile.builders.bindings import OPEN, Outputs, bound, port
+from drumbeat.jobfile.builders.bindings import OPEN, Outputs, as_table, bound, port, step_value
 from drumbeat.jobfile.pipelines.component import CommandComponent
 from drumbeat.jobfile.pipelines.step_types import SweepNode
 from drumbeat.jobfile.reading.frozen_model import Model
@@ -29,7 +29,7 @@ class TrialDraft(Protocol):
     """What a sweep's trials run: a `Command`, or the use of a component."""
 
     inputs: dict[str, Any]
-    compute: str | None
+    compute: Any
     limits: Any
     queue_settings: Any
 
@@ -66,7 +66,7 @@ class Sweep:
     early_termination: Any = None
     limits: dict[str, Any] = field(default_factory=dict[str, Any])
     queue_settings: Any = None
-    compute: str | None = None
+    compute: Any = None
     name: str | None = None
     display_name: str | None = None
     experiment_name: str | None = None
@@ -109,7 +109,8 @@ class Sweep:
         component = self.trial.to_component()
         more = {name: port(value) for name, value in self.search_space.items() if name not in component.inputs}
         component = component.model_copy(update={"inputs": component.inputs | more})
-        keys = {key: value for key, value in self._keys().items() if key in SweepNode.model_fields and key != "name"}
+        own = {key: step_value(value, names) for key, value in self._keys().items()}
+        keys = {key: value for key, value in own.items() if key in SweepNode.model_fields and key != "name"}
         inputs = bound(self.inputs, self.trial.ports(), names)
         return SweepNode.made({**keys, "trial": component, "inputs": inputs, "outputs": dict(self.outputs)})
 
@@ -175,12 +176,3 @@ class Sweepable:
         if steps is not None:
             steps[:] = [draft if step is self else step for step in steps]
         return draft
-
-
-def as_table(value: Any) -> dict[str, Any]:
-    """A model or a dict as the keys that were set in it."""
-    if value is None:
-        return {}
-    if isinstance(value, Mapping):
-        return dict(cast("Mapping[str, Any]", value))
-    return value.model_dump(exclude_unset=True)

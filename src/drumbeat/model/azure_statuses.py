@@ -1,0 +1,25 @@
+"""The status of a job in Azure's words, which its client and `drumbeat.ml` show."""
+
+from __future__ import annotations
+
+from drumbeat.model.states import Reason, State
+
+_STATUSES = {
+    State.QUEUED: "Queued",
+    State.PROVISIONING: "Provisioning",
+    State.STAGING: "Preparing",
+    State.RUNNING: "Running",
+    State.STOPPING: "Finalizing",
+    State.FINALIZING: "Finalizing",
+    State.COMPLETED: "Completed",
+    State.FAILED: "Failed",
+    State.CANCELED: "Canceled",
+}
+CANCEL_REQUESTED = "CancelRequested"
+
+
+def azure_status(state: State, reason: Reason | None = None) -> str:
+    """Returns Azure's word for the state of a job; a job that is stopping by request is `CancelRequested`."""
+    if state == State.STOPPING and reason == Reason.CANCEL_REQUESTED:
+        return CANCEL_REQUESTED
+    return _STATUSES[state]
