@@ -157,7 +157,7 @@ def folder_of(place: Path, **files: str) -> Path:
 def test_data_is_uploaded_by_content_registered_and_fetched(client: Client, tmp_path: Path):
     place = folder_of(tmp_path / "digits", a="1", b="2")
     sent: list[int] = []
-    first = client.create_data({"name": "digits", "path": str(place), "tags": {"from": "us"}}, seen=sent.append)
+    first = client.create_data({"name": "digits", "path": str(place), "tags": {"from": "us"}}, on_bytes=sent.append)
     assert (first.version, first.files, first.size, first.tags, sum(sent)) == ("1", 2, 2, {"from": "us"}, 2)
     assert first.uri.startswith(f"{HERE}/LocalUpload/")
     assert client.create_data({"name": "digits", "path": str(place)}).version == "1"
@@ -194,16 +194,16 @@ def test_links_are_followed_and_those_that_lead_elsewhere_are_told(client: Clien
     (place / "big").symlink_to(store / "big")
     (place / "in" / "one").symlink_to("../../store/one")
     heard: list[str] = []
-    made = client.create_data({"name": "linked", "path": str(place)}, told=heard.append)
+    made = client.create_data({"name": "linked", "path": str(place)}, on_note=heard.append)
     assert heard == ["3 links lead out of the folder and are followed: beside/one, big, in/one"]
     names = [one.path for one in client.list_files("azureml:linked:1").files]
     assert names == ["a", "beside/one", "beside/z", "big/deep/y", "big/x", "in/one", "in/z", "near"]
     assert made.size == 9
     (place / "in" / "one").unlink()
-    client.upload_data(place, f"{HERE}/linked", told=heard.append)
+    client.upload_data(place, f"{HERE}/linked", on_note=heard.append)
     assert heard[1:] == ["1 link leads out of the folder and is followed: big"]
     (place / "big").unlink()
-    client.upload_data(place, f"{HERE}/linked", told=heard.append)
+    client.upload_data(place, f"{HERE}/linked", on_note=heard.append)
     assert len(heard) == 2
 
 
@@ -519,7 +519,7 @@ def test_half_a_file_is_gone_on_with(client: Client, tmp_path: Path):
     (tmp_path / "got").mkdir()
     (tmp_path / "got" / f".a.{file.key[:12]}.part").write_text("0123456789" * 300)
     seen: list[int] = []
-    client.download_data(f"{HERE}/tree", tmp_path / "got", seen=seen.append)
+    client.download_data(f"{HERE}/tree", tmp_path / "got", on_bytes=seen.append)
     assert (tmp_path / "got" / "a").read_text() == "0123456789" * 1000
     assert seen[0] == 3000
 

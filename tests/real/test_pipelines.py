@@ -269,10 +269,10 @@ def test_cancel_ends_all_steps(house: House) -> None:
     [
         ("jobs: {p: {type: parallel, task: {code: .}}}", "this version of drumbeat doesn't run `parallel` steps yet"),
         ("jobs: {p: {type: spark}}", "drumbeat reads `spark` steps but doesn't run them"),
-        ("jobs: {p: {command: x, compute: nowhere}}", "step p: compute: compute 'nowhere' isn't known here"),
+        ("jobs: {p: {command: x, compute: nowhere}}", "step p: compute: no compute named 'nowhere'"),
         (
             "jobs: {p: {command: x, environment: 'azureml:none:1'}}",
-            "step p: environment: environment 'none:1' isn't known here",
+            "step p: environment: no environment named 'none:1'",
         ),
     ],
 )

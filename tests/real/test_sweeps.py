@@ -149,7 +149,7 @@ def test_sweep_with_an_unknown_compute_is_refused_before_it_exists(house: House)
         "run", write(house, "wrong", BANDIT.replace("name: early", "name: wrong") + "compute: nowhere\n", "")
     )
     assert done.returncode != 0
-    assert "compute 'nowhere' isn't known here" in done.stderr
+    assert "no compute named 'nowhere'" in done.stderr
     assert "wrong" not in [job.name for job in house.client.list()]
 
 

@@ -93,11 +93,11 @@ def start(starting: ServerStart) -> ServerAddress:
         with _alone(starting.home) as is_alone:
             if is_alone:
                 return starting.address() or _started(starting)
-        if found := starting.address():
-            return found
+        if address := starting.address():
+            return address
         if time.monotonic() > deadline:
-            what = f"another program has been starting the server for {DEADLINE_S:.0f} s, and doesn't go on"
-            fix = "Was a drumbeat command stopped (Ctrl-Z)? Let it go on (`fg`), or end it."
+            what = f"another program has been starting the server for {DEADLINE_S:.0f} s, and makes no progress"
+            fix = "Was a drumbeat command stopped (Ctrl-Z)? Resume it (`fg`), or end it."
             raise UnreachableError(what, where=str(starting.home), fix=fix)
         time.sleep(LOOK_S)
 
@@ -107,8 +107,8 @@ def _started(starting: ServerStart) -> ServerAddress:
     stuck_at, pause_s = math.inf, 10 * LOOK_S
     process = _spawn(starting)
     while time.monotonic() < deadline:
-        if found := starting.address():
-            return found
+        if address := starting.address():
+            return address
         code = process.poll()
         if code == EXIT_TAKEN:
             stuck_at = min(stuck_at, time.monotonic() + STUCK_S)

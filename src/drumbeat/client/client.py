@@ -236,9 +236,9 @@ class Client(
         """Returns the job whose files are meant: the best trial for a sweep, else the job itself."""
         return self.best(name).job if self.get(name).type == JobKind.SWEEP else name
 
-    def fetch(self, name: str, path: str, to: Path, seen: Callable[[int], None] = lambda _: None) -> None:
-        """Downloads one file to the path `to`, whole or not at all. seen: takes the number of bytes of each piece."""
-        job_downloads.fetch(self.connection, name, path, to, seen)
+    def fetch(self, name: str, path: str, to: Path, on_bytes: Callable[[int], None] = lambda _: None) -> None:
+        """Downloads one file to the path `to`, whole or not at all. on_bytes: takes the length of each piece."""
+        job_downloads.fetch(self.connection, name, path, to, on_bytes)
 
     def download(self, name: str, to: str | Path, *, under: str = "") -> list[Path]:
         """Downloads the files of a job into a folder. under: only those whose path begins so, like `outputs/`.
@@ -257,8 +257,8 @@ class Client(
     # --- the server -------------------------------------------------------------------------------------------
     def status(self) -> ServerView:
         """Returns the identity and state of the server."""
-        told = {**self.connection.call("GET", "/version"), **self.connection.call("GET", "/status")}
-        return view(ServerView, {**told, "url": self.connection.line.url})
+        status = {**self.connection.call("GET", "/version"), **self.connection.call("GET", "/status")}
+        return view(ServerView, {**status, "url": self.connection.line.url})
 
     def set_idle_stop(self, after: timedelta | None) -> None:
         """Sets the idle time after which the running server stops; None = never. It holds until the server ends."""

@@ -258,10 +258,10 @@ class Connection:
     def _opened(self, *, is_starting: bool) -> OpenConnection:
         if self.where.url:
             return self._active(self.where.urls)
-        found = discovery.find(self.where.home)
-        if found is not None:
+        server = discovery.find(self.where.home)
+        if server is not None:
             try:
-                return self._answering_at_home(found)
+                return self._answering_at_home(server)
             except UnreachableError:
                 # It is about to end, or another process has its number by now.
                 if not is_starting:
@@ -269,7 +269,7 @@ class Connection:
         if not is_starting:
             fix = "`drumbeat server start` starts it."
             raise UnreachableError("no server is running", where=str(self.where.home), fix=fix)
-        starting = autostart.ServerStart(self.where.home, self.idle_stop_s, silent=found)
+        starting = autostart.ServerStart(self.where.home, self.idle_stop_s, silent=server)
         return self._answering_at_home(autostart.start(starting))
 
     def _active(self, urls: Sequence[str]) -> OpenConnection:
@@ -309,11 +309,11 @@ class Connection:
             transport=transport,
         )  # fmt: skip
         try:
-            told = checked(http.get(api("/version"), timeout=hello)).json()
-            discovery.check_protocol(told["protocol"], told["version"])
-            if told.get("stands_by") and not accepts_standby:
+            version = checked(http.get(api("/version"), timeout=hello)).json()
+            discovery.check_protocol(version["protocol"], version["version"])
+            if version.get("stands_by") and not accepts_standby:
                 raise StandbyError("this server stands by, and no active one answers", where=url)
-            return OpenConnection(http, url, MachineIdentity(told["host"], told["boot_id"]))
+            return OpenConnection(http, url, MachineIdentity(version["host"], version["boot_id"]))
         except httpx.TransportError as error:
             http.close()
             raise unreachable(error, url) from error
@@ -346,19 +346,19 @@ def checked(response: httpx.Response) -> httpx.Response:
         raise NotFoundError("there is nothing at this address", where=str(response.request.url))  # It has no body.
     where = f"{response.request.method} {response.request.url}"
     try:
-        told = response.json()
+        body = response.json()
     except ValueError:
         # The answer to a HEAD has no body.
         code = response.headers.get("drumbeat-error")
-        told = {"code": code, "what": response.reason_phrase.lower(), "where": where} if code else None
-    if isinstance(told, dict) and "error_code" in told:
+        body = {"code": code, "what": response.reason_phrase.lower(), "where": where} if code else None
+    if isinstance(body, dict) and "error_code" in body:
         # MLflow's protocol has its own form of errors.
-        said = cast("dict[str, Any]", told)
+        mlflow_error = cast("dict[str, Any]", body)
         kind = NotFoundError if response.status_code == 404 else RefusedError
-        raise kind(str(said.get("message", said["error_code"])), where=where)
-    if not isinstance(told, dict) or "code" not in told:
+        raise kind(str(mlflow_error.get("message", mlflow_error["error_code"])), where=where)
+    if not isinstance(body, dict) or "code" not in body:
         raise UnreachableError(f"what answers isn't a drumbeat server (HTTP {response.status_code})", where=where)
-    raise from_dict(cast("dict[str, Any]", told))
+    raise from_dict(cast("dict[str, Any]", body))
 
 
 def is_silence(error: httpx.TransportError) -> bool:

@@ -98,8 +98,8 @@ def locate(home: str | Path | None, url: str | None, token: str | None, environ:
 
 def default_home(environ: Mapping[str, str]) -> Path:
     """`$DRUMBEAT_HOME`, else a folder for state under the user's home, as the XDG directories say."""
-    if told := environ.get("DRUMBEAT_HOME"):
-        return Path(told).expanduser().absolute()
+    if home := environ.get("DRUMBEAT_HOME"):
+        return Path(home).expanduser().absolute()
     state = environ.get("XDG_STATE_HOME") or Path("~/.local/state").expanduser()
     return Path(state) / "drumbeat"
 

@@ -68,19 +68,19 @@ def _with_dockerfile(build: Mapping[str, Any], base: Path, keep: Keep) -> Enviro
     """What may be built from a folder; and the packages that stand beside the Dockerfile."""
     folder = _plain(build["path"], "build.path")
     place = base / Path(folder).expanduser()
-    there = next((one for one in BESIDE if (place / one).is_file()), None)
-    found = _with_included(posixpath.join(folder, there), base) if there else EnvironmentFiles()
+    packages = next((one for one in BESIDE if (place / one).is_file()), None)
+    described = _with_included(posixpath.join(folder, packages), base) if packages else EnvironmentFiles()
     dockerfile = str(build.get("dockerfile_path") or "Dockerfile")
     if not (place / dockerfile).is_file():
-        if there:
-            return found
+        if packages:
+            return described
         if not place.is_dir():
             raise SpecError(f"there is no folder {folder}", where="environment.build", fix=f"Paths count from {base}.")
         fix = f"The folder is {place}; `dockerfile_path` names another file in it."
         raise SpecError(f"there is no {dockerfile} in {folder}", where="environment.build", fix=fix)
     title = posixpath.join(folder, dockerfile)
-    files = {**found.files, title: read_text(place / dockerfile)}
-    return replace(found, files=files, context=keep(place, "environment.build.path"), dockerfile=title)
+    files = {**described.files, title: read_text(place / dockerfile)}
+    return replace(described, files=files, context=keep(place, "environment.build.path"), dockerfile=title)
 
 
 def with_environments(table: Mapping[str, Any], base: Path) -> dict[str, Any]:

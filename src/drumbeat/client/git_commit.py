@@ -28,10 +28,10 @@ def git_properties(folder: Path) -> dict[str, str]:
     branch = _asked(where, "symbolic-ref", "--short", "-q", "HEAD") or ""
     remote = _without_secrets(_asked(where, "config", "--get", "remote.origin.url") or "")
     changed = _asked(where, "status", "--porcelain", "--", ".")
-    found = {"commit": commit, "branch": branch, "repository_uri": remote}
-    found["dirty"] = "unknown" if changed is None else str(bool(changed))
-    told = {f"{PREFIX}{key}": value for key, value in found.items() if value}
-    return {**told, **{name: found[key] for key, name in SAME.items() if found[key]}}
+    values = {"commit": commit, "branch": branch, "repository_uri": remote}
+    values["dirty"] = "unknown" if changed is None else str(bool(changed))
+    properties = {f"{PREFIX}{key}": value for key, value in values.items() if value}
+    return {**properties, **{name: values[key] for key, name in SAME.items() if values[key]}}
 
 
 def _asked(folder: Path, *words: str) -> str | None:

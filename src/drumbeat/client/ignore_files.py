@@ -81,9 +81,9 @@ class IgnoreRules:
     def line(self, path: str) -> int:
         """The number of the line that leaves that path out, 0 = none does."""
         for spec in self.specs:
-            found = spec.rules.check_file(path.removeprefix(spec.start))
-            if found.include is not None and found.index is not None:
-                return spec.lines[found.index] if found.include else 0
+            check = spec.rules.check_file(path.removeprefix(spec.start))
+            if check.include is not None and check.index is not None:
+                return spec.lines[check.index] if check.include else 0
         return 0
 
 

@@ -22,7 +22,7 @@ PIECE = 1 << 20
 BEGINNINGS = 5
 """How often a file that changes during its download is begun."""
 
-Seen = Callable[[int], None]
+BytesCallback = Callable[[int], None]
 Holes = tuple[tuple[int, int], ...]
 """Start and end of each stretch of zeros in a file that isn't sent."""
 
@@ -74,55 +74,55 @@ class RemoteFile:
         return hashlib.sha256(self.etag.encode()).hexdigest()[:12]
 
 
-def fetch(connection: Connection, name: str, path: str, to: Path, seen: Seen) -> None:
+def fetch(connection: Connection, name: str, path: str, to: Path, on_bytes: BytesCallback) -> None:
     """Downloads one file to `to`, as it was at one moment.
 
-    What of it came before a break isn't sent again, unless it changed meanwhile: then it is begun again. seen: is told
-    fewer than 0 bytes for those that came in vain.
+    A broken download resumes, unless the file changed in the meantime: then it restarts. on_bytes: takes a negative
+    number for bytes that were discarded.
     """
     address = f"/jobs/{part(name)}/files/{'/'.join(map(part, path.split('/')))}"
     try:
         to.parent.mkdir(parents=True, exist_ok=True)
-        _fetch_version(connection, address, to, seen).replace(to)
+        _fetch_version(connection, address, to, on_bytes).replace(to)
     except OSError as error:
         raise StorageError(f"can't be written: {error.strerror or error}", where=str(to)) from None
 
 
-def _fetch_version(connection: Connection, address: str, to: Path, seen: Seen) -> Path:
+def _fetch_version(connection: Connection, address: str, to: Path, on_bytes: BytesCallback) -> Path:
     """Downloads one version of the file, and returns its place."""
     for _ in range(BEGINNINGS - 1):
         with suppress(ConflictError):
-            return _version(connection, address, to, seen)
-    return _version(connection, address, to, seen)
+            return _version(connection, address, to, on_bytes)
+    return _version(connection, address, to, on_bytes)
 
 
-def _version(connection: Connection, address: str, to: Path, seen: Seen) -> Path:
+def _version(connection: Connection, address: str, to: Path, on_bytes: BytesCallback) -> Path:
     """Where all of the version lies that is there now. Raises ConflictError, and leaves nothing, when it goes."""
-    source = again(connection, lambda: _begin(connection, address, to, seen))
+    source = again(connection, lambda: _begin(connection, address, to, on_bytes))
     partial = partial_path(to, source.version)
     try:
-        _complete(connection, source, partial, seen)
+        _complete(connection, source, partial, on_bytes)
     except ConflictError:
-        seen(-partial.stat().st_size)
+        on_bytes(-partial.stat().st_size)
         partial.unlink()
         raise
     return partial
 
 
-def _begin(connection: Connection, address: str, to: Path, seen: Seen) -> RemoteFile:
+def _begin(connection: Connection, address: str, to: Path, on_bytes: BytesCallback) -> RemoteFile:
     """Returns the current version. The same response has its content, unless an earlier run left a part of it here."""
     now = RemoteFile.from_response(address, connection.send("HEAD", address))
     if (half := partial_path(to, now.version)).exists():
-        seen(half.stat().st_size)
+        on_bytes(half.stat().st_size)
         return now
     with connection.streaming(address, headers={"Range": "bytes=0-"}) as response:
         source = RemoteFile.from_response(address, response)
         with _opened(partial_path(to, source.version)) as file:
             had = file.seek(0, os.SEEK_END)
-            seen(had)
+            on_bytes(had)
             if not had and not source.holes:
-                with suppress(httpx.TransportError):  # `_complete` goes on behind what has come.
-                    _pass_on(response, file, seen)
+                with suppress(httpx.TransportError):  # `_complete` resumes where this ended.
+                    _pass_on(response, file, on_bytes)
     return source
 
 
@@ -130,7 +130,7 @@ def _opened(partial: Path) -> BinaryIO:
     return os.fdopen(os.open(partial, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666), "r+b")
 
 
-def _complete(connection: Connection, source: RemoteFile, partial: Path, seen: Seen) -> None:
+def _complete(connection: Connection, source: RemoteFile, partial: Path, on_bytes: BytesCallback) -> None:
     with _opened(partial) as file:
         file.seek(0, os.SEEK_END)
 
@@ -139,9 +139,9 @@ def _complete(connection: Connection, source: RemoteFile, partial: Path, seen: S
                 if end := source.hole_at(at):
                     file.truncate(end)
                     file.seek(end)
-                    seen(end - at)
+                    on_bytes(end - at)
                 else:
-                    _append(connection, source, at, file, seen)
+                    _append(connection, source, at, file, on_bytes)
 
         again(connection, rest)
         if file.tell() != source.size:
@@ -149,19 +149,19 @@ def _complete(connection: Connection, source: RemoteFile, partial: Path, seen: S
             raise UnreachableError(what, where=source.address, fix="Try again: it may be written right now.")
 
 
-def _append(connection: Connection, source: RemoteFile, start: int, file: BinaryIO, seen: Seen) -> None:
+def _append(connection: Connection, source: RemoteFile, start: int, file: BinaryIO, on_bytes: BytesCallback) -> None:
     """The rest of the file from `start`, up to its next hole."""
     headers = {"Range": f"bytes={start}-{source.data_end(start) - 1}", "If-Range": source.etag}
     with connection.streaming(source.address, headers=headers) as response:
         if response.status_code != 206:
             raise ConflictError("the file changed while it was brought", where=source.address, fix="Try again.")
-        _pass_on(response, file, seen)
+        _pass_on(response, file, on_bytes)
 
 
-def _pass_on(response: httpx.Response, file: BinaryIO, seen: Seen) -> None:
+def _pass_on(response: httpx.Response, file: BinaryIO, on_bytes: BytesCallback) -> None:
     for piece in response.iter_bytes(PIECE):
         append(file, piece)
-        seen(len(piece))
+        on_bytes(len(piece))
 
 
 def _holes(header: str) -> Holes:

@@ -89,18 +89,18 @@ def _events(connection: Connection, job: str, place: StreamPosition) -> Iterator
     options = {"params": {"logs": json.dumps(place.has_logs)}, "headers": place.headers(), "timeout": place.timeout()}
     with connection.streaming(path, **options) as response:
         try:
-            for told in EventSource(response).iter_sse():
-                if event := read(told):
-                    place.last = told.id
+            for message in EventSource(response).iter_sse():
+                if event := read(message):
+                    place.last = message.id
                     yield event
         except SSEError:
             raise UnreachableError("what answers isn't a drumbeat server", where=str(response.request.url)) from None
 
 
-def read(told: ServerSentEvent) -> Event | None:
+def read(message: ServerSentEvent) -> Event | None:
     """The event; None for a kind that this version doesn't know."""
-    kind = KINDS.get(told.event)
-    return None if kind is None else view_in(kind, told.data)
+    kind = KINDS.get(message.event)
+    return None if kind is None else view_in(kind, message.data)
 
 
 def _come_back(connection: Connection, place: StreamPosition, wait: ReconnectPause, trouble: UnreachableError) -> None:

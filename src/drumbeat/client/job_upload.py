@@ -95,10 +95,10 @@ def default_experiment(base: Path) -> str:
     return re.sub(r"[^A-Za-z0-9_-]+", "-", base.name).strip("-_")[:255] or "default"
 
 
-def with_properties(document: dict[str, Any], told: Mapping[str, str]) -> dict[str, Any]:
+def with_properties(document: dict[str, Any], properties: Mapping[str, str]) -> dict[str, Any]:
     """A document with more properties; those that a person has set stay."""
     given = cast("dict[str, Any]", document.get("properties") or {})
-    return {**document, "properties": {**told, **given}} if told else document
+    return {**document, "properties": {**properties, **given}} if properties else document
 
 
 @dataclass(frozen=True)
@@ -188,25 +188,25 @@ class JobParcel:
     def inputs(self) -> dict[str, str]:
         """Where the server finds each input that was given by a local path."""
         named = cast("dict[str, Any]", self.written.document.get("inputs") or {})
-        found: dict[str, str] = {}
+        places: dict[str, str] = {}
         for name, value in named.items():
             table = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
             path = self._local_path(table.get("path"), f"inputs.{name}.path")
             if path is None:
                 continue
             if on_share := self._on_share(Path(path)):
-                found[name] = on_share.as_uri()
+                places[name] = on_share.as_uri()
             else:
                 place = self.local_place(path, f"inputs.{name}.path")
-                found[name] = self._input(place, f"inputs.{name}", table.get("datastore"))
-        return found
+                places[name] = self._input(place, f"inputs.{name}", table.get("datastore"))
+        return places
 
     def _local_path(self, path: object, key: str) -> str | None:
         """The path of an input on this machine; None for one that is elsewhere, and for none. Raises SpecError."""
         from drumbeat.jobfile.data.paths import Local, reference_to
 
-        found = reference_to(path, f"{self.written.source}: {key}") if isinstance(path, str) else None
-        return found.path if isinstance(found, Local) else None
+        reference = reference_to(path, f"{self.written.source}: {key}") if isinstance(path, str) else None
+        return reference.path if isinstance(reference, Local) else None
 
     def _on_share(self, place: Path) -> Path | None:
         """An input on a share of the job's compute: it needn't be seen here, and is used where it is."""
@@ -220,8 +220,8 @@ class JobParcel:
         if datastore:
             from drumbeat.client.calls.data import UploadListener, upload_uri
 
-            heard = UploadListener(told=lambda sentence: self.followed.append(f"{key}: {sentence}"))
-            return upload_uri(self.connection, place, datastore, heard, is_sending=self.is_sending)
+            listener = UploadListener(on_note=lambda sentence: self.followed.append(f"{key}: {sentence}"))
+            return upload_uri(self.connection, place, datastore, listener, is_sending=self.is_sending)
         is_seen = not self.is_kept and self.connection.is_here and self._compute_sees(place)
         return place.as_uri() if is_seen else f"snapshot:{self._digest(place, f'{key}.path', is_data=True)}"
 

@@ -28,9 +28,9 @@ def notes_on_code(code: Path, written: str) -> Iterator[str]:
         yield from _notes_on_old_outputs(code)
         return
     folder = short(written)
-    there = sorted({one.name for one in code.iterdir()} - ALWAYS - {*FILES})
+    entries = sorted({one.name for one in code.iterdir()} - ALWAYS - {*FILES})
     rules = IgnoreRules.for_folder(code)
-    lines = {rules.line(f"{name}/" if (code / name).is_dir() else name) for name in there}
+    lines = {rules.line(f"{name}/" if (code / name).is_dir() else name) for name in entries}
     if not any(lines):
         yield f"nothing of code is sent: there is no file in {folder}"
         return

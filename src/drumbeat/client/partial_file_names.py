@@ -25,10 +25,10 @@ def partial_path(to: Path, version: str) -> Path:
 
 def _shown(name: str) -> str:
     """The name, or as much as there is room for, with a hash of all of it: other names may begin the same."""
-    told = os.fsencode(name)
-    if len(told) <= MAX_NAME_BYTES:
+    encoded = os.fsencode(name)
+    if len(encoded) <= MAX_NAME_BYTES:
         return name
-    return f"{told[: MAX_NAME_BYTES - 13].decode(errors='ignore')}~{hashlib.sha256(told).hexdigest()[:12]}"
+    return f"{encoded[: MAX_NAME_BYTES - 13].decode(errors='ignore')}~{hashlib.sha256(encoded).hexdigest()[:12]}"
 
 
 def clear(places: Iterable[Path]) -> None:
@@ -43,7 +43,7 @@ def clear(places: Iterable[Path]) -> None:
 
 
 def _clear(folder: Path, names: set[str], whole: set[Path]) -> None:
-    for found in folder.iterdir():
-        partial = _PARTIAL.fullmatch(found.name)
-        if partial and partial[1] in names and found not in whole:
-            found.unlink()
+    for file in folder.iterdir():
+        partial = _PARTIAL.fullmatch(file.name)
+        if partial and partial[1] in names and file not in whole:
+            file.unlink()

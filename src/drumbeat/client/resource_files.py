@@ -60,8 +60,8 @@ def looked_up(file: Path, sets: Sequence[str]) -> list[str]:
         return []
     document: dict[str, Any] = plain(root, str(file))
     apply(document, sets)
-    found = resolved(document, file.absolute().parent).get(KEY, {})
-    return [f"{KEY}.{key}={quoted(value)}" for key, value in found.items() if value != document[KEY][key]]
+    secrets = resolved(document, file.absolute().parent).get(KEY, {})
+    return [f"{KEY}.{key}={quoted(value)}" for key, value in secrets.items() if value != document[KEY][key]]
 
 
 def resolved(document: Mapping[str, Any], base: Path) -> dict[str, Any]:

@@ -100,8 +100,8 @@ def list_entries(source: Path | None, subject: Subject, added: Sequence[Path] = 
         return [_entry(LayerPart(source, layer), source.name, (layer,), subject)]
     is_whole = source is not None and source.is_dir()
     layers = [Layer(place, "" if is_whole and place is source else place.name) for place in named]
-    found = _Walk(tuple(layers), subject).entries()
-    return sorted(found, key=lambda entry: entry.path.encode("utf-8", "replace"))
+    entries = _Walk(tuple(layers), subject).entries()
+    return sorted(entries, key=lambda entry: entry.path.encode("utf-8", "replace"))
 
 
 def is_empty(folder: Path, key: str) -> bool:
@@ -175,8 +175,8 @@ class _Walk:
 def _list(folder: LayerPart, subject: Subject, names: dict[str, list[LayerPart]]) -> None:
     """Adds what lies in a folder."""
     try:
-        with os.scandir(folder.place) as found:
-            for one in found:
+        with os.scandir(folder.place) as entries:
+            for one in entries:
                 names.setdefault(one.name, []).append(
                     LayerPart(Path(one.path), folder.layer, one.is_dir(follow_symlinks=False))
                 )
@@ -256,10 +256,10 @@ def _unreadable(place: Path, subject: Subject, error: OSError) -> RefusedError:
 
 def _digest(file: IO[bytes]) -> str:
     file.seek(0)
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     while piece := file.read(PIECE):
-        found.update(piece)
-    return found.hexdigest()
+        digest.update(piece)
+    return digest.hexdigest()
 
 
 LEAVE_OUT = "What isn't needed is left out by a line in .amlignore (or .gitignore)."
@@ -302,7 +302,7 @@ def link_target(link: LayerPart, path: str, layers: Sequence[Layer]) -> str | No
     real = Path(os.path.realpath(aim))
     # As written it may go up past its folder and name it on its way back, and there it has another name.
     own = [link.layer, *(layer for layer in layers if layer is not link.layer)]
-    inner = next((found for layer in own if (found := layer.within(aim)) is not None), None)
+    inner = next((place for layer in own if (place := layer.within(aim)) is not None), None)
     if inner is not None:
         is_inside = any(layer.within(real) is not None for layer in layers)
     else:

@@ -31,7 +31,7 @@ AT_ONCE = 4
 """Files that are on their way at a time."""
 PIECE = 1 << 20
 
-Seen = Callable[[int], None]
+BytesCallback = Callable[[int], None]
 
 
 @dataclass
@@ -87,7 +87,7 @@ class Upload:
     uri: str
     sources: Sequence[SourceFile]
     by: str
-    seen: Seen
+    on_bytes: BytesCallback
     is_folder: bool = True
     was_whole: bool = False
     _kept: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
@@ -104,7 +104,7 @@ class Upload:
         wanted = [one for one in self.sources if before.get(one.path) != _manifest_entry(one)]
         size = sum(one.size for one in self.sources)
         self._kept = before
-        self.seen(size - sum(one.size for one in wanted))
+        self.on_bytes(size - sum(one.size for one in wanted))
         done = Transfer(self.uri, len(self.sources), size, len(wanted))
         # A manifest that lists what isn't there any more is written again, though nothing has to be sent.
         if not wanted and (not self.is_folder or (self.was_whole and before == manifest["files"])):
@@ -148,21 +148,21 @@ class Upload:
         sizes: dict[str, int] = {}
         with suppress(NotFoundError):
             params = {"uri": self.uri, "is_partial": True}
-            told = self.connection.call("GET", "/storage/listing", params=params, timeout=LISTING_TIMEOUT)
-            sizes = {one["path"]: one["size"] for one in told["files"]}
+            listing = self.connection.call("GET", "/storage/listing", params=params, timeout=LISTING_TIMEOUT)
+            sizes = {one["path"]: one["size"] for one in listing["files"]}
         return {path: one for path, one in kept.items() if sizes.get(path) == one["size"]}
 
     def _send(self, line: Connection, source: SourceFile) -> None:
         with self._lock:
             is_there = source.path in self._kept
         if is_there:
-            self.seen(source.size)
+            self.on_bytes(source.size)
             return
         params = {"uri": self.uri, "path": source.path, "is_listed": str(self.is_folder).lower()}
-        told = again(
+        response = again(
             line, lambda: line.upload("/storage/file", lambda: self._pieces(source), source.size, params=params)
         )
-        if told.json()["sha256"] != source.sha256:
+        if response.json()["sha256"] != source.sha256:
             what = "this file changed while it was sent"
             raise ConflictError(what, where=str(source.place), fix="Send it again.")
         with self._lock:
@@ -179,7 +179,7 @@ class Upload:
             while left and (piece := file.read(min(PIECE, left))):
                 left -= len(piece)
                 yield piece
-                self.seen(len(piece))
+                self.on_bytes(len(piece))
 
     def _tell(self, *, is_complete: bool, line: Connection | None = None) -> None:
         if not self.is_folder:
@@ -202,7 +202,7 @@ class Download:
     connection: Connection
     listing: ListingView
     to: Path
-    seen: Seen
+    on_bytes: BytesCallback
 
     def run(self) -> Transfer:
         """Downloads the files, each whole."""
@@ -219,7 +219,7 @@ class Download:
     def _fetch(self, line: Connection, file: ListedFile, moved: list[str]) -> None:
         place = place_in(self.to, file.path)
         if _is_same(place, file):
-            self.seen(file.size)
+            self.on_bytes(file.size)
             return
         try:
             place.parent.mkdir(parents=True, exist_ok=True)
@@ -232,30 +232,30 @@ class Download:
 
     def _complete(self, line: Connection, file: ListedFile, partial: Path) -> None:
         descriptor = os.open(partial, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
-        with os.fdopen(descriptor, "r+b") as there:
-            if there.seek(0, os.SEEK_END) > file.size:
-                there.truncate(0)
-                there.seek(0)
-            self.seen(there.tell())
-            if there.tell() < file.size:
-                again(line, lambda: self._append(line, file, there))
-            if there.tell() != file.size:
-                what = f"the file has {file.size:,} bytes, but {there.tell():,} came"
+        with os.fdopen(descriptor, "r+b") as target:
+            if target.seek(0, os.SEEK_END) > file.size:
+                target.truncate(0)
+                target.seek(0)
+            self.on_bytes(target.tell())
+            if target.tell() < file.size:
+                again(line, lambda: self._append(line, file, target))
+            if target.tell() != file.size:
+                what = f"the file has {file.size:,} bytes, but {target.tell():,} came"
                 raise UnreachableError(what, where=file.path, fix="Try again.")
         if file.sha256 and _sha256(partial) != file.sha256:
             partial.unlink()
             raise ConflictError("what came isn't what was listed", where=file.path, fix="Try again.")
 
-    def _append(self, line: Connection, file: ListedFile, there: Any) -> None:
+    def _append(self, line: Connection, file: ListedFile, target: Any) -> None:
         """Appends the rest of the file; nothing if the connection was lost after the last byte."""
-        if there.tell() >= file.size:
+        if target.tell() >= file.size:
             return
-        headers = {"Range": f"bytes={there.tell()}-{file.size - 1}"}
+        headers = {"Range": f"bytes={target.tell()}-{file.size - 1}"}
         asked: dict[str, Any] = {"params": {"uri": self.listing.uri}, "json": asdict(file), "headers": headers}
         with line.streaming("/storage/file", method="POST", **asked) as response:
             for piece in response.iter_bytes(PIECE):
-                append(there, piece)
-                self.seen(len(piece))
+                append(target, piece)
+                self.on_bytes(len(piece))
 
 
 def _is_same(place: Path, file: ListedFile) -> bool:

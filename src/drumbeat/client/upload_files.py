@@ -51,10 +51,10 @@ def list_sources(local: Path, key: str = "path") -> list[SourceFile]:
     if not local.is_dir():
         raise RefusedError("this is neither a file nor a folder", where=f"{key}: {local}")
     top = local.resolve()
-    found = list(_files(local, _Way(top, top)))
-    if not found:
+    sources = list(_files(local, _Way(top, top)))
+    if not sources:
         raise RefusedError("there is no file in this folder", where=f"{key}: {local}")
-    return sorted(found, key=lambda one: one.path)
+    return sorted(sources, key=lambda one: one.path)
 
 
 def _files(folder: Path, way: _Way) -> Iterator[SourceFile]:

@@ -101,11 +101,11 @@ def _pending_snapshots(job: Job) -> tuple[str, ...]:
 
 def needs_of_asset(kind: str, name: str, version: str, document: Mapping[str, object]) -> AssetNeeds:
     """Returns what a registered version needs. document: as the catalog keeps it."""
-    told = cast("Mapping[str, Any]", document)
-    uri, context = str(told.get("uri") or ""), str(told.get("context") or "")
+    table = cast("Mapping[str, Any]", document)
+    uri, context = str(table.get("uri") or ""), str(table.get("context") or "")
     digests = {context, uri.removeprefix(SNAPSHOT) if uri.startswith(SNAPSHOT) else ""} - {""}
     if kind == "component":
-        digests |= snapshot_digests(parts_from(told["parts"]))
+        digests |= snapshot_digests(parts_from(table["parts"]))
     return AssetNeeds(f"{kind} {name}:{version}", uri, frozenset(digests))
 
 
@@ -125,19 +125,19 @@ def decide(
 
     with_outputs: jobs that are kept for their outputs, even where the deletion of their parent is requested.
     """
-    known = {one.name: one for one in jobs}
-    asked_for = [known[name] for name in dict.fromkeys(asked) if name in known and name not in with_outputs]
+    by_name = {one.name: one for one in jobs}
+    asked_for = [by_name[name] for name in dict.fromkeys(asked) if name in by_name and name not in with_outputs]
     wanted = _with_children(asked_for, [one for one in jobs if one.name not in with_outputs])
-    kept = {one.name: why for one in wanted if (why := _own_reason(one, assets) or _kept_for_parent(one, known))}
+    kept = {one.name: why for one in wanted if (why := _own_reason(one, assets) or _kept_for_parent(one, by_name))}
     readers, families = _readers(wanted, jobs), _families(jobs)
     going = {one.name for one in wanted} - kept.keys()
     # A job that is kept keeps the jobs whose outputs it names, and its parent; these keep others.
     while True:
         late = {name: _read_by(name, *reader) for name in going if (reader := _first_kept_reader(name, readers, going))}
         late |= {
-            name: _kept_best_trial(name, known[name].parent)
+            name: _kept_best_trial(name, by_name[name].parent)
             for name in going
-            if (parent := known.get(known[name].parent)) and parent.best == name and parent.name not in going
+            if (parent := by_name.get(by_name[name].parent)) and parent.best == name and parent.name not in going
         }
         late |= {
             name: _kept_parent_of_outputs(name, child) if child in with_outputs else _kept_parent(name, child)
@@ -151,7 +151,7 @@ def decide(
     # A parent is deleted last: until then, its name leads to the children that are left.
     parents = [name for name in going if name in families]
     ordered = [name for name in _readers_first(going, readers) if name not in families]
-    return RemovalPlan((*ordered, *_deepest_first(parents, known)), kept)
+    return RemovalPlan((*ordered, *_deepest_first(parents, by_name)), kept)
 
 
 def _with_children(wanted: Sequence[JobNeeds], jobs: Sequence[JobNeeds]) -> list[JobNeeds]:
@@ -171,9 +171,9 @@ def _families(jobs: Iterable[JobNeeds]) -> dict[str, list[str]]:
     return families
 
 
-def _kept_for_parent(job: JobNeeds, known: Mapping[str, JobNeeds]) -> KeptItem | None:
+def _kept_for_parent(job: JobNeeds, by_name: Mapping[str, JobNeeds]) -> KeptItem | None:
     """Returns why a trial or step stays while its parent is unfinished."""
-    parent = known.get(job.parent)
+    parent = by_name.get(job.parent)
     if parent is None or parent.state.is_terminal:
         return None
     fix = f"Cancel that first: drumbeat cancel {parent.name}"
@@ -199,12 +199,12 @@ def _kept_parent_of_outputs(name: str, child: str) -> KeptItem:
     return KeptItem(f"job {name}", why, f"Delete it with all outputs: drumbeat delete {name}")
 
 
-def _deepest_first(parents: Sequence[str], known: Mapping[str, JobNeeds]) -> list[str]:
+def _deepest_first(parents: Sequence[str], by_name: Mapping[str, JobNeeds]) -> list[str]:
     """Returns parents so that one that is itself a child comes before its own parent."""
 
     def depth(name: str) -> int:
-        parent = known[name].parent
-        return 1 + depth(parent) if parent in known else 0
+        parent = by_name[name].parent
+        return 1 + depth(parent) if parent in by_name else 0
 
     return sorted(parents, key=lambda name: (-depth(name), name))
 
@@ -247,8 +247,8 @@ def _sources(uri: str, places: Iterable[tuple[str, str, str]]) -> Iterator[tuple
     """Yields job and name of the outputs that an input's URI refers to."""
     if place := _in_job(uri):
         yield place.job, place.output
-    for job, output, there in places:
-        if uri == there or uri.startswith(f"{there}/"):
+    for job, output, place in places:
+        if uri == place or uri.startswith(f"{place}/"):
             yield job, output
 
 

@@ -49,12 +49,12 @@ def by_process(lines: Sequence[str]) -> tuple[list[str], Speaker]:
     The last one is the one that raised first. Lines without a process prefix come first.
     """
     spoken: dict[Speaker, list[str]] = {}
-    told = [split(line) for line in lines]
-    for speaker, words in told:
+    split_lines = [split(line) for line in lines]
+    for speaker, words in split_lines:
         spoken.setdefault(speaker, []).append(words)
     if not has_several_processes(spoken):
-        return [words for _, words in told], NO_SPEAKER
-    raised = _in_order(told)
+        return [words for _, words in split_lines], NO_SPEAKER
+    raised = _in_order(split_lines)
     silent = [speaker for speaker in spoken if speaker not in raised]
     order = [*sorted(silent, key=lambda one: one != NO_SPEAKER), *reversed(raised)]
     if NO_SPEAKER in raised:
@@ -83,30 +83,30 @@ def blames_peer(line: str) -> bool:
     return _OF_ANOTHER.match(line) is not None
 
 
-def tracebacks(told: Iterable[tuple[Speaker, str]], *, are_bare: bool = False) -> list[Traceback]:
+def tracebacks(split_lines: Iterable[tuple[Speaker, str]], *, are_bare: bool = False) -> list[Traceback]:
     """Returns the tracebacks of all processes, in the order in which they end; those that are cut off have no error.
 
     told: by `split`. are_bare: their headers are whole lines; else they may end a line of a logger, for example.
     """
-    found: list[Traceback] = []
+    found_tracebacks: list[Traceback] = []
     open_ones: dict[Speaker, list[int]] = {}
-    for number, (speaker, words) in enumerate(told):
+    for number, (speaker, words) in enumerate(split_lines):
         if words == _HEADER or (not are_bare and words.endswith(_HEADER)):
             if cut := open_ones.pop(speaker, None):
-                found.append(Traceback(speaker, tuple(cut), ""))
+                found_tracebacks.append(Traceback(speaker, tuple(cut), ""))
             open_ones[speaker] = [number]
         elif speaker in open_ones:
             open_ones[speaker].append(number)
             if words[:1].strip():
-                found.append(Traceback(speaker, tuple(open_ones.pop(speaker)), words))
-    return found + [Traceback(speaker, tuple(numbers), "") for speaker, numbers in open_ones.items()]
+                found_tracebacks.append(Traceback(speaker, tuple(open_ones.pop(speaker)), words))
+    return found_tracebacks + [Traceback(speaker, tuple(numbers), "") for speaker, numbers in open_ones.items()]
 
 
-def _in_order(told: Sequence[tuple[Speaker, str]]) -> list[Speaker]:
+def _in_order(split_lines: Sequence[tuple[Speaker, str]]) -> list[Speaker]:
     """Returns the processes that raised, in the order of their tracebacks; those that blame a peer come last."""
     began: dict[Speaker, int] = {}
     error: dict[Speaker, str] = {}
-    for one in tracebacks(told):
+    for one in tracebacks(split_lines):
         began[one.speaker] = min(one.lines[0], began.get(one.speaker, one.lines[0]))
         error[one.speaker] = one.error or error.get(one.speaker, "")
     return sorted(began, key=lambda one: (blames_peer(error[one]), began[one]))
@@ -114,5 +114,5 @@ def _in_order(told: Sequence[tuple[Speaker, str]]) -> list[Speaker]:
 
 def split(line: str) -> tuple[Speaker, str]:
     """Returns the process of a line, and the line without its prefix."""
-    found = _PREFIX.match(line)
-    return (Speaker(found[1] or "", found[2] or found[3] or ""), line[found.end() :]) if found else (NO_SPEAKER, line)
+    match = _PREFIX.match(line)
+    return (Speaker(match[1] or "", match[2] or match[3] or ""), line[match.end() :]) if match else (NO_SPEAKER, line)

@@ -19,8 +19,8 @@ from drumbeat.model.errors import ConflictError, RefusedError, StorageError
 
 def default_home(environ: Mapping[str, str]) -> Path:
     """Returns `$DRUMBEAT_HOME`, else the XDG folder for state under the user's home."""
-    if told := environ.get("DRUMBEAT_HOME"):
-        return Path(told).expanduser().absolute()
+    if home := environ.get("DRUMBEAT_HOME"):
+        return Path(home).expanduser().absolute()
     state = environ.get("XDG_STATE_HOME") or Path("~/.local/state").expanduser()
     return Path(state) / "drumbeat"
 

@@ -26,7 +26,7 @@ class LogStorageErrors:
     def record(self, job: str, sentence: str) -> bool:
         """Records an error, "" = resolved. Returns whether it has changed."""
         now = self._monotonic()
-        fresh = {name: (said, at) for name, (said, at) in self._said.items() if now < at + LASTS_S}
+        fresh = {name: (text, at) for name, (text, at) in self._said.items() if now < at + LASTS_S}
         before, _ = fresh.pop(job, ("", 0.0))
         self._said = {**fresh, job: (sentence, now)} if sentence else fresh
         return sentence != before

@@ -136,10 +136,10 @@ class FakeServer:
         self._called("files", name)
         return [FileView(path, len(content)) for path, content in self.contents.items()]
 
-    def fetch(self, name: str, path: str, to: Path, seen: Callable[[int], None]) -> None:
+    def fetch(self, name: str, path: str, to: Path, on_bytes: Callable[[int], None]) -> None:
         self._called("fetch", name, path)
         to.write_bytes(self.contents[path])
-        seen(len(self.contents[path]))
+        on_bytes(len(self.contents[path]))
 
     def aliases(self) -> list[AliasView]:
         self._called("aliases")

@@ -123,7 +123,7 @@ def test_an_instance_type_is_cpu_or_gpu_or_so_many_of_them():
         InstanceType("cpu"), InstanceType("gpu"), InstanceType("gpu", 8)
     ]  # fmt: skip
     for meaning in ("cpu:2", "gpu:0", "gpu:", "gpus", "Standard_NC6", "gpu:1000"):
-        with pytest.raises(UnknownNameError, match="there is cpu, gpu and gpu:N"):
+        with pytest.raises(UnknownNameError, match="instance types: cpu, gpu and gpu:N"):
             parse_kind("Standard_NC6", meaning)
 
 

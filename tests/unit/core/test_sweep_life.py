@@ -220,7 +220,7 @@ def test_trial_that_cannot_be_submitted_counts_as_failed() -> None:
     life = Life(make_sweep(max_trials=2))
     life.look()
     life.propose(2)
-    life.apply(ChildRefused("s_0", "compute gpu isn't known here"))
+    life.apply(ChildRefused("s_0", "no compute named 'gpu'"))
     life.end(1, State.COMPLETED, 0.5)
     assert life.job.state is State.COMPLETED
     assert "1 failed" in life.job.sentence

@@ -111,7 +111,7 @@ def trouble(control: Control, name: str) -> str:
 
 def test_a_job_runs_on_a_compute_as_soon_as_it_is_made(town: Town):
     control = town.open()
-    with pytest.raises(UnknownNameError, match="compute 'lab' isn't known here; there is local") as caught:
+    with pytest.raises(UnknownNameError, match="no compute named 'lab'; computes: local") as caught:
         submit(control, "early", compute="lab")
     assert "drumbeat compute create -f FILE" in caught.value.fix
     made, is_new = control.computes.create({**LAB, "nodes": 3})

@@ -41,7 +41,7 @@ from .house import JOB, House, until
             "${{inputs.no}} is nothing that",
         ),
         ({"services": {"mine": {"type": "web"}}}, SpecError, "nothing says how to reach the service mine"),
-        ({"outputs": {"m": {"path": "azureml://datastores/x/paths/y"}}}, UnknownNameError, "datastore 'x' isn't known"),
+        ({"outputs": {"m": {"path": "azureml://datastores/x/paths/y"}}}, UnknownNameError, "no datastore named 'x'"),
         ({"environment_variables": {"RANK": "0"}}, SpecError, "RANK is set by drumbeat"),
         ({"inputs": {"d": {"path": "azureml:digits:1"}}}, UnknownNameError, "there is no data digits"),
         ({"compute": "${{parent.inputs.where}}"}, SpecError, "is an expression, and `compute` takes a name here"),

@@ -68,16 +68,16 @@ def create(
     given = {"name": name, "path": path, "type": type_, "version": version, "datastore": datastore}
     options = {key: value for key, value in given.items() if value is not None}
     server = connect()
-    with progress() as seen:
+    with progress() as advance:
         if file is not None:
             from drumbeat.jobfile.reading.yaml_tree import quoted
 
             added = [f"{key}={quoted(value)}" for key, value in options.items()]
-            made = server.create_data(file, sets=[*(sets or []), *added], seen=seen, told=_note)
+            made = server.create_data(file, sets=[*(sets or []), *added], on_bytes=advance, on_note=_note)
         else:
             described = _described(options, has_sets=bool(sets))
             try:
-                made = server.create_data(described, seen=seen, told=_note)
+                made = server.create_data(described, on_bytes=advance, on_note=_note)
             except SpecError as error:
                 raise with_options(error) from None
     print(format_data(made))
@@ -143,8 +143,8 @@ def delete(reference: Reference, _yes: Yes = False) -> None:
 
 def upload(local: Annotated[Path, typer.Argument(metavar="PATH", help="A local folder or file.")], uri: Uri) -> None:
     """Upload a folder or a file to a folder of a store. Skips files that the store already has."""
-    with progress() as seen:
-        moved = connect().upload_data(local, uri, seen=seen, told=_note)
+    with progress() as advance:
+        moved = connect().upload_data(local, uri, on_bytes=advance, on_note=_note)
     print(format_transfer(moved, f"in {moved.uri}"))
 
 
@@ -153,8 +153,8 @@ def download(
     local: Annotated[Path, typer.Argument(metavar="FOLDER", help="Destination folder; created if it does not exist.")],
 ) -> None:
     """Download the files at a URL into a local folder. Skips files that are already in it."""
-    with progress() as seen:
-        moved = connect().download_data(uri, local, seen=seen)
+    with progress() as advance:
+        moved = connect().download_data(uri, local, on_bytes=advance)
     print(format_transfer(moved, f"in {local.resolve()}"))
 
 

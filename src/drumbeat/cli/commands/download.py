@@ -84,7 +84,7 @@ def fetch(client: Client, name: str, files: list[FileView], folder: Path) -> Non
     with progress(sum(file.size for file in files)) as advance:
         for file, place in wanted:
             place.parent.mkdir(parents=True, exist_ok=True)
-            client.fetch(name, file.path, place, seen=advance)
+            client.fetch(name, file.path, place, on_bytes=advance)
     partial_file_names.clear(place for _, place in wanted)
 
 

@@ -80,10 +80,10 @@ def logs(
 
 def _print_steps(steps: StepLogs, pipeline: JobView, chosen: LogFilter, *, is_following: bool) -> None:
     """Prints the logs of a pipeline's steps, each line prefixed with the step's name."""
-    told: dict[str, NoticePrinter] = {}
+    printers: dict[str, NoticePrinter] = {}
 
     def see(title: str, job: JobView) -> None:
-        told.setdefault(title, NoticePrinter(title)).see(job)
+        printers.setdefault(title, NoticePrinter(title)).see(job)
 
     # A step that begins later may match.
     is_checked_late = is_following and not pipeline.has_ended
@@ -143,7 +143,7 @@ class NoticePrinter:
 def _follow(batches: Batches[Event], chosen: LogFilter, view: RawText | LineText) -> None:
     from drumbeat.model.api.jobs import JobView, LogPiece
 
-    told = NoticePrinter()
+    notices = NoticePrinter()
     try:
         for batch in batches:
             now = time.monotonic()
@@ -152,7 +152,7 @@ def _follow(batches: Batches[Event], chosen: LogFilter, view: RawText | LineText
                 if isinstance(piece, LogPiece) and chosen.has(piece):
                     text += view.take(piece, now)
                 elif isinstance(piece, JobView):
-                    told.see(piece)
+                    notices.see(piece)
             _write(text + view.due(now))
     finally:
         _write(view.end())

@@ -68,18 +68,18 @@ def metrics(job: Job, names: Names = None, rank: Rank = None, as_json: Points = 
 
 def _chosen(logged: MetricsView, names: Sequence[str]) -> list[SeriesView]:
     """Returns the series with these names, or all. Raises NotFoundError for a name that wasn't logged."""
-    known = list(dict.fromkeys(one.name for one in logged.series))
+    names_logged = list(dict.fromkeys(one.name for one in logged.series))
     for name in names:
-        if name not in known:
-            raise _not_logged(logged.job, name, known)
+        if name not in names_logged:
+            raise _not_logged(logged.job, name, names_logged)
     return [one for one in logged.series if not names or one.name in names]
 
 
-def _not_logged(job: str, name: str, known: Sequence[str]) -> NotFoundError:
+def _not_logged(job: str, name: str, names_logged: Sequence[str]) -> NotFoundError:
     from difflib import get_close_matches
 
-    close = get_close_matches(name, known, 1)
-    fix = f"Did you mean `{close[0]}`?" if close else f"It has logged: {', '.join(known[:20]) or 'nothing'}."
+    close = get_close_matches(name, names_logged, 1)
+    fix = f"Did you mean `{close[0]}`?" if close else f"It has logged: {', '.join(names_logged[:20]) or 'nothing'}."
     return NotFoundError(f"job {job} has not logged {name[:80]!r}", fix=fix)
 
 

@@ -338,8 +338,8 @@ def render_pipeline(pipeline: PipelineView, width: int) -> Iterator[RenderableTy
     if pipeline.outputs:
         yield heading("Outputs")
         missing = "none" if pipeline.state.is_terminal else "not yet"
-        found = [(one.name, f"{one.step}.{one.output}", one.job or missing) for one in pipeline.outputs]
-        yield fill_table(make_table("output", "given by", "job"), found)
+        outputs = [(one.name, f"{one.step}.{one.output}", one.job or missing) for one in pipeline.outputs]
+        yield fill_table(make_table("output", "given by", "job"), outputs)
 
 
 def format_branch(name: str, level: int) -> str:

@@ -25,20 +25,22 @@ if TYPE_CHECKING:
 
 DEFAULT = "default"
 
-Seen = Callable[[int], None]
-Told = Callable[[str], None]
+BytesCallback = Callable[[int], None]
+NoteCallback = Callable[[str], None]
 
 
-def _unseen(_: object) -> None:
+def _ignore(_: object) -> None:
     pass
 
 
 @dataclass(frozen=True)
 class UploadListener:
-    """The callbacks of an upload. seen: takes the bytes that were sent; told: takes notes for the user before."""
+    """The callbacks of an upload."""
 
-    seen: Seen = _unseen
-    told: Told = _unseen
+    on_bytes: BytesCallback = _ignore
+    """Takes the number of bytes of each piece that was sent."""
+    on_note: NoteCallback = _ignore
+    """Takes notes for the user, before any file is sent."""
 
 
 class DataCalls:
@@ -48,13 +50,18 @@ class DataCalls:
 
     # --- data by name -----------------------------------------------------------------------------------------
     def create_data(
-        self, data: GivenData, *, sets: Sequence[str] = (), seen: Seen = _unseen, told: Told = _unseen
+        self,
+        data: GivenData,
+        *,
+        sets: Sequence[str] = (),
+        on_bytes: BytesCallback = _ignore,
+        on_note: NoteCallback = _ignore,
     ) -> DataView:
         """Registers a version of data: the path of a file, or one made in Python. The same content is the same version.
 
-        A local path is uploaded first, to a folder that is named by its content; seen: is told the bytes that went;
-        told: what a person should know before, in a sentence. Raises SpecError; ConflictError when the version is there
-        with other content.
+        A local path is uploaded first, to a folder that is named by its content. on_bytes: takes the number of bytes of
+        each piece that was sent; on_note: takes notes for the user before the upload. Raises SpecError; ConflictError
+        when the version exists with other content.
         """
         asked, base, source = _asked(data, sets)
         asked = _with_file_type(asked, base)
@@ -65,7 +72,7 @@ class DataCalls:
         if isinstance(place, Local):
             here = base / Path(place.path).expanduser()
             return self._register_uploaded(
-                document, source, here, self._brought(here, asked, UploadListener(seen, told))
+                document, source, here, self._brought(here, asked, UploadListener(on_bytes, on_note))
             )
         return self._register(document, source)
 
@@ -74,18 +81,18 @@ class DataCalls:
         body = {"document": document, "source": source, **more}
         return view(DataView, self.connection.call("POST", "/data", json=body, timeout=LISTING_TIMEOUT))
 
-    def _register_uploaded(self, document: dict[str, Any], source: str, here: Path, there: UploadedData) -> DataView:
+    def _register_uploaded(self, document: dict[str, Any], source: str, here: Path, uploaded: UploadedData) -> DataView:
         """Registers uploaded data; reports problems at the paths of the local files."""
         try:
-            return self._register({**document, "path": there.uri}, source, is_uploaded=there.is_new)
+            return self._register({**document, "path": uploaded.uri}, source, is_uploaded=uploaded.is_new)
         except DrumbeatError as error:
             # The server calls the default datastore by its name.
-            _, found, rest = error.where.partition(there.uri.partition("/paths/")[2])
-            if not found or error.fields:
+            _, separator, rest = error.where.partition(uploaded.uri.partition("/paths/")[2])
+            if not separator or error.fields:
                 raise
             raise type(error)(error.what, where=f"{here}{rest}", fix=error.fix) from None
 
-    def _brought(self, place: Path, asked: DataAsset, heard: UploadListener) -> UploadedData:
+    def _brought(self, place: Path, asked: DataAsset, listener: UploadListener) -> UploadedData:
         is_file = asked.type == "uri_file"
         if place.is_dir() == is_file and place.exists():
             what = f"this is a {'folder' if place.is_dir() else 'file'}, and the type is {asked.type}"
@@ -93,27 +100,29 @@ class DataCalls:
             fix = f"{'Name the folder that it is in, or write' if is_model else 'Write'} "
             fix += f"`type: {'uri_folder' if is_file else 'uri_file'}`."
             raise SpecError(what, where=str(place), fix=fix)
-        return upload_by_content(self.connection, place, asked.datastore or DEFAULT, heard)
+        return upload_by_content(self.connection, place, asked.datastore or DEFAULT, listener)
 
     # --- files in stores --------------------------------------------------------------------------------------
     def entries(self, uri: str) -> list[EntryView]:
         """Lists the entries directly at an address: in a datastore, a version of data, a job's output, a store."""
-        found = self.connection.call("GET", "/storage/entries", params={"uri": uri})
-        return views(EntryView, found)
+        entries = self.connection.call("GET", "/storage/entries", params={"uri": uri})
+        return views(EntryView, entries)
 
-    def upload_data(self, local: str | Path, uri: str, *, seen: Seen = _unseen, told: Told = _unseen) -> Transfer:
+    def upload_data(
+        self, local: str | Path, uri: str, *, on_bytes: BytesCallback = _ignore, on_note: NoteCallback = _ignore
+    ) -> Transfer:
         """Copies a folder or a file into a folder of a store, without the files that are there already."""
         from drumbeat.client.store_transfers import Upload
 
         place = Path(local).expanduser()
-        sources = _sources(place, told)
-        return Upload(self.connection, uri.rstrip("/"), sources, _who(), seen, is_folder=place.is_dir()).run()
+        sources = _sources(place, on_note)
+        return Upload(self.connection, uri.rstrip("/"), sources, _who(), on_bytes, is_folder=place.is_dir()).run()
 
-    def download_data(self, uri: str, to: str | Path, *, seen: Seen = _unseen) -> Transfer:
+    def download_data(self, uri: str, to: str | Path, *, on_bytes: BytesCallback = _ignore) -> Transfer:
         """Copies the files at an address into a local folder, without the files that are there already."""
         from drumbeat.client.store_transfers import Download
 
-        return Download(self.connection, self.list_files(uri), Path(to), seen).run()
+        return Download(self.connection, self.list_files(uri), Path(to), on_bytes).run()
 
     def list_files(self, uri: str) -> ListingView:
         """Every file below an address, or the one file that it is."""
@@ -125,21 +134,21 @@ class DataCalls:
 
 @dataclass(frozen=True)
 class UploadedData:
-    """The place of uploaded files in a datastore. is_new: they weren't all there before the upload."""
+    """The place of uploaded files in a datastore. is_new: some files were missing before the upload."""
 
     uri: str
     is_new: bool = False
 
 
 def upload_uri(
-    connection: Connection, place: Path, datastore: str, heard: UploadListener, *, is_sending: bool = True
+    connection: Connection, place: Path, datastore: str, listener: UploadListener, *, is_sending: bool = True
 ) -> str:
-    """Uploads as `brought`; gives where it is then."""
-    return upload_by_content(connection, place, datastore, heard, is_sending=is_sending).uri
+    """Uploads as `upload_by_content`; returns the address."""
+    return upload_by_content(connection, place, datastore, listener, is_sending=is_sending).uri
 
 
 def upload_by_content(
-    connection: Connection, place: Path, datastore: str, heard: UploadListener, *, is_sending: bool = True
+    connection: Connection, place: Path, datastore: str, listener: UploadListener, *, is_sending: bool = True
 ) -> UploadedData:
     """Uploads a file or folder into a folder of a datastore that is named after its content.
 
@@ -147,35 +156,35 @@ def upload_by_content(
     """
     from drumbeat.client.store_transfers import Upload, content_key
 
-    sources = _sources(place, heard.told)
+    sources = _sources(place, listener.on_note)
     # The last part is the user's own name for it; the key makes the place unique.
     uri = f"azureml://datastores/{datastore}/paths/{UPLOADS}/{content_key(sources)}"
     is_folder = place.is_dir()
     target = f"{uri}/{_plain(place)}" if is_folder else f"{uri}/{sources[0].path}"
     if not is_sending or (not is_folder and _is_there(connection, target, sources[0])):
         return UploadedData(target)
-    upload = Upload(connection, target if is_folder else uri, sources, _who(), heard.seen, is_folder=is_folder)
+    upload = Upload(connection, target if is_folder else uri, sources, _who(), listener.on_bytes, is_folder=is_folder)
     upload.run()
     return UploadedData(target, is_new=not upload.was_whole)
 
 
-def _sources(place: Path, told: Told) -> list[SourceFile]:
-    """Returns the files with their SHA-256. told: takes a note on links that lead elsewhere, before any reading."""
+def _sources(place: Path, on_note: NoteCallback) -> list[SourceFile]:
+    """Returns the files with their SHA-256. on_note: takes a note on links that lead elsewhere."""
     from drumbeat.client.store_transfers import hashed
     from drumbeat.client.upload_files import describe_links, list_sources
 
-    found = list_sources(place)
-    if sentence := describe_links(found):
-        told(sentence)
-    return hashed(found)
+    sources = list_sources(place)
+    if sentence := describe_links(sources):
+        on_note(sentence)
+    return hashed(sources)
 
 
 def _is_there(connection: Connection, uri: str, source: SourceFile) -> bool:
     from drumbeat.model.errors import NotFoundError
 
     with suppress(NotFoundError):
-        told = connection.call("GET", "/storage/listing", params={"uri": uri, "is_file": True})
-        return bool(told["size"] == source.size)
+        listing = connection.call("GET", "/storage/listing", params={"uri": uri, "is_file": True})
+        return bool(listing["size"] == source.size)
     return False
 
 
@@ -188,7 +197,7 @@ def _who() -> str:
     try:
         user = getpass.getuser()
     except (KeyError, OSError):
-        user = "somebody"
+        user = "unknown user"
     return f"{user} on {socket.gethostname()}"
 
 

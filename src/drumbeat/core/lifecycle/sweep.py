@@ -91,9 +91,9 @@ def decide(job: Job, progress: SweepProgress, event: Event, now: datetime) -> De
 
 # --- what is seen -----------------------------------------------------------------------------------------------
 def _seen(progress: SweepProgress, sweep: str, event: ChildrenSeen) -> SweepProgress:
-    known = {child.job: child for child in event.children}
+    children = {child.job: child for child in event.children}
     trials = tuple(
-        _trial_seen(progress, one, known.get(trial_name(sweep, one.number)), event) for one in progress.trials
+        _trial_seen(progress, one, children.get(trial_name(sweep, one.number)), event) for one in progress.trials
     )
     return replace(progress, trials=trials)
 

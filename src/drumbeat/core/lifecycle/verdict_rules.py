@@ -81,8 +81,8 @@ def lost(job: Job) -> Verdict | None:
     """
     if not job.statuses.count(Mark.LOST):
         return None
-    there = (one for node, one in enumerate(job.nodes) if one and node not in job.lost)
-    status = next((one for one in there if one.lost and one.round == job.round), None)
+    statuses = (one for node, one in enumerate(job.nodes) if one and node not in job.lost)
+    status = next((one for one in statuses if one.lost and one.round == job.round), None)
     own = [(node, one) for node, one in job.exits if one.is_failure and not one.is_stopped]
     if status is None or (own and not blame.is_guess(own)):
         return None

@@ -269,10 +269,10 @@ def _step_output(scope: Scope, reference: Reference) -> StepOutput:
         return made
     if isinstance(node, CommandNode | SweepNode):
         declared = node.trial if isinstance(node, SweepNode) else node.component
-        known = declared.outputs if isinstance(declared, CommandComponent) else node.outputs
-        if reference.name not in known and not has_artifacts(node, reference.name):
+        outputs = declared.outputs if isinstance(declared, CommandComponent) else node.outputs
+        if reference.name not in outputs and not has_artifacts(node, reference.name):
             what = f"{reference.text}: step `{reference.job}` has no output `{reference.name}`"
-            raise SpecError(what, fix=either(reference.name, known, "It has"))
+            raise SpecError(what, fix=either(reference.name, outputs, "It has"))
     return StepOutput(path, reference.name, reference.path)
 
 

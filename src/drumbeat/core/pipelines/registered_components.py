@@ -167,8 +167,8 @@ class _Resolver:
         for below, kept_parts in kept.parts.items():
             parts = kept_parts if below else _with_defaults(kept_parts)
             whole = "/".join(part for part in (path, below) if part)
-            known = self.parts.get(whole)
-            self.parts[whole] = merged(known, parts, is_own=whole in self.own_environments) if known else parts
+            earlier = self.parts.get(whole)
+            self.parts[whole] = merged(earlier, parts, is_own=whole in self.own_environments) if earlier else parts
         return kept.document
 
 
@@ -184,8 +184,8 @@ def parts_from(texts: Mapping[str, Any]) -> dict[str, StepParts]:
 
 def snapshot_digests(parts: Mapping[str, StepParts]) -> set[str]:
     """Returns the snapshots that parts need: of code, of the folders of images, and of data."""
-    found: set[str] = set()
+    digests: set[str] = set()
     for one in parts.values():
-        found |= {digest for digest in (one.code, one.environment.context) if digest}
-        found |= {uri.removeprefix("snapshot:") for uri in one.inputs.values() if uri.startswith("snapshot:")}
-    return found
+        digests |= {digest for digest in (one.code, one.environment.context) if digest}
+        digests |= {uri.removeprefix("snapshot:") for uri in one.inputs.values() if uri.startswith("snapshot:")}
+    return digests

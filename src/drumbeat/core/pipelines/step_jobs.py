@@ -54,9 +54,9 @@ def _brought(request: JobRequest, step: PipelineStep) -> dict[str, str]:
         if not isinstance(bound.value, Data):
             continue
         part, written = bound.value.part, bound.value.name
-        known = request.inputs if part == PIPELINE else request.parts.get(part, StepParts()).inputs
-        of_default = known.get(default_key(written)) if bound.value.is_default else None
-        if place := of_default or known.get(written):
+        uploaded = request.inputs if part == PIPELINE else request.parts.get(part, StepParts()).inputs
+        of_default = uploaded.get(default_key(written)) if bound.value.is_default else None
+        if place := of_default or uploaded.get(written):
             places[name] = place
     return places
 

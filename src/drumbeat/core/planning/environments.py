@@ -152,33 +152,33 @@ def _named(text: str, catalog: EnvironmentCatalog) -> ResolvedEnvironment:
     if target == CURRENT:
         return ResolvedEnvironment(notes=notes)
     asked = parse_reference(target)
-    known = curated(asked.name)
-    names = spellings(asked.name) if known else [asked.name]
-    there = next((versions for one in names if (versions := catalog.registered.get(one, ()))), ())
-    if there:
-        found = _find_version(asked, there, catalog, is_curated=known is not None)
-    elif known is not None:
-        found = _find_curated(asked, known, catalog.python)
+    own = curated(asked.name)
+    names = spellings(asked.name) if own else [asked.name]
+    versions = next((some for one in names if (some := catalog.registered.get(one, ()))), ())
+    if versions:
+        resolved = _find_version(asked, versions, catalog, is_curated=own is not None)
+    elif own is not None:
+        resolved = _find_curated(asked, own, catalog.python)
     else:
         raise _unknown(asked, catalog)
-    return replace(found, notes=(*notes, *found.notes))
+    return replace(resolved, notes=(*notes, *resolved.notes))
 
 
 def _find_version(
-    asked: EnvironmentReference, there: Sequence[Registered], catalog: EnvironmentCatalog, *, is_curated: bool
+    asked: EnvironmentReference, registered: Sequence[Registered], catalog: EnvironmentCatalog, *, is_curated: bool
 ) -> ResolvedEnvironment:
     """Returns the version that is named, else the newest."""
     if asked.label not in ("", "latest") and not is_curated:
         what = f"environment {asked.name} has no label {asked.label!r}; there is `latest`"
         raise UnknownNameError(what, where="environment", fix=f"Name it {asked.name}@latest, or a version.")
     notes: tuple[str, ...] = ()
-    chosen = next((one for one in there if one.version == asked.version), None)
+    chosen = next((one for one in registered if one.version == asked.version), None)
     if chosen is None and asked.version and not is_curated:
-        what, fix = no_version("environment", asked.name, asked.version, [one.version for one in there])
+        what, fix = no_version("environment", asked.name, asked.version, [one.version for one in registered])
         see = f"See them: drumbeat environment list --name {asked.name}"
         raise UnknownNameError(what, where="environment", fix=fix or see)
     if chosen is None:
-        chosen = there[0]
+        chosen = registered[0]
         is_silent = asked.label == "latest"
         notes = () if is_silent else (f"environment {asked.text}: version {chosen.version} is taken, the newest here",)
     made = define_version(chosen, catalog.python, has_containers=catalog.has_containers)
@@ -187,34 +187,34 @@ def _find_version(
     return ResolvedEnvironment(name, made.environment(name), notes, asset, made.image, image_build(made.build))
 
 
-def _find_curated(asked: EnvironmentReference, known: Curated, python: tuple[int, int]) -> ResolvedEnvironment:
-    definition, version = for_name(known, asked.name, python)
+def _find_curated(asked: EnvironmentReference, own: Curated, python: tuple[int, int]) -> ResolvedEnvironment:
+    definition, version = for_name(own, asked.name, python)
     made = curated_definition(definition)
-    title = f"{asked.name} (curated: {known.title})" if asked.name != known.title else known.title
-    note = f"environment {asked.text} is drumbeat's own {known.title!r} (drumbeat environment show {known.title})"
+    title = f"{asked.name} (curated: {own.title})" if asked.name != own.title else own.title
+    note = f"environment {asked.text} is drumbeat's own {own.title!r} (drumbeat environment show {own.title})"
     return ResolvedEnvironment(
         title, made.environment(title), (f"{note}; {version}" if version else note,), (asked.name, "curated")
     )
 
 
-def curated_definition(known: Curated) -> Definition:
+def curated_definition(curated_name: Curated) -> Definition:
     """Returns what nodes build for a curated name."""
-    return define_curated(known)
+    return define_curated(curated_name)
 
 
 def _unknown(asked: EnvironmentReference, catalog: EnvironmentCatalog) -> UnknownNameError:
     made = [name for name, versions in catalog.registered.items() if versions]
     close = nearest(asked.name, [*made, *catalog.names, *(one.title for one in CURATED)])
-    what = f"environment {asked.text.removeprefix('azureml:')!r} isn't known here"
+    what = f"no environment named {asked.text.removeprefix('azureml:')!r}"
     make = f"Make it: drumbeat environment create {asked.name} --conda FILE (or --requirements FILE)"
     here = f"or say what it means here: drumbeat alias set environment {asked.name} {CURRENT}"
     return UnknownNameError(what, where="environment", fix=f"{close} {make}; {here}".strip())
 
 
-def current_notes(found: ResolvedEnvironment, *commands: str) -> Iterator[str]:
+def current_notes(environment: ResolvedEnvironment, *commands: str) -> Iterator[str]:
     """Yields notes on commands that install packages into the current environment."""
     match = next((match for each in commands if (match := _INSTALLS.search(each))), None)
-    if match and found.python is None and not found.image:
+    if match and environment.python is None and not environment.image:
         yield (
             f"`{match[0]}` changes the Python that every job without an environment runs in; what a job installs is "
             "its own where it names an environment (environment: {conda_file: requirements.txt})"

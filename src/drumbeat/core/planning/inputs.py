@@ -103,7 +103,7 @@ def plan_inputs(inputs: Mapping[str, object], brought: Mapping[str, str], facts:
         if isinstance(value, Input) and not (value.is_parameter or value.is_absent)
     }
     refusals = Refusals()
-    found = [
+    planned = [
         one
         for name, value in files.items()
         if (
@@ -114,11 +114,11 @@ def plan_inputs(inputs: Mapping[str, object], brought: Mapping[str, str], facts:
     ]
     refusals.raise_any()
     return PlannedInputs(
-        tuple(one.planned for one in found),
-        tuple(one.used for one in found if one.used),
+        tuple(one.planned for one in planned),
+        tuple(one.used for one in planned if one.used),
         (
-            *(note for one in found for note in one.notes),
-            *(_mount_note(one.planned) for one in found if one.planned.mount),
+            *(note for one in planned for note in one.notes),
+            *(_mount_note(one.planned) for one in planned if one.planned.mount),
         ),
     )
 
@@ -224,22 +224,22 @@ def require_not_replaced(name: str, version: DataVersion, facts: DataFacts, wher
 
 def find_version(asset: AssetReference, facts: DataFacts, where: str = "") -> DataVersion:
     """Returns the exact version of a reference. Raises UnknownNameError with the versions that exist."""
-    there = facts.versions.get(asset.name, ())
-    if not there:
+    versions = facts.versions.get(asset.name, ())
+    if not versions:
         fix = nearest(asset.name, facts.versions) or "See those that there are: drumbeat data list"
         raise UnknownNameError(f"there is no data {asset.name}", where=where, fix=fix)
-    found = next((one for one in there if asset.version in ("", one.version)), None)
-    if found is None:
-        what, fix = no_version("data", asset.name, asset.version, [one.version for one in there])
+    version = next((one for one in versions if asset.version in ("", one.version)), None)
+    if version is None:
+        what, fix = no_version("data", asset.name, asset.version, [one.version for one in versions])
         raise UnknownNameError(what, where=where, fix=fix or f"See them: drumbeat data list {asset.name}")
-    return found
+    return version
 
 
 def known_place(place: StoreReference, facts: DataFacts, where: str) -> StoreReference:
     """Returns the place with the datastore's own name. Raises UnknownNameError with the datastores that exist."""
     name = facts.aliases.get(place.datastore, place.datastore)
     if name not in facts.datastores:
-        what = f"datastore {name!r} isn't known here; there is {', '.join(sorted(facts.datastores)) or 'none'}"
+        what = f"no datastore named {name!r}; datastores: {', '.join(sorted(facts.datastores)) or 'none'}"
         fix = nearest(name, facts.datastores) or "Make it: drumbeat datastore create -f FILE"
         raise UnknownNameError(what, where=where, fix=fix)
     return StoreReference(name, place.path)

@@ -62,16 +62,16 @@ class InstanceTypeAdvice:
 
 def parse_kind(name: str, meaning: str, advice: InstanceTypeAdvice | None = None) -> InstanceType:
     """Returns the type of node that an instance type stands for. Raises UnknownNameError."""
-    found = _KIND.fullmatch(meaning.lower())
-    if found is None or (found[1] == "cpu" and found[2]):
+    match = _KIND.fullmatch(meaning.lower())
+    if match is None or (match[1] == "cpu" and match[2]):
         target = (advice or InstanceTypeAdvice()).for_type(name)
         raise UnknownNameError(
-            f"instance type {name!r} isn't known here; there is {', '.join(INSTANCE_TYPES[:-1])} and "
+            f"no instance type named {name!r}; instance types: {', '.join(INSTANCE_TYPES[:-1])} and "
             f"{INSTANCE_TYPES[-1]} (N GPUs on each node)",
             where="resources.instance_type",
             fix=f"Say what it means here: drumbeat alias set instance_type {name} {target}",
         )
-    return InstanceType(found[1], int(found[2] or 0))
+    return InstanceType(match[1], int(match[2] or 0))
 
 
 # --- what a launcher in the command takes -----------------------------------------------------------------------
@@ -82,8 +82,8 @@ class InlineLauncher:
     name: str
     count: int | None
     """Processes that it starts on a node, None = as many as it finds GPUs."""
-    told: str = ""
-    """The words of the command that say so, for users."""
+    option: str = ""
+    """The option that sets the count, as the command has it."""
 
 
 _BEGIN = (
@@ -112,25 +112,25 @@ _ALONE = ("torchrun",)
 
 def find_launcher(command: str, nodes: int) -> InlineLauncher | None:
     """Returns the first launcher in a command, and its count; None if there is none, or one for CPUs."""
-    found = min(
+    first = min(
         ((match.end(), name) for name, form in _LAUNCHERS.items() if (match := re.search(form, command))), default=None
     )
-    if found is None:
+    if first is None:
         return None
-    end, name = found
+    end, name = first
     rest = re.split(r";|&&|\|\||(?<!\\)\n", command[end:])[0]
     if name == "accelerate" and re.search(r"\s--(?:cpu|use_cpu)(?=\s|$)", rest):
         return None
-    told = re.search(rf"\s[\"']?({_COUNTS[name]})[\s=]+(\S+)", f" {rest}")
-    if told is None:
+    count = re.search(rf"\s[\"']?({_COUNTS[name]})[\s=]+(\S+)", f" {rest}")
+    if count is None:
         return InlineLauncher(name, 1 if name in _ALONE else None)
-    value = told[2].strip("\"'")
+    value = count[2].strip("\"'")
     number = int(value) if value.isdecimal() else None
     if value == "cpu":
         return None
     if number is not None and name in _OF_ALL_NODES:
         number = -(-number // nodes)
-    return InlineLauncher(name, number, f"{told[1]} {value}")
+    return InlineLauncher(name, number, f"{count[1]} {value}")
 
 
 # --- what it takes ----------------------------------------------------------------------------------------------
@@ -192,12 +192,12 @@ def _of_launcher(nodes: int, gpus: Sequence[int], kind: InstanceType, launcher: 
     most = share(gpus, nodes)
     count = max(int(kind.insists), most) if launcher.count is None else launcher.count
     if count <= most or kind.insists:
-        why = f"'s {launcher.told} says so" if launcher.count else " takes all that it finds"
+        why = f"'s {launcher.option} says so" if launcher.count else " takes all that it finds"
         return count, f"each node gets {count} GPUs: {launcher.name}{why}" if count > 1 else ""
     if not sum(gpus):
         return 0, ""
     have = "1 GPU" if most == 1 else f"{most} GPUs"
     return 0, (
-        f"{launcher.name} starts {count} processes on each node ({launcher.told}), and no node can have more than "
+        f"{launcher.name} starts {count} processes on each node ({launcher.option}), and no node can have more than "
         f"{have}: they run on CPUs and see no GPU (resources.instance_type: gpu insists)"
     )

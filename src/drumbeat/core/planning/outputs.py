@@ -77,12 +77,12 @@ def _one(name: str, value: Output, words: Mapping[str, str | None], facts: DataF
 def _place(name: str, path: str, words: Mapping[str, str | None], facts: DataFacts) -> str:
     where = f"outputs.{name}.path"
     match reference_to(_filled(path, name, words, where), where):
-        case StoreReference() as place:
-            known = known_place(place, facts, where)
-            if why := facts.read_only.get(known.datastore):
-                what = f"outputs.{name} can't be written to datastore {known.datastore}: {why}"
+        case StoreReference() as reference:
+            place = known_place(reference, facts, where)
+            if why := facts.read_only.get(place.datastore):
+                what = f"outputs.{name} can't be written to datastore {place.datastore}: {why}"
                 raise RefusedError(what, where=where, fix="Name another datastore: drumbeat datastore list")
-            return known.uri
+            return place.uri
         case Address(uri) if not uri.startswith(("http:", "https:")):
             return uri
         case _:

@@ -130,7 +130,7 @@ def make(job: CommandJob, name: str, experiment: str, sources: Sources, facts: P
         refusals.add(NotYetError(one.what, where=one.where, fix=one.fix))
     refusals.attempt(lambda: _check_size(job), None)
     compute = refusals.attempt(lambda: _compute(job, facts), "")
-    found = refusals.attempt(lambda: _environment(job, sources, facts, compute), ResolvedEnvironment())
+    environment = refusals.attempt(lambda: _environment(job, sources, facts, compute), ResolvedEnvironment())
     data = refusals.attempt(lambda: plan_inputs(job.inputs, sources.inputs, facts.data), PlannedInputs(()))
     words, texts = {"": name, **_literals(job)}, [job.command, job.drumbeat.prepare or "", *service_commands(job)]
     outputs = refusals.attempt(lambda: plan_outputs(job.outputs, words, facts.data, texts), ())
@@ -165,9 +165,9 @@ def make(job: CommandJob, name: str, experiment: str, sources: Sources, facts: P
         code=sources.code,
         path_first=facts.path_first.get(compute, ()),
         compute=compute,
-        environment=found.name,
-        python=found.python,
-        container=plan_container(job, found, facts.registries, facts.push_target),
+        environment=environment.name,
+        python=environment.python,
+        container=plan_container(job, environment, facts.registries, facts.push_target),
         prepare=_prepare(_resolved(job, name, job.drumbeat.prepare or ""), facts.prepare.get(compute, "")),
         gpus_per_node=need.gpus,
         grace_s=job.drumbeat.grace_s,
@@ -200,14 +200,14 @@ def make(job: CommandJob, name: str, experiment: str, sources: Sources, facts: P
         is_retry_asked="max_retries" in job.drumbeat.model_fields_set,
     )
     notes = (
-        *found.notes,
+        *environment.notes,
         *data.notes,
         *notes,
         *elastic_notes(job),
         *_notes(job, plan, compute),
-        *current_notes(found, plan.prepare, command),
+        *current_notes(environment, plan.prepare, command),
     )
-    return Planned(plan, need, policy, notes, found.asset, data.used)
+    return Planned(plan, need, policy, notes, environment.asset, data.used)
 
 
 def _has_preflight(job: CommandJob, compute: str) -> bool:
@@ -247,19 +247,19 @@ def meant(job: CommandJob, aliases: Mapping[tuple[str, str], str]) -> tuple[str,
 
 
 def _compute(job: CommandJob, facts: PlanFacts) -> str:
-    name, found = meant(job, facts.aliases)
+    name, target = meant(job, facts.aliases)
     _check_plain(name, "compute")
-    if found not in facts.computes:
+    if target not in facts.computes:
         raise UnknownNameError(
-            f"compute {name!r} isn't known here; there is {', '.join(sorted(facts.computes))}",
+            f"no compute named {name!r}; computes: {', '.join(sorted(facts.computes))}",
             where="compute",
             fix=f"{nearest(name, sorted(facts.computes))} Say what it means here: drumbeat alias set compute {name} "
             f"{DEFAULT_COMPUTE}; or make it: drumbeat compute create -f FILE".lstrip(),
         )
-    if found in facts.troubles:
-        what = f"compute {found} can't be used: {facts.troubles[found]}"
-        raise UnusableComputeError(what, where="compute", fix=f"See how it is: drumbeat compute show {found}")
-    return found
+    if target in facts.troubles:
+        what = f"compute {target} can't be used: {facts.troubles[target]}"
+        raise UnusableComputeError(what, where="compute", fix=f"See how it is: drumbeat compute show {target}")
+    return target
 
 
 def _check_plain(name: str, where: str) -> None:
@@ -369,13 +369,13 @@ def _resolved(job: CommandJob, name: str, text: str) -> str:
 
 def _literals(job: CommandJob) -> dict[str, str | None]:
     """Returns each input that isn't a file, as text; None for an optional one without a value."""
-    found: dict[str, str | None] = {}
+    literals: dict[str, str | None] = {}
     for name, value in job.inputs.items():
         if not isinstance(value, Input):
-            found[name] = str(value)
+            literals[name] = str(value)
         elif value.is_parameter or value.is_absent:
-            found[name] = None if value.default is None else str(passed(value.type, value.default))
-    return found
+            literals[name] = None if value.default is None else str(passed(value.type, value.default))
+    return literals
 
 
 def _variables(job: CommandJob, launcher: Launcher) -> dict[str, str]:

@@ -69,9 +69,9 @@ def _joined(wanted: RayDistribution, nodes: int) -> tuple[RayCluster, Need]:
     return RayCluster(address=f"{address}:{wanted.port or _PORT}" if is_host else address), Need(1, 1)
 
 
-def _most(said: Sequence[int | None], otherwise: int, nodes: int) -> int:
+def _most(counts: Sequence[int | None], otherwise: int, nodes: int) -> int:
     """Returns the largest count of any node; the second entry is for nodes that only a larger job has."""
-    return max(otherwise if one is None else one for one in said[: min(nodes, 2)])
+    return max(otherwise if one is None else one for one in counts[: min(nodes, 2)])
 
 
 def _words(wanted: RayDistribution, key: str) -> tuple[str, ...]:

@@ -21,11 +21,11 @@ def repository(image: str) -> str:
     return f"{DOCKER_HUB}/{path if slash else f'library/{path}'}"
 
 
-def used(images: Iterable[str], known: Mapping[str, str]) -> tuple[str, ...]:
+def used(images: Iterable[str], addresses: Mapping[str, str]) -> tuple[str, ...]:
     """Returns the registries of the images. known: name to address, maybe with a path: the longest match counts."""
-    found: list[str] = []
+    names: list[str] = []
     for image in images:
         place = f"{repository(image)}/"
-        fitting = [name for name, address in known.items() if place.startswith(f"{address.rstrip('/')}/")]
-        found += sorted(fitting, key=lambda name: len(known[name]))[-1:]
-    return tuple(dict.fromkeys(found))
+        fitting = [name for name, address in addresses.items() if place.startswith(f"{address.rstrip('/')}/")]
+        names += sorted(fitting, key=lambda name: len(addresses[name]))[-1:]
+    return tuple(dict.fromkeys(names))

@@ -31,7 +31,7 @@ def enqueue(  # noqa: PLR0913 - as `place`
     Its slots say how large a node is, not where it lies. is_shared: nodes of one job may share a machine. taken: nodes
     that jobs have now.
     """
-    said: list[Placement] = []
+    placements: list[Placement] = []
     allowances, held = balances.allowances, [*taken]
     for asked in queue:
         job = asked.least
@@ -41,21 +41,21 @@ def enqueue(  # noqa: PLR0913 - as `place`
         if able < size.nodes:
             has = f"room for {counted(able, 'node')}" if is_shared else f"{counted(able, 'machine')} with that much"
             sentence = f"the job needs {format_amount(size)}; {compute} has {has}"
-            said.append(Placement(job.job, never=True, sentence=sentence))
+            placements.append(Placement(job.job, never=True, sentence=sentence))
             continue
         idle = idle_nodes(size, rooms, held, is_shared=is_shared) if asked.need.is_elastic else 0
         size = _queued_size(asked, size, idle, has_spare=len(queue) == 1)
         takes = Amount(size.nodes * size.cpus, size.nodes * size.gpus)
         if wait := allowances.wait(job.payer, takes):
-            said.append(Placement(job.job, reason=Reason.WAITING_FOR_QUOTA, sentence=wait.sentence))
+            placements.append(Placement(job.job, reason=Reason.WAITING_FOR_QUOTA, sentence=wait.sentence))
             allowances = allowances.behind(wait)
         else:
             gpus = tuple(str(number) for number in range(size.gpus))
             slots = tuple(Slot(node, "", size.cpus, gpus) for node in range(size.nodes))
-            said.append(Placement(job.job, slots, least=job.need.nodes if job.need.is_elastic else 0))
+            placements.append(Placement(job.job, slots, least=job.need.nodes if job.need.is_elastic else 0))
             allowances = allowances.taken(job.job, job.payer, takes)
             held += slots
-    return said
+    return placements
 
 
 def idle_nodes(size: Need, rooms: Sequence[MachineCapacity], taken: Sequence[Slot], *, is_shared: bool) -> int:

@@ -173,7 +173,7 @@ class SlotHolders:
             for name in first
         ]
         more = len(self._order) - len(first)
-        return f"{', '.join(shown)} and {more} more" if more else ", ".join(shown) or "nobody"
+        return f"{', '.join(shown)} and {more} more" if more else ", ".join(shown) or "no job"
 
 
 def format_amount(need: Need) -> str:

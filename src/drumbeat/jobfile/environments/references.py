@@ -66,8 +66,8 @@ def parse_reference(text: str) -> EnvironmentReference:
 
 def _from_path(text: str, match: re.Match[str]) -> EnvironmentReference:
     label = match["label"] or ""
-    found = EnvironmentReference(text, match["name"], match["version"] or "", label, match["registry"] or "")
-    return _checked(found, is_labelled=bool(label))
+    reference = EnvironmentReference(text, match["name"], match["version"] or "", label, match["registry"] or "")
+    return _checked(reference, is_labelled=bool(label))
 
 
 def _checked(one: EnvironmentReference, *, is_labelled: bool = False) -> EnvironmentReference:

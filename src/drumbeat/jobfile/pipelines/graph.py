@@ -78,9 +78,9 @@ def step_contradictions(
     for step, node in jobs.items():
         for key, text in bindings(node):
             yield from _bound(("jobs", step, *key), text, names, jobs)
-        known = {**of_outputs, "inputs": [*_table(node, "inputs")], "parent.inputs": inputs}
+        names_by_context = {**of_outputs, "inputs": [*_table(node, "inputs")], "parent.inputs": inputs}
         for key, text in targets(node):
-            for problem, near in missing(text, known):
+            for problem, near in missing(text, names_by_context):
                 yield Contradiction(("jobs", step, *key), problem.what, problem.fix, near)
     yield from _bound_twice(jobs)
     try:

@@ -82,9 +82,9 @@ class PipelineJob(JobKeys):
         if not self.jobs and self.component is None:
             yield Contradiction((), "the pipeline has no steps", "Write them under `jobs:`.")
         yield from step_contradictions(cast("dict[str, StepKeys]", self.jobs), [*self.inputs], [*self.outputs])
-        known = {**dict.fromkeys(WORDS, ()), "inputs": [*self.inputs], "parent.inputs": [*self.inputs]}
+        names_by_context = {**dict.fromkeys(WORDS, ()), "inputs": [*self.inputs], "parent.inputs": [*self.inputs]}
         for name, output in self.outputs.items():
-            for problem, near in missing(output.path or "", known):
+            for problem, near in missing(output.path or "", names_by_context):
                 yield Contradiction(("outputs", name, "path"), problem.what, problem.fix, near)
 
 

@@ -194,14 +194,14 @@ def collect_problems(
 
 def _without_mistyped(details: list[ErrorDetails], document: object, seen: Seen) -> list[ErrorDetails]:
     """Leaves out missing keys that are only mistyped, since the unknown key is reported."""
-    said: set[tuple[str | int, ...]] = set()
+    mistyped: set[tuple[str | int, ...]] = set()
     for detail in details:
         if detail["type"] == "extra_forbidden":
             loc = _path(detail)
             model = seen.get(id(_at(document, loc[:-1])))
             if model is not None and (close := nearest_name(loc[-1], model.key_names())):
-                said.add((*loc[:-1], close))
-    return [detail for detail in details if detail["type"] != "missing" or _path(detail) not in said]
+                mistyped.add((*loc[:-1], close))
+    return [detail for detail in details if detail["type"] != "missing" or _path(detail) not in mistyped]
 
 
 def _path(detail: ErrorDetails) -> tuple[str | int, ...]:

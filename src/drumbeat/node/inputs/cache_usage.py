@@ -162,9 +162,9 @@ def _wheels() -> Iterator[SpaceItem]:
 
 
 def _prune_wheels(now: float, unused_s: float, *, is_dry: bool) -> Freed:
-    known = {item.name: item for item in _wheels()}
+    wheels_by_name = {item.name: item for item in _wheels()}
     if is_dry:
-        old = [item for item in known.values() if item.used_at and now - item.used_at.timestamp() >= unused_s]
+        old = [item for item in wheels_by_name.values() if item.used_at and now - item.used_at.timestamp() >= unused_s]
         return Freed(tuple(old))
-    gone = wheels.collect(os.path.abspath(cache_folders.folder("wheels")), now, unused_s) if known else []
-    return Freed(tuple(known[name] for path in gone if (name := os.path.basename(path)) in known))
+    gone = wheels.collect(os.path.abspath(cache_folders.folder("wheels")), now, unused_s) if wheels_by_name else []
+    return Freed(tuple(wheels_by_name[name] for path in gone if (name := os.path.basename(path)) in wheels_by_name))

@@ -190,10 +190,10 @@ def _free(place: str) -> None:
         )
 
 
-def _hand_over(here: str, there: str) -> None:
-    """Moves what the folder holds into another one, in which what ranks have written stays."""
+def _hand_over(here: str, target: str) -> None:
+    """Moves the folder's contents into another one, without replacing what ranks have written."""
     for name in os.listdir(here):
-        source, place = f"{here}/{name}", f"{there}/{name}"
+        source, place = f"{here}/{name}", f"{target}/{name}"
         if _is_folder(place) and _is_folder(source):
             _hand_over(source, place)
         elif not _is_written(place, source):
@@ -206,10 +206,10 @@ def _is_folder(path: str) -> bool:
 
 
 def _is_written(place: str, source: str) -> bool:
-    """Whether more is there than what the code has brought, now or before: that has the archive's time."""
+    """Whether a rank wrote this file: those that come with the code have the archive's time."""
     with contextlib.suppress(FileNotFoundError):
-        there = os.lstat(place)
-        return there.st_size > 0 and there.st_mtime_ns != os.lstat(source).st_mtime_ns
+        status = os.lstat(place)
+        return status.st_size > 0 and status.st_mtime_ns != os.lstat(source).st_mtime_ns
     return False
 
 

@@ -64,29 +64,29 @@ def format_rates(rates: Rates | None, mode: str = "download") -> str:
 
 
 def sees(folder: str, listing: Listing) -> bool:
-    """Whether that path is here what it is for the server: just the listed files, of the same sizes and times.
+    """Whether the path has the same contents here as on the server: just the listed files, with their sizes and times.
 
     A folder with drumbeat's own manifest isn't: ranks are to see the files alone.
     """
     if listing.is_file:
         return _is_same(folder, listing.files[0].size, listing.files[0].tag)
     wanted = {f"{folder.rstrip('/')}/{file.path}": file for file in listing.files}
-    found = 0
+    count = 0
     for above, _, names in os.walk(folder.rstrip("/")):
         for name in names:
             path = f"{above}/{name}"
             file = wanted.get(path)
             if file is None or not _is_same(path, file.size, file.tag):
                 return False
-            found += 1
-    return found == len(wanted) > 0
+            count += 1
+    return count == len(wanted) > 0
 
 
 def _is_same(path: str, size: int, tag: str) -> bool:
     """tag: the time of change in ns, by which the store of a folder knows a file's content."""
     try:
-        there = os.stat(path)
+        status = os.stat(path)
     except OSError:
         return False
-    is_file = stat.S_ISREG(there.st_mode) and os.access(path, os.R_OK)
-    return is_file and (there.st_size, str(there.st_mtime_ns)) == (size, tag)
+    is_file = stat.S_ISREG(status.st_mode) and os.access(path, os.R_OK)
+    return is_file and (status.st_size, str(status.st_mtime_ns)) == (size, tag)

@@ -47,8 +47,8 @@ def _make(root: str, name: str, path: str, place: str) -> None:
     os.makedirs(os.path.dirname(own), exist_ok=True)
     if not os.path.islink(own):
         os.symlink(place, own)
-    there = _target(path)
-    if there and _is_ours(there) and _is_gone(there):
+    target = _target(path)
+    if target and _is_ours(target) and _is_gone(target):
         os.unlink(path)  # Of an attempt that is gone, machine and all.
     is_there = os.path.lexists(path)
     if _is_shared(path, root, name):  # Another node of this machine may have made it only now.
@@ -110,8 +110,8 @@ def _target(path: str) -> str:
 
 def _is_shared(path: str, root: str, name: str) -> bool:
     """Whether a node of this gang here, this one or another, has made the link."""
-    there = _target(path)
-    return _is_of_gang(there, root, name) and os.path.islink(there)
+    target = _target(path)
+    return _is_of_gang(target, root, name) and os.path.islink(target)
 
 
 def _is_of_gang(target: str, root: str, name: str) -> bool:
@@ -121,22 +121,22 @@ def _is_of_gang(target: str, root: str, name: str) -> bool:
 
 
 def _missing_above(path: str) -> list[str]:
-    """The folders above it that aren't there, the outermost first."""
-    found: list[str] = []
+    """Returns the missing folders above a path, the outermost first."""
+    missing: list[str] = []
     above = os.path.dirname(path)
     while not os.path.lexists(above):
-        found.append(above)
+        missing.append(above)
         above = os.path.dirname(above)
-    return found[::-1]
+    return missing[::-1]
 
 
 def _above(path: str, wanted: set[str]) -> list[str]:
-    """Those of the folders that it is in, the innermost first."""
-    found: list[str] = []
+    """Returns those of the folders that contain the path, the innermost first."""
+    folders: list[str] = []
     while (above := os.path.dirname(path)) != path:
-        found += [above] if above in wanted else []
+        folders += [above] if above in wanted else []
         path = above
-    return found
+    return folders
 
 
 def _made_by_gang(root: str) -> set[str]:
@@ -152,9 +152,9 @@ def _noted(root: str) -> list[str]:
 
 
 def _note(root: str, paths: list[str]) -> None:
-    """Before they are made: whoever comes after knows what to take away."""
-    known = _noted(root)
+    """Records the paths before they are made, so that a later process knows what to remove."""
+    noted = _noted(root)
     part = f"{root}/{_MADE}.part"
     with open(part, "w", encoding="utf-8") as file:
-        json.dump([*(path for path in paths if path not in known), *known], file)
+        json.dump([*(path for path in paths if path not in noted), *noted], file)
     os.rename(part, f"{root}/{_MADE}")

@@ -93,10 +93,10 @@ class NodeInputs:
 
     # --- steps ----------------------------------------------------------------------------------------------------
     def _listing(self, planned: InputPlan) -> tuple[Listing, str]:
-        """Its files, and the server's own folder that it is, "" = it is none."""
+        """Returns an input's files, and the server's own folder that it is, "" = none."""
         self._progress(f"asking what input {planned.name} consists of")
-        told, folder = self._until_reached(planned, lambda: self._server.input(planned.name))
-        return wire.from_wire(Listing, told), folder
+        listing, folder = self._until_reached(planned, lambda: self._server.input(planned.name))
+        return wire.from_wire(Listing, listing), folder
 
     def _has_otherwise(self, planned: InputPlan, listing: Listing, folder: str) -> bool:
         if planned.mount:

@@ -104,11 +104,11 @@ class TlsAgentListeners:
     def urls(self, addresses: Sequence[str]) -> tuple[str, ...]:
         """Listens on these addresses, and returns the URL of each."""
         # Outside of the lock, because resolving a name may take long.
-        wanted = [self._known(plain(one)) for one in addresses]
+        wanted = [self._address(plain(one)) for one in addresses]
         with self._lock:
             return tuple(f"https://{self._listener(address).host}" for address in wanted)
 
-    def _known(self, name: str) -> HostAddress:
+    def _address(self, name: str) -> HostAddress:
         listener = self._listeners.get(name)
         try:
             return listener.address if listener else resolve_address(name, allow_public=self.rules.allow_public)
@@ -270,12 +270,12 @@ class TlsAgentListeners:
 
     def _listening(self, address: HostAddress) -> tuple[socket.socket, ...]:
         """Listens on the address's last port, else on that of the other listeners, else on a free one."""
-        known = [
+        ports = [
             self._ports.get(address.name, 0),
             *(listener.port for listener in self._listeners.values()),
             *self._ports.values(),
         ]
-        for port in dict.fromkeys([*filter(None, known), *quiet_ports()]):
+        for port in dict.fromkeys([*filter(None, ports), *quiet_ports()]):
             with contextlib.suppress(OSError):
                 return address.listeners(port)
         try:
@@ -321,6 +321,6 @@ class TlsAgentListeners:
 
 def _read(path: Path) -> dict[str, int]:
     with contextlib.suppress(OSError, ValueError, AttributeError):
-        found = json.loads(path.read_text()).items()
-        return {str(name): port for name, port in found if isinstance(port, int) and 0 < port < 65536}
+        ports = json.loads(path.read_text()).items()
+        return {str(name): port for name, port in ports if isinstance(port, int) and 0 < port < 65536}
     return {}

@@ -70,9 +70,9 @@ class HostAddress:
 
 
 def _listener(ip: str, port: int) -> socket.socket:
-    found = socket.create_server((ip, port), family=_family(ip), backlog=QUEUE)
-    found.setblocking(False)
-    return found
+    listener = socket.create_server((ip, port), family=_family(ip), backlog=QUEUE)
+    listener.setblocking(False)
+    return listener
 
 
 def _why_not_here(ip: str) -> OSError | None:
@@ -154,7 +154,7 @@ def _looked_up(name: str) -> list[IpAddress]:
     try:
         if not NAME.fullmatch(name):
             raise ValueError(name)
-        found = socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)
-        return [ipaddress.ip_address(one) for one in dict.fromkeys(str(place[0]) for *_, place in found)]
+        addresses = socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)
+        return [ipaddress.ip_address(one) for one in dict.fromkeys(str(place[0]) for *_, place in addresses)]
     except (OSError, ValueError) as error:
         raise not_listened(name, error, "Give an IP address of this machine.") from None

@@ -38,9 +38,9 @@ HEALTH = ("/healthz", "/readyz")
 """Health checks need no token and accept any `Host`; they say only whether the server is healthy."""
 
 
-def allowed_hosts(port: int, told: Iterable[str] = ()) -> frozenset[str]:
+def allowed_hosts(port: int, names: Iterable[str] = ()) -> frozenset[str]:
     """Returns the accepted `Host` headers: loopback with the port, and the configured names with and without it."""
-    bare = [name.lower() for name in told]
+    bare = [name.lower() for name in names]
     return frozenset([f"{name}:{port}" for name in (*LOOPBACK, *bare)] + bare)
 
 

@@ -60,7 +60,7 @@ class Engines(Mapping[str, Engine]):
     loop: Loop
     given: Mapping[str, Engine]
     make: EngineMaker
-    _known: dict[str, ComputeState] = field(default_factory=dict[str, ComputeState])
+    _states: dict[str, ComputeState] = field(default_factory=dict[str, ComputeState])
     _furnished: dict[str, ComputeState] = field(default_factory=dict[str, ComputeState])
     """The computes on which the loop places jobs."""
     _has_swept: bool = False
@@ -70,28 +70,28 @@ class Engines(Mapping[str, Engine]):
 
     # --- a mapping to engines -----------------------------------------------------------------------------------
     def __getitem__(self, name: str) -> Engine:
-        return self._known[name].engine
+        return self._states[name].engine
 
     def __iter__(self) -> Iterator[str]:
-        return iter(dict(self._known))
+        return iter(dict(self._states))
 
     def __len__(self) -> int:
-        return len(self._known)
+        return len(self._states)
 
     def all(self) -> Mapping[str, ComputeState]:
         """Every compute by name."""
-        return self._known
+        return self._states
 
     def state(self, name: str) -> ComputeState:
         """One compute. Raises NotFoundError."""
-        state = self._known.get(name)
+        state = self._states.get(name)
         if state is None:
             raise no_compute(name, self)
         return state
 
     def is_visible(self, place: str, name: str) -> bool:
         """Whether a path on this machine is the same files as on the nodes of a compute."""
-        return is_visible(place, self._known.get(name))
+        return is_visible(place, self._states.get(name))
 
     def await_machines(self, name: str) -> None:
         """Waits until each machine of a new compute has answered, at most `FIRST_ANSWER_TIMEOUT_S`."""
@@ -99,7 +99,7 @@ class Engines(Mapping[str, Engine]):
             pass
 
     def _is_awaited(self, name: str) -> bool:
-        one, furnished = self._known.get(name), self._furnished.get(name)
+        one, furnished = self._states.get(name), self._furnished.get(name)
         if one is None or self._now() >= one.tried_at + FIRST_ANSWER_TIMEOUT_S:
             return False
         # Jobs are sized by the loop's copy, which is updated a moment later.
@@ -113,7 +113,7 @@ class Engines(Mapping[str, Engine]):
     # --- its life -----------------------------------------------------------------------------------------------
     def open(self) -> None:
         """Creates the engines of the stored computes, and reads all machines once."""
-        self._known = {name: ComputeState(engine) for name, engine in self.given.items()}
+        self._states = {name: ComputeState(engine) for name, engine in self.given.items()}
         self.look()
 
     def sweep(self) -> None:
@@ -156,7 +156,7 @@ class Engines(Mapping[str, Engine]):
 
     def close_idle(self) -> None:
         """Closes the engines of created computes without unfinished jobs, because the server stops."""
-        for name, one in self._known.items():
+        for name, one in self._states.items():
             if one.document is not None and not self._users(name):
                 _close(name, one.engine)
 
@@ -167,15 +167,15 @@ class Engines(Mapping[str, Engine]):
 
     def _look(self) -> None:
         stored = {one.name: dict(one.document) for one in self.loop.store.resources(KIND)}
-        current = {name: followed(one, stored.get(name)) for name, one in self._known.items()}
-        known = {name: one for name, one in current.items() if one.document == stored.get(name)}
-        for name in self._known.keys() - known.keys():  # The active server has deleted or replaced it.
-            _close(name, self._known[name].engine)
+        current = {name: followed(one, stored.get(name)) for name, one in self._states.items()}
+        states = {name: one for name, one in current.items() if one.document == stored.get(name)}
+        for name in self._states.keys() - states.keys():  # The active server has deleted or replaced it.
+            _close(name, self._states[name].engine)
         for name, document in stored.items():
-            if name not in self.given and self._is_due(known.get(name)):
-                known[name] = self._made_or_not(name, document)
-                self._sweep_soon(name, known[name].engine)
-        self._publish({name: self._looked_at(name, one) for name, one in known.items()})
+            if name not in self.given and self._is_due(states.get(name)):
+                states[name] = self._made_or_not(name, document)
+                self._sweep_soon(name, states[name].engine)
+        self._publish({name: self._looked_at(name, one) for name, one in states.items()})
 
     def _is_due(self, one: ComputeState | None) -> bool:
         """Whether it is time to create an engine."""
@@ -206,19 +206,19 @@ class Engines(Mapping[str, Engine]):
             log.warning("the machines of compute %s can't be read: %s", name, problem)
         return replace(one.seen(machines, self._now()), problem=problem)
 
-    def _publish(self, known: dict[str, ComputeState]) -> None:
-        self._known = known
+    def _publish(self, states: dict[str, ComputeState]) -> None:
+        self._states = states
         supply = Supply(
-            {name: one.machines for name, one in known.items()},
-            {name: one.trouble for name, one in known.items() if one.trouble},
-            frozenset(name for name, one in known.items() if one.engine.has_queue),
-            {name: cap for name, one in known.items() if (cap := machine_cap(one)) is not None},
-            frozenset(name for name, one in known.items() if getattr(one.spec, "share_machines", False)),
-            {name: missing for name, one in known.items() if (missing := one.missing(self._now()))},
+            {name: one.machines for name, one in states.items()},
+            {name: one.trouble for name, one in states.items() if one.trouble},
+            frozenset(name for name, one in states.items() if one.engine.has_queue),
+            {name: cap for name, one in states.items() if (cap := machine_cap(one)) is not None},
+            frozenset(name for name, one in states.items() if getattr(one.spec, "share_machines", False)),
+            {name: missing for name, one in states.items() if (missing := one.missing(self._now()))},
         )
         if supply != self.loop.supply:
             self.loop.call(lambda: self.loop.furnish(supply))
-        self._furnished = known
+        self._furnished = states
 
     def _now(self) -> float:
         return self.loop.clock.monotonic()
@@ -234,7 +234,7 @@ class Engines(Mapping[str, Engine]):
         with self._changing:
             self._look()
             self._require_free(spec.name)
-            old = self._known.get(spec.name)
+            old = self._states.get(spec.name)
             if old and old.document == document and not isinstance(old.engine, BrokenEngine):
                 return False
             if old and is_same_but_for_scale(old.document, document) and not isinstance(old.engine, BrokenEngine):
@@ -261,7 +261,7 @@ class Engines(Mapping[str, Engine]):
 
     def _rescale(self, spec: Spec, document: dict[str, object], old: ComputeState) -> None:
         self.loop.store.put_resource(Resource(KIND, spec.name, document=document))
-        self._publish({**self._known, spec.name: replace(old, document=document, spec=spec)})
+        self._publish({**self._states, spec.name: replace(old, document=document, spec=spec)})
 
     def _require_free(self, name: str) -> None:
         if name in self.given:
@@ -283,7 +283,7 @@ class Engines(Mapping[str, Engine]):
             raise
         new = ComputeState(engine, document, spec, tried_at=self._now())
         self._sweep_soon(spec.name, engine)
-        self._publish({**self._known, spec.name: self._looked_at(spec.name, new)})
+        self._publish({**self._states, spec.name: self._looked_at(spec.name, new)})
 
     def delete(self, name: str) -> None:
         """Removes a compute. Raises NotFoundError; ConflictError while jobs use it; EngineError if its engine can't be
@@ -300,7 +300,7 @@ class Engines(Mapping[str, Engine]):
             except BaseException:
                 self._bring_back(name, old)
                 raise
-            self._publish({other: one for other, one in self._known.items() if other != name})
+            self._publish({other: one for other, one in self._states.items() if other != name})
 
     def _withdraw(self, name: str, old: ComputeState, why: str) -> None:
         """Stops placing jobs there, and closes its engine. If that fails, everything is restored."""
@@ -309,7 +309,7 @@ class Engines(Mapping[str, Engine]):
         try:
             old.engine.close()
         except BaseException:
-            self._publish(self._known)
+            self._publish(self._states)
             raise
 
     def _settle(self, name: str) -> None:
@@ -330,7 +330,7 @@ class Engines(Mapping[str, Engine]):
         if old and old.document is not None:
             made = self._made_or_not(name, old.document)
             self._sweep_soon(name, made.engine)
-            self._publish({**self._known, name: self._looked_at(name, made)})
+            self._publish({**self._states, name: self._looked_at(name, made)})
 
     def _users(self, name: str) -> list[str]:
         """Returns the jobs that are unfinished there or still hold slots."""
@@ -340,10 +340,10 @@ class Engines(Mapping[str, Engine]):
         return {one.job.name for one in self.loop.store.unfinished() if one.job.plan.compute == name}
 
 
-def no_compute(name: str, there: Mapping[str, Engine]) -> NotFoundError:
+def no_compute(name: str, engines: Mapping[str, Engine]) -> NotFoundError:
     """Returns the error for a name that no compute has."""
-    what = f"there is no compute {name}; known computes: {', '.join(sorted(there))}"
-    return NotFoundError(what, fix=nearest(name, sorted(there)) or "Create it: drumbeat compute create -f FILE")
+    what = f"there is no compute {name}; known computes: {', '.join(sorted(engines))}"
+    return NotFoundError(what, fix=nearest(name, sorted(engines)) or "Create it: drumbeat compute create -f FILE")
 
 
 def _close(name: str, engine: Engine) -> None:

@@ -144,21 +144,21 @@ class DataAssets:
 
     def list(self, name: str | None = None) -> Sequence[DataView]:
         """Lists the newest version of each name, or all versions of one name, newest first. Raises NotFoundError."""
-        found = self._store.resources("data", name)
+        versions = self._store.resources("data", name)
         if name is not None:
-            if not found:
+            if not versions:
                 self._store.resource("data", name)  # Raises NotFoundError with the known names.
-            return [self._view(one) for one in found]
+            return [self._view(one) for one in versions]
         newest: dict[str, Resource] = {}
-        for one in found:
+        for one in versions:
             newest.setdefault(one.name, one)
         return [self._view(newest[title]) for title in sorted(newest)]
 
     def show(self, name: str, version: str = "") -> DataView:
         """Returns one version, "" = the newest, with the jobs that used it. Raises NotFoundError."""
-        found = self._store.resource("data", name, version)
-        users = self._store.users("data", name, found.version)
-        return self._view(found, tuple(DataUse(job, role) for job, role in users))
+        asset = self._store.resource("data", name, version)
+        users = self._store.users("data", name, asset.version)
+        return self._view(asset, tuple(DataUse(job, role) for job, role in users))
 
     def is_registered(self, uri: str) -> bool:
         """Whether a registered version has this URI."""
@@ -187,10 +187,11 @@ class DataAssets:
 
     @staticmethod
     def _view(asset: Resource, used_by: tuple[DataUse, ...] = ()) -> DataView:
-        told = asset.document
+        document = asset.document
         return DataView(
-            asset.name, asset.version, told["type"], told["uri"], asset.digest, asset.created_at, asset.made_by,
-            told.get("description", ""), told.get("tags", {}), told.get("files", 0), told.get("size", 0), used_by,
+            asset.name, asset.version, document["type"], document["uri"], asset.digest, asset.created_at, asset.made_by,
+            document.get("description", ""), document.get("tags", {}), document.get("files", 0),
+            document.get("size", 0), used_by,
         )  # fmt: skip
 
 
@@ -240,10 +241,10 @@ class _Versions(Mapping[str, Sequence[DataVersion]]):
         self._store = store
 
     def __getitem__(self, name: str) -> Sequence[DataVersion]:
-        found = self._store.resources("data", name)
-        if not found:
+        versions = self._store.resources("data", name)
+        if not versions:
             raise KeyError(name)
-        return [_version(one) for one in found]
+        return [_version(one) for one in versions]
 
     def __iter__(self) -> Iterator[str]:
         return iter(sorted({one.name for one in self._store.resources("data")}))
@@ -253,9 +254,9 @@ class _Versions(Mapping[str, Sequence[DataVersion]]):
 
 
 def _version(asset: Resource) -> DataVersion:
-    told = asset.document
-    model_type = model_type_from(told["type"], told.get("tags", {}))
-    return DataVersion(asset.version, told["type"], told["uri"], asset.made_by, model_type, asset.digest)
+    document = asset.document
+    model_type = model_type_from(document["type"], document.get("tags", {}))
+    return DataVersion(asset.version, document["type"], document["uri"], asset.made_by, model_type, asset.digest)
 
 
 class _Jobs(Mapping[str, JobOutputs]):

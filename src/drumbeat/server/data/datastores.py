@@ -53,14 +53,14 @@ class Datastores(ResourceService[DatastoreView]):
 
     def all(self) -> dict[str, Datastore]:
         """Returns every usable datastore with its credentials, only for code that reads and writes data."""
-        found: dict[str, Datastore] = self._always_there()
+        datastores: dict[str, Datastore] = self._always_there()
         for name, stored in self._stored().items():
             try:
-                found[name] = self._open(stored)
+                datastores[name] = self._open(stored)
             except DrumbeatError as error:  # One unusable datastore mustn't affect the others.
                 log.warning("datastore %s can't be used: %s", name, error)
-        found |= getattr(self._trying, "there", {})
-        return {**found, **({ALIAS: found[DEFAULT]} if DEFAULT in found else {})}
+        datastores |= getattr(self._trying, "there", {})
+        return {**datastores, **({ALIAS: datastores[DEFAULT]} if DEFAULT in datastores else {})}
 
     def names(self) -> Sequence[str]:
         """Returns the names of all datastores."""
@@ -76,8 +76,8 @@ class Datastores(ResourceService[DatastoreView]):
         """Returns why a datastore is known to be read-only, without contacting it; "" = it may be writable."""
         from drumbeat.jobfile.data.datastores import why_read_only
 
-        found = self.all().get(name)
-        return why_read_only(found) if found else ""
+        datastore = self.all().get(name)
+        return why_read_only(datastore) if datastore else ""
 
     def without_secrets(self, environment: Mapping[str, str]) -> dict[str, str]:
         """Returns an environment without the variables that contain a datastore's secret.
@@ -140,10 +140,10 @@ class Datastores(ResourceService[DatastoreView]):
         super().delete(name)
 
     def _open(self, one: Resource) -> Datastore:
-        known = self._known.get(one.name)
-        if known is None or known[0] != one:
-            known = self._known[one.name] = one, super()._open(one)
-        return known[1]
+        entry = self._known.get(one.name)
+        if entry is None or entry[0] != one:
+            entry = self._known[one.name] = one, super()._open(one)
+        return entry[1]
 
     def _always_there(self) -> dict[str, Datastore]:
         from drumbeat.jobfile.data.datastores import FolderDatastore

@@ -44,10 +44,10 @@ class Frozen:
 
     def origin(self, file: ListedFile) -> tuple[str, ListedFile]:
         """Returns the URI that a file is below, and the file as it is listed there."""
-        there = self.listing.origins.get(file.path)
-        if there is None:
+        origin = self.listing.origins.get(file.path)
+        if origin is None:
             return self.planned.uri, file
-        return there.uri, replace(file, path=there.path, alone=there.alone)
+        return origin.uri, replace(file, path=origin.path, alone=origin.alone)
 
 
 class JobInputs:
@@ -98,10 +98,10 @@ class JobInputs:
             return self._links([one.origin(file) for file in files])
 
     def _links(self, origins: Sequence[tuple[str, ListedFile]]) -> list[Link | None]:
-        found: list[Link | None] = []
+        links: list[Link | None] = []
         for uri, those in groupby(origins, lambda one: one[0]):
-            found += self._store().links(uri, [file for _, file in those], LINK_S)
-        return found
+            links += self._store().links(uri, [file for _, file in those], LINK_S)
+        return links
 
     def read(self, job: str, name: str, path: str, span: tuple[int, int | None]) -> tuple[int, Iterator[bytes]]:
         """Returns a number of bytes, and the bytes. Raises refusals at once. span: offset, length (None = the rest)."""
@@ -144,9 +144,9 @@ class JobInputs:
     # --- one input ----------------------------------------------------------------------------------------------
     def _frozen_input(self, job: str, name: str) -> Frozen:
         current = self.job_of(job)
-        known = self._cached(_key(current, name))
-        if known is not None:
-            return known
+        frozen = self._cached(_key(current, name))
+        if frozen is not None:
+            return frozen
         with self.asked(current, name) as making:
             return making.result()
 
@@ -159,11 +159,11 @@ class JobInputs:
     def _made(self, job: Job, name: str) -> Frozen:
         """Lists an input, unless that was done since the request."""
         key = _key(job, name)
-        known = self._cached(key)
-        if known is None:
-            known = self._freeze(job, _planned(job, name))
-            self._remember(key, known)
-        return known
+        frozen = self._cached(key)
+        if frozen is None:
+            frozen = self._freeze(job, _planned(job, name))
+            self._remember(key, frozen)
+        return frozen
 
     def _remember(self, key: tuple[str, str], made: Frozen) -> None:
         with self._lock:
@@ -177,15 +177,15 @@ class JobInputs:
             text = self._artifacts.open_file(job.name, path).read_text()
         except NotFoundError:
             with _naming(planned):
-                found = self._store().listing(planned.uri, is_file=planned.type == "uri_file")
+                listed = self._store().listing(planned.uri, is_file=planned.type == "uri_file")
                 if self._require_registered is not None:
-                    self._require_registered(job.name, f"inputs.{planned.name}", found)
+                    self._require_registered(job.name, f"inputs.{planned.name}", listed)
                 if planned.evaluated:
-                    found = mltables.evaluate(self._store(), planned.uri, found)
+                    listed = mltables.evaluate(self._store(), planned.uri, listed)
             # Listing a store may take long, and by now the folder may belong to another job of that name.
             if self.job_of(job.name).unique_name != job.unique_name:
                 raise NotFoundError(f"job {job.name} was deleted") from None
-            text = self._artifacts.keep_text(job.name, path, wire.dumps(found))
+            text = self._artifacts.keep_text(job.name, path, wire.dumps(listed))
         listing = wire.loads(Listing, text)
         return Frozen(planned, listing, {file.path: file for file in listing.files})
 

@@ -33,14 +33,14 @@ class JobOutputReader:
         start = _folder(place)
         files = self._artifacts.files(place.job)
         if is_file:
-            found = [self._listed(place, one, one.path.rsplit("/", 1)[-1]) for one in files if one.path == start]
+            listed = [self._listed(place, one, one.path.rsplit("/", 1)[-1]) for one in files if one.path == start]
         else:
             inside = (one for one in files if one.path.startswith(f"{start}/"))
-            found = [self._listed(place, one, one.path[len(start) + 1 :]) for one in inside]
-        if not found:
+            listed = [self._listed(place, one, one.path[len(start) + 1 :]) for one in inside]
+        if not listed:
             kind = "file" if is_file else "folder"
             raise NotFoundError(f"job {place.job} has no such {kind} in its outputs", where=uri)
-        return listing(found, is_file=is_file)
+        return listing(listed, is_file=is_file)
 
     def links(self, uri: str, files: Sequence[ListedFile], lifetime_s: float) -> list[Link | None]:
         return [None] * len(files) if _of_job(uri) else self._rest().links(uri, files, lifetime_s)
@@ -100,20 +100,20 @@ class JobOutputReader:
     def _listed(self, place: JobOutputReference, one: StoredFile, path: str) -> ListedFile:
         """Lists a job's file with its SHA-256, or else with its version on the disk."""
         alone = one.path == _folder(place)
-        found = self._artifacts.open_file(place.job, one.path)
-        tag = _time(found, one.path)  # Tells a node on this machine that it sees the same file.
+        file = self._artifacts.open_file(place.job, one.path)
+        tag = _time(file, one.path)  # Tells a node on this machine that it sees the same file.
         if one.sha256:
             return ListedFile(path, one.size, one.sha256, one.sha256, tag, alone=alone)
-        return ListedFile(path, one.size, _version(place.job, one.path, found), tag=tag, alone=alone)
+        return ListedFile(path, one.size, _version(place.job, one.path, file), tag=tag, alone=alone)
 
     def _read(self, place: JobOutputReference, file: ListedFile, offset: int, length: int | None) -> Iterator[bytes]:
         path = _folder(place) if file.alone else f"{_folder(place)}/{file.path}"
-        found = self._artifacts.open_file(place.job, path)
+        stored = self._artifacts.open_file(place.job, path)
         # An output doesn't change once its job has ended, and its readers know its SHA-256.
-        if _size(found, path) != file.size or (not file.sha256 and _version(place.job, path, found) != file.key):
+        if _size(stored, path) != file.size or (not file.sha256 and _version(place.job, path, stored) != file.key):
             raise ConflictError(f"{path} of job {place.job} has changed since it was listed")
         left = file.size - offset if length is None else min(length, file.size - offset)
-        return _pieces(found, offset, max(0, left))
+        return _pieces(stored, offset, max(0, left))
 
 
 def is_of_job(uri: str) -> bool:
@@ -122,8 +122,8 @@ def is_of_job(uri: str) -> bool:
 
 
 def _of_job(uri: str) -> JobOutputReference | None:
-    found = reference_to(uri) if uri.startswith("azureml:") else None
-    return found if isinstance(found, JobOutputReference) else None
+    reference = reference_to(uri) if uri.startswith("azureml:") else None
+    return reference if isinstance(reference, JobOutputReference) else None
 
 
 def _folder(place: JobOutputReference) -> str:

@@ -229,17 +229,17 @@ class ManifestDataAccess:
         self._data = data
 
     def listing(self, uri: str, *, is_file: bool) -> Listing:
-        found = self._data.listing(uri, is_file=is_file)
-        if not is_file and self._lacks(uri, found):  # It may have been completed while it was being listed.
-            found = self._data.listing(uri, is_file=is_file)
-            if lacks := self._lacks(uri, found):
+        listed = self._data.listing(uri, is_file=is_file)
+        if not is_file and self._lacks(uri, listed):  # It may have been completed while it was being listed.
+            listed = self._data.listing(uri, is_file=is_file)
+            if lacks := self._lacks(uri, listed):
                 what = f"this folder is incomplete: {lacks} is in its manifest but doesn't exist"
                 fix = f"Write it again; or remove {MANIFEST} from it to use it as it is."
                 raise ConflictError(what, where=uri, fix=fix)
         if is_file:
-            return found
-        files = tuple(one for one in found.files if not _is_manifest(one))
-        return replace(found, files=self._by_content(uri, files))
+            return listed
+        files = tuple(one for one in listed.files if not _is_manifest(one))
+        return replace(listed, files=self._by_content(uri, files))
 
     def _by_content(self, uri: str, files: tuple[ListedFile, ...]) -> tuple[ListedFile, ...]:
         """Returns the files of an upload as in its manifest, which doesn't change if they are uploaded again."""
@@ -249,14 +249,14 @@ class ManifestDataAccess:
             return files
         return tuple(_summed(one, *manifest.files.get(one.path, (-1, ""))) for one in files)
 
-    def _lacks(self, uri: str, found: Listing) -> str:
+    def _lacks(self, uri: str, listed: Listing) -> str:
         """Returns the first file that is in a manifest but not in the listing, "" = none."""
-        there = {one.path for one in found.files}
-        for below in (one.path.removesuffix(MANIFEST) for one in found.files if _is_manifest(one)):
+        paths = {one.path for one in listed.files}
+        for below in (one.path.removesuffix(MANIFEST) for one in listed.files if _is_manifest(one)):
             folder = f"{uri.rstrip('/')}/{below}".rstrip("/")
             wanted = {f"{below}{path}" for path in self._files(folder) if path != MANIFEST}
-            if not wanted <= there:
-                return min(wanted - there)
+            if not wanted <= paths:
+                return min(wanted - paths)
         return ""
 
     def _files(self, folder: str) -> Iterable[str]:

@@ -27,16 +27,16 @@ class Table:
 
     where: str
     tree: YamlNode
-    told: dict[str, Any]
+    document: dict[str, Any]
 
     def at(self, *keys: str | int) -> str:
         """Returns the file with line and column of the value at these keys."""
         node = self.tree
         for key in keys:
-            found = node.child(key)
-            if found is None:
+            child = node.child(key)
+            if child is None:
                 break
-            node = found[1]
+            node = child[1]
         return f"{self.where}:{node.line + 1}:{node.column + 1}"
 
 
@@ -79,7 +79,7 @@ def evaluate(data: DataAccess, uri: str, listed: Listing) -> Listing:
 
 def _require_all(table: Table) -> None:
     """Raises RefusedError for a transformation that selects files before they are read."""
-    steps: object = table.told.get("transformations") or []
+    steps: object = table.document.get("transformations") or []
     for number, step in enumerate(cast("list[Any]", steps) if isinstance(steps, list) else []):
         name = str(next(iter(cast("dict[str, Any]", step)), "")) if isinstance(step, dict) else str(step)
         if name.startswith("read_"):
@@ -110,11 +110,11 @@ def _shown(uri: str, path: str) -> str:
         case JobOutputReference(job, output, place):
             parts = [job, output, place]
         case _:
-            found = urlsplit(uri)
-            container, _, host = found.netloc.rpartition("@")
-            is_web = found.scheme in ("http", "https")
+            url = urlsplit(uri)
+            container, _, host = url.netloc.rpartition("@")
+            is_web = url.scheme in ("http", "https")
             parts = [host.partition(".")[0] if container else host, container]
-            parts.append(unquote(found.path) if is_web else found.path)
+            parts.append(unquote(url.path) if is_web else url.path)
     return "/".join(part.strip("/") for part in (*parts, path) if part.strip("/"))
 
 
@@ -128,22 +128,22 @@ def _table(data: DataAccess, uri: str, listed: Listing) -> Table:
         tree = parse(b"".join(data.read(uri, file)).decode(), where, "`paths: [{file: ./data.csv}]`")
     except UnicodeDecodeError:
         raise SpecError("the file isn't UTF-8 text", where=where) from None
-    told: Any = plain(tree, where)
-    return Table(where, tree, cast("dict[str, Any]", told) if isinstance(told, dict) else {})
+    document: Any = plain(tree, where)
+    return Table(where, tree, cast("dict[str, Any]", document) if isinstance(document, dict) else {})
 
 
 def _paths(table: Table) -> Iterator[Named]:
-    paths: object = table.told.get("paths")
+    paths: object = table.document.get("paths")
     if not isinstance(paths, list) or not paths:
         raise SpecError("it has no list `paths`", where=table.where, fix="Write `paths: [{file: ./data.csv}]`.")
     for number, one in enumerate(cast("list[Any]", paths)):
         entry = cast("dict[str, Any]", one) if isinstance(one, dict) else {}
-        found = [(kind, entry[kind]) for kind in KINDS if isinstance(entry.get(kind), str)]
-        if len(found) != 1:
+        sources = [(kind, entry[kind]) for kind in KINDS if isinstance(entry.get(kind), str)]
+        if len(sources) != 1:
             fix = "Write `paths: [{file: ./data.csv}]`."
             where = table.at("paths", number)
             raise SpecError("each of `paths` has one of `file`, `folder` and `pattern`", where=where, fix=fix)
-        yield Named(*found[0], table.at("paths", number))
+        yield Named(*sources[0], table.at("paths", number))
 
 
 def _require(data: DataAccess, listed: Listing, named: Named) -> None:

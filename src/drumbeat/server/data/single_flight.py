@@ -99,11 +99,11 @@ class SingleFlight(Generic[K, T]):
         """Returns the call that the next caller joins. A failure without a waiting caller is returned once."""
         for old in [each for each, one in self._open.items() if one.is_expired]:
             del self._open[old]
-        known = self._open.get(key)
-        if known is None or not known.is_done:
-            return known
+        flight = self._open.get(key)
+        if flight is None or not flight.is_done:
+            return flight
         del self._open[key]
-        return known if known.is_shared_failure else None
+        return flight if flight.is_shared_failure else None
 
     def _run(self, key: K, making: Flight[T], make: Callable[[], T]) -> None:
         making.run(make)

@@ -57,8 +57,8 @@ class ManifestBody(BaseModel):
 @router.get("/entries")
 def list_entries(uri: Uri, control: ControlOf, principal: PrincipalOf) -> list[EntryView]:
     """Lists the files and folders directly in a folder."""
-    found = control.data.entries(_exact(uri, control, principal))
-    return [EntryView(one.path, one.size, one.is_folder) for one in found if one.path.rsplit("/", 1)[-1] != MANIFEST]
+    entries = control.data.entries(_exact(uri, control, principal))
+    return [EntryView(one.path, one.size, one.is_folder) for one in entries if one.path.rsplit("/", 1)[-1] != MANIFEST]
 
 
 @router.get("/listing")
@@ -76,11 +76,11 @@ def list_files_at(
     """
     exact = _exact(uri, control, principal)
     data = control.setting.data if is_partial and control.setting.data else control.data
-    found = _listed(data, exact, is_file=is_file, either=either)
+    listing = _listed(data, exact, is_file=is_file, either=either)
     asset = reference_to(uri, "uri")
     if isinstance(asset, AssetReference) and not is_partial:
-        control.catalogs.data.require_current(asset, found)
-    return ListingView(exact, found.key, found.size, found.files)
+        control.catalogs.data.require_current(asset, listing)
+    return ListingView(exact, listing.key, listing.size, listing.files)
 
 
 @router.post("/file", response_class=Response, responses=RANGE_RESPONSES)
@@ -134,11 +134,11 @@ async def write_file_at(
 @router.get("/manifest")
 def read_manifest(uri: Uri, control: ControlOf, principal: PrincipalOf) -> ManifestBody:
     """Returns the manifest of a folder that drumbeat wrote, complete or not; 404 if there is none."""
-    found = read_current(control.data, _exact(uri, control, principal))
-    if found is None:
+    manifest = read_current(control.data, _exact(uri, control, principal))
+    if manifest is None:
         raise NotFoundError("this folder has no manifest", where=uri[:300])
-    files = {path: ManifestFile(size=size, sha256=sha256) for path, (size, sha256) in found.files.items()}
-    return ManifestBody(uri=uri, by=found.by, complete=found.is_complete, files=files)
+    files = {path: ManifestFile(size=size, sha256=sha256) for path, (size, sha256) in manifest.files.items()}
+    return ManifestBody(uri=uri, by=manifest.by, complete=manifest.is_complete, files=files)
 
 
 @router.post("/manifest", status_code=204)

@@ -41,7 +41,7 @@ def file_system(path: PurePosixPath, mountinfo: str) -> str:
 
     mountinfo: the text of /proc/self/mountinfo, as proc_pid_mountinfo(5) describes it.
     """
-    best, found = -1, ""
+    best, kind = -1, ""
     for line in mountinfo.splitlines():
         before, _, after = line.partition(" - ")
         fields = before.split(" ")
@@ -50,8 +50,8 @@ def file_system(path: PurePosixPath, mountinfo: str) -> str:
         point = PurePosixPath(_unescaped(fields[4]))
         # Of two mounts on one point the later one hides the earlier.
         if len(point.parts) >= best and path.is_relative_to(point):
-            best, found = len(point.parts), after.split(" ")[0]
-    return found
+            best, kind = len(point.parts), after.split(" ")[0]
+    return kind
 
 
 def is_network(kind: str) -> bool:
@@ -70,7 +70,7 @@ def file_system_here(path: Path) -> str:
 
 
 def _unescaped(field: str) -> str:
-    return re.sub(r"\\([0-7]{3})", lambda found: chr(int(found[1], 8)), field)
+    return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), field)
 
 
 BUSY_S = 10.0

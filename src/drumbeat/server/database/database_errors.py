@@ -54,7 +54,7 @@ _LASTING = (
     "SQLITE_READONLY", "SQLITE_PERM", "SQLITE_AUTH", "SQLITE_CANTOPEN", "SQLITE_CORRUPT", "SQLITE_NOTADB",
     "SQLITE_TOOBIG", "28", "3D", "42501", "25006", "XX001",
 )  # fmt: skip
-"""Those of the codes above that no waiting mends."""
+"""Those of the codes above that a retry can't solve."""
 
 
 @contextmanager

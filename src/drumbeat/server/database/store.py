@@ -148,21 +148,21 @@ class SqlStore:
     def submit(self, submission: Submission) -> tuple[Record, bool]:
         """Writes a job, its events and its key in one transaction; (record, True).
 
-        The same key again gives the record that there is, and False. Another key with the same job name raises
+        The same key again returns the existing record, and False. Another key with the same job name raises
         ConflictError, and so does the name of a deleted job whose files are still being removed. A job that takes the
-        name of a deleted one goes on with its versions, so that nobody takes one for the other.
+        name of a deleted one continues its version numbers, so that no reader confuses the two.
         """
         try:
             with self._write() as connection:
-                found = jobs.by_key(connection, submission.key, self._remembered)
-                record = found or jobs.add(connection, submission)
+                earlier = jobs.by_key(connection, submission.key, self._remembered)
+                record = earlier or jobs.add(connection, submission)
         except ConflictError:
             # Where writers run side by side, the same key may have come in between: then that job is the answer.
-            if found := self.submitted(submission.key):
-                return found, False
+            if earlier := self.submitted(submission.key):
+                return earlier, False
             raise
         self._remembered.put([record])
-        return record, found is None
+        return record, earlier is None
 
     def submitted(self, key: str) -> Record | None:
         """The job that was submitted with this key; None = none was."""
@@ -190,10 +190,10 @@ class SqlStore:
         self._remember(changes)
 
     def _remember(self, changes: Sequence[Change]) -> None:
-        known = [(self._remembered.get(change.job.name, change.version), change) for change in changes]
+        records = [(self._remembered.get(change.job.name, change.version), change) for change in changes]
         self._remembered.put(
             replace(record, job=change.job, version=change.version + 1, is_apart=part_tables.is_apart(change.job))
-            for record, change in known
+            for record, change in records
             if record is not None
         )
 

@@ -14,7 +14,7 @@ from drumbeat.server.database.database import Database
 from drumbeat.server.database.schema import HEAD
 
 TABLE_S, PAUSE_S, TRIES = 2, 3.0, 12
-"""How long a table is waited for at a time, how long after that it isn't, and how often that goes on."""
+"""How long one try waits for a table, how long the pause after it is, and how many tries there are."""
 IDLE_S = 60
 """How long an upgrade may stand still between two statements, which may be on a machine that is busy."""
 _KEPT_WAITING = ("55P03", "40P01")
@@ -38,7 +38,7 @@ JOBS = Revisions(Path(__file__).parent / "migrations", HEAD)
 
 def upgrade(database: Database, revisions: Revisions = JOBS) -> None:
     """Creates or alters the tables. Raises VersionError when a newer drumbeat has written the database; AwayError when
-    somebody keeps at the tables for long (a backup does).
+    another program locks the tables for long (as a backup does).
     """
     for is_last in (*[False] * TRIES, True):
         try:
@@ -64,7 +64,7 @@ def _upgrade(database: Database, revisions: Revisions) -> None:
             connection.execute(text("SET LOCAL statement_timeout = 0"))
             connection.execute(text(f"SET LOCAL idle_in_transaction_session_timeout = '{IDLE_S}s'"))
             connection.execute(text("SELECT pg_advisory_xact_lock(:n)"), {"n": _ONE_AT_A_TIME})
-            # But whoever waits for a table has everybody else wait behind: servers would miss their beats.
+            # But a session that waits for a table blocks all others behind it: servers would miss their heartbeats.
             connection.execute(text(f"SET LOCAL lock_timeout = '{TABLE_S}s'"))
         if _revision(connection) != revisions.head:
             migrate(connection)
@@ -77,7 +77,7 @@ def _revision(connection: Connection) -> str | None:
 
 
 def _migration(where: str, revisions: Revisions) -> Callable[[Connection], None]:
-    """What alters the tables. Everything for it is read before: nobody waits for that with a transaction open."""
+    """Returns what alters the tables. It reads all files before, so that no transaction stays open meanwhile."""
     from alembic import command
     from alembic.config import Config
     from alembic.script import ScriptDirectory
@@ -85,13 +85,15 @@ def _migration(where: str, revisions: Revisions) -> Callable[[Connection], None]
     config = Config()
     config.set_main_option("script_location", str(revisions.folder).replace("%", "%%"))
     config.set_main_option("path_separator", "os")
-    known = {script.revision for script in ScriptDirectory.from_config(config).walk_revisions()}
+    revisions_here = {script.revision for script in ScriptDirectory.from_config(config).walk_revisions()}
 
     def migrate(connection: Connection) -> None:
-        found = _revision(connection)
-        if found is not None and found not in known:
+        current = _revision(connection)
+        if current is not None and current not in revisions_here:
             fix = "Use that version of drumbeat, or name another database."
-            raise VersionError(f"the database was written by a newer drumbeat (revision {found})", where=where, fix=fix)
+            raise VersionError(
+                f"the database was written by a newer drumbeat (revision {current})", where=where, fix=fix
+            )
         config.attributes["connection"] = connection
         command.upgrade(config, revisions.head)
 

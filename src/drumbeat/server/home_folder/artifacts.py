@@ -267,14 +267,14 @@ class FolderArtifacts:
         with refusals(self._root):
             with self._use_outputs(job) as outputs:
                 shown = {f"{SHOWN}/{path}": winner.kept for path, winner in outputs.shown.items()}
-            found = {path: kept.size for path, kept in shown.items()}
-            found.update(_plain_files(folder))
-            found.update((f"{RUN_FOLDER}/{path}", size) for path, size in _plain_files(folder / RUN_FOLDER))
+            sizes = {path: kept.size for path, kept in shown.items()}
+            sizes.update(_plain_files(folder))
+            sizes.update((f"{RUN_FOLDER}/{path}", size) for path, size in _plain_files(folder / RUN_FOLDER))
             first = _first_log(folder)
-            if first in found:
-                found[FIRST_LOG] = found[first]
+            if first in sizes:
+                sizes[FIRST_LOG] = sizes[first]
         digests = {path: kept.sha256 for path, kept in shown.items()}
-        return [StoredFile(path, size, digests.get(path, "")) for path, size in sorted(found.items())]
+        return [StoredFile(path, size, digests.get(path, "")) for path, size in sorted(sizes.items())]
 
     def open_file(self, job: str, path: str) -> Path:
         """Returns the path of a file. Raises NotFoundError, ForbiddenError."""
@@ -330,7 +330,7 @@ def _file_status(place: Path) -> os.stat_result | None:
 
 def _first_log(folder: Path) -> str | None:
     """Returns rank 0's log of the last round that has one."""
-    rounds = [found for entry in (folder / "logs").glob("*") if (found := _ROUND.fullmatch(entry.name))]
-    newest_first = sorted(((int(found[1]), int(found[2])) for found in rounds), reverse=True)
+    rounds = [match for entry in (folder / "logs").glob("*") if (match := _ROUND.fullmatch(entry.name))]
+    newest_first = sorted(((int(match[1]), int(match[2])) for match in rounds), reverse=True)
     logs = (LogName(*attempt_and_round, 0, 0).path for attempt_and_round in newest_first)
     return next((log for log in logs if _is_file(folder / log)), None)

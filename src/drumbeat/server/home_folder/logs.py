@@ -164,7 +164,7 @@ def read_chunks(folder: Path, after: int, limit: int) -> list[LogChunk]:
         journal = (folder / JOURNAL).open("rb")
     except FileNotFoundError:
         return []
-    found: list[LogChunk] = []
+    chunks: list[LogChunk] = []
     with journal, _Logs(folder) as logs:
         for piece in read_pieces(journal, after):
             data = logs.read(piece)
@@ -172,11 +172,11 @@ def read_chunks(folder: Path, after: int, limit: int) -> list[LogChunk]:
                 data = _under_lock(folder, piece, logs)
             if not data:
                 continue
-            found.append(LogChunk(piece.position, piece.log, piece.offset, data, piece.at))
+            chunks.append(LogChunk(piece.position, piece.log, piece.offset, data, piece.at))
             limit -= piece.length + RECORD_SIZE
             if limit <= 0:
                 break
-    return found
+    return chunks
 
 
 def _under_lock(folder: Path, piece: JournalEntry, logs: _Logs) -> bytes:

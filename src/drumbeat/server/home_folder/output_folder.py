@@ -213,10 +213,10 @@ class OutputFolder:
 def _version(file: Path) -> Version | None:
     """Returns the version of a file. Each write creates a new file, so its version differs."""
     try:
-        found = file.stat()
+        status = file.stat()
     except FileNotFoundError:
         return None
-    return found.st_ino, found.st_mtime_ns, found.st_size
+    return status.st_ino, status.st_mtime_ns, status.st_size
 
 
 def _read(file: Path) -> OutputManifest:

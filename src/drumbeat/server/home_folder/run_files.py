@@ -82,8 +82,8 @@ class FolderRunFiles:
 
 
 def _entries(folder: Path) -> Iterator[RunFile]:
-    with os.scandir(folder) as found:
-        for entry in found:
+    with os.scandir(folder) as entries:
+        for entry in entries:
             if entry.is_dir(follow_symlinks=False):
                 yield RunFile(entry.name, None)
             elif entry.is_file(follow_symlinks=False):

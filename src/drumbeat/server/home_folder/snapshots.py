@@ -85,12 +85,12 @@ class Snapshots:
 
 
 def _checked(digest: str, pieces: Iterable[bytes]) -> Iterator[bytes]:
-    found = hashlib.sha256()
+    digest_so_far = hashlib.sha256()
     for piece in _sent(pieces):
-        found.update(piece)
+        digest_so_far.update(piece)
         yield piece
-    if found.hexdigest() != digest:
-        what = f"the snapshot's bytes have SHA-256 {found.hexdigest()[:12]}…, not {digest[:12]}…"
+    if digest_so_far.hexdigest() != digest:
+        what = f"the snapshot's bytes have SHA-256 {digest_so_far.hexdigest()[:12]}…, not {digest[:12]}…"
         raise ConflictError(what, fix="It changed during the upload; submit the job again.")
 
 

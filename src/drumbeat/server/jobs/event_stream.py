@@ -128,15 +128,15 @@ class Follower:
         if (record.version, notice, self._primary) == self._seen:
             return []
         self._seen = (record.version, notice, self._primary)
-        found: list[bytes] = []
+        messages: list[bytes] = []
         for line in event_lines(self.control.store.events(self.job), self.last_event):
             self.last_event = line.n
-            found.append(self._event("story", line))
+            messages.append(self._event("story", line))
         view = job_view(record, notice, self._primary)
         if view != self._state:
             self._state = view
-            found.append(self._event("state", view))
-        return found
+            messages.append(self._event("state", view))
+        return messages
 
     def _read_primary(self, record: Record) -> None:
         now = time.monotonic()

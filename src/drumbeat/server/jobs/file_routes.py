@@ -78,12 +78,12 @@ def get_file(
     if_range: Annotated[str, Header(alias="If-Range")] = "",
 ) -> Response:
     """Returns a file, or one range of it, with its size at the time of the request."""
-    found = look(control, name, path)
-    whole = ByteRange(0, found.size)
-    cut = parse_range(wanted, found.size) if wanted and if_range in ("", found.etag) else None
-    if cut is not None and cut.is_beyond(found.size):
-        return range_refusal(wanted, found.size)
-    return found.response(cut or whole, is_part=cut is not None, has_body=request.method != "HEAD")
+    file = look(control, name, path)
+    whole = ByteRange(0, file.size)
+    cut = parse_range(wanted, file.size) if wanted and if_range in ("", file.etag) else None
+    if cut is not None and cut.is_beyond(file.size):
+        return range_refusal(wanted, file.size)
+    return file.response(cut or whole, is_part=cut is not None, has_body=request.method != "HEAD")
 
 
 def look(control: Control, name: str, path: str) -> ServedFile:

@@ -51,10 +51,10 @@ def planned(
     name = job.name or invent_name(job.display_name or experiment)
     check_texts(request.environment)
     named = None if job.drumbeat.environment == CURRENT else job.environment
-    known = facts(job)
-    known = replace(known, environments=environments.catalog(named, known.aliases))
+    plan_facts = facts(job)
+    plan_facts = replace(plan_facts, environments=environments.catalog(named, plan_facts.aliases))
     sources = Sources(request.code, request.inputs, request.environment)
-    made = planning.make(job, name, experiment, sources, known)
+    made = planning.make(job, name, experiment, sources, plan_facts)
     return job, replace(made, notes=(*made.notes, *request.notes))
 
 

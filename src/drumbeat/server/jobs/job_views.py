@@ -110,10 +110,10 @@ def _outputs(job: Job) -> tuple[OutputView, ...]:
     types = {one.name: one.type for one in job.plan.outputs}
     return tuple(
         OutputView(
-            told.output, one.place, told.uri, told.asset, told.files, told.size, one.problem, types.get(told.output, "")
+            done.output, one.place, done.uri, done.asset, done.files, done.size, one.problem, types.get(done.output, "")
         )
         for one in output_progress(job)
-        for told in (one.published,)
+        for done in (one.published,)
     )
 
 

@@ -28,8 +28,8 @@ NONE: Mapping[str, JobOutputs] = MappingProxyType({})
 class ExpectedOutputs(Mapping[str, JobOutputs]):
     """The outputs of jobs that will be submitted later, and of jobs that exist."""
 
-    def __init__(self, coming: Mapping[str, JobOutputs], known: Mapping[str, JobOutputs]) -> None:
-        self._coming, self._known = coming, known
+    def __init__(self, coming: Mapping[str, JobOutputs], existing: Mapping[str, JobOutputs]) -> None:
+        self._coming, self._known = coming, existing
 
     def __getitem__(self, name: str) -> JobOutputs:
         return self._coming[name] if name in self._coming else self._known[name]
@@ -82,11 +82,11 @@ class Planner:
         """
 
         def facts(job: CommandJob) -> PlanFacts:
-            known = self._facts(job)
+            plan_facts = self._facts(job)
             return (
-                replace(known, data=replace(known.data, jobs=ExpectedOutputs(coming, known.data.jobs)))
+                replace(plan_facts, data=replace(plan_facts.data, jobs=ExpectedOutputs(coming, plan_facts.data.jobs)))
                 if coming
-                else known
+                else plan_facts
             )
 
         written, planned = job_submission.planned(request, facts, self._catalogs.environments)

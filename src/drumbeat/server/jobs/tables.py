@@ -88,10 +88,10 @@ class Remembered:
 # --- reading ----------------------------------------------------------------------------------------------------
 def load(connection: Connection, name: str, remembered: Remembered) -> Record:
     """Returns one job. Raises NotFoundError."""
-    found = _records(connection, _HEAD, remembered, {"its_name": name})
-    if not found:
+    records = _records(connection, _HEAD, remembered, {"its_name": name})
+    if not records:
         raise no_job(name)
-    return found[0]
+    return records[0]
 
 
 def by_key(connection: Connection, key: str, remembered: Remembered) -> Record | None:
@@ -152,11 +152,11 @@ def _records(
     """Returns the records of those rows, in their order. Only jobs that aren't cached are read completely."""
     rows = connection.execute(heads, values).all()
     looked_up = {str(row.name): remembered.get(row.name, row.version) for row in rows}
-    found = {name: record for name, record in looked_up.items() if record is not None}
-    fresh = _parsed(connection, [name for name in looked_up if name not in found])
+    records = {name: record for name, record in looked_up.items() if record is not None}
+    fresh = _parsed(connection, [name for name in looked_up if name not in records])
     remembered.put(fresh.values())
-    found.update(fresh)
-    return [_shown(found[row.name], is_archived=row.archived) for row in rows]
+    records.update(fresh)
+    return [_shown(records[row.name], is_archived=row.archived) for row in rows]
 
 
 def _shown(record: Record, *, is_archived: bool) -> Record:
@@ -164,13 +164,13 @@ def _shown(record: Record, *, is_archived: bool) -> Record:
 
 
 def _parsed(connection: Connection, names: Sequence[str]) -> dict[str, Record]:
-    found: dict[str, Record] = {}
+    records: dict[str, Record] = {}
     for start in range(0, len(names), _SOME):
         rows = connection.execute(_WHOLE, {"names": names[start : start + _SOME]}).all()
         read = part_tables.read(connection, [row.document for row in rows])
         for row, (job, is_apart) in zip(rows, read, strict=True):
-            found[job.name] = Record(job, row.version, json.loads(row.spec), is_apart=is_apart)
-    return found
+            records[job.name] = Record(job, row.version, json.loads(row.spec), is_apart=is_apart)
+    return records
 
 
 def read_events(connection: Connection, name: str) -> list[JobEvent]:

@@ -42,7 +42,7 @@ def node_topic(job: str, node: int) -> Topic:
 
 
 class Bus:
-    """Passes topics from whoever publishes to every subscriber, on the publisher's thread. Thread-safe."""
+    """Passes topics from publishers to every subscriber, on the publisher's thread. Thread-safe."""
 
     def __init__(self) -> None:
         self._subscribers: dict[object, Callable[[Topic], None]] = {}

@@ -52,9 +52,9 @@ class Grower:
     def sizes(
         self, compute: str, unfinished: dict[str, Record], rooms: list[MachineCapacity]
     ) -> dict[str, tuple[Slot, ...]]:
-        """The slots that each elastic job of a compute could run on, where they are more than it has.
+        """Returns the slots that each elastic job of a compute could run on, if they are more than it has.
 
-        None while another job waits for slots or gives some back. Each node is counted for one job only: first for
+        Empty while another job waits for slots or gives some back. Each node is counted for one job only: first for
         those that wait for a checkpoint to take it, then for the oldest.
         """
         jobs = [record.job for record in unfinished.values() if record.job.plan.compute == compute]
@@ -63,15 +63,15 @@ class Grower:
         if not able or any(_comes_first(job) for job in jobs):
             return {}
         held = self._loop.placer.holdings(compute, unfinished)
-        found: dict[str, tuple[Slot, ...]] = {}
+        offers: dict[str, tuple[Slot, ...]] = {}
         for job in able:
             slots = self._slots(job, rooms, held)
             if slots:
-                found[job.name] = slots
+                offers[job.name] = slots
                 held = [*(one for one in held if one.job != job.name), SlotAllocation(job.name, slots)]
                 if compute in self._loop.supply.with_queue:  # Which idle node would be whose isn't known there.
                     break
-        return found
+        return offers
 
     def _slots(self, job: Job, rooms: list[MachineCapacity], held: list[SlotAllocation]) -> tuple[Slot, ...]:
         supply, compute = self._loop.supply, job.plan.compute

@@ -109,20 +109,20 @@ class Lease:
     def fence(self, connection: Connection) -> None:
         """Keeps other servers from taking the lease until the transaction ends.
 
-        Raises StandbyError when one has taken it. A process that has never taken it is let through: nobody serves yet.
+        Raises StandbyError when one has taken it. A process that has never taken it passes: no server is active yet.
         """
         if self.epoch and connection.scalar(_FENCE, {"mine": self.epoch}) is None:
             raise _standby()
 
     def others(self, connection: Connection) -> list[LiveServer]:
-        """The other servers that can be called, the newest first."""
+        """Returns the other servers that can be called, the newest first."""
         is_active = and_(lease.c.holder == servers.c.token, ~self._is_free_by_time)
         is_waiting = servers.c.seen_at >= self._now - STANDBY_TIMEOUT_S
         columns = select(servers.c.token, servers.c.address, servers.c.doors, servers.c.url, is_active.label("active"))
-        there = columns.where(servers.c.token != self.token, or_(is_active, is_waiting), servers.c.address != "")
+        others = columns.where(servers.c.token != self.token, or_(is_active, is_waiting), servers.c.address != "")
         return [
             LiveServer(row.token, row.address, _agent_urls(row.doors), row.url, bool(row.active))
-            for row in connection.execute(there.order_by(servers.c.token.desc()))
+            for row in connection.execute(others.order_by(servers.c.token.desc()))
         ]
 
     def publish_agent_urls(self, connection: Connection, urls: Mapping[str, tuple[str, ...]]) -> None:

@@ -73,4 +73,4 @@ class LeaseWait:
 
 
 def _nothing() -> None:
-    """Nobody waits for it."""
+    """The result isn't needed."""

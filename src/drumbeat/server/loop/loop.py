@@ -210,7 +210,7 @@ class Loop:
             log.warning("the store refused: %s", error)
             self._note_refusal(error)
         except Exception:
-            log.exception("the loop goes on after an error that it should not have met")
+            log.exception("the loop continues after an unexpected error")
         else:
             return True
         return False
@@ -419,7 +419,7 @@ class Loop:
 
     # --- placement --------------------------------------------------------------------------------------------
     def place(self) -> None:
-        """Grants slots to whoever is next, and tells the others why they wait. What fails is done again at a tick."""
+        """Grants slots to the jobs that are next, and records why the others wait. What fails is retried at a tick."""
         self.must_place = False
         try:
             self.placer.place()
@@ -443,4 +443,4 @@ def _no_effects(_job: Job) -> tuple[Effect, ...]:
 
 
 def _nothing() -> None:
-    """Nobody called; only the time has come."""
+    """Wakes the loop at a tick, without a call."""

@@ -52,8 +52,8 @@ class Experiments:
         try:
             own = self._metrics.store.experiment(experiment_id(name))
         except NotFoundError:
-            known = [one.name for one in self._metrics.store.experiments("all")]
-            close = nearest(name, known)
+            names = [one.name for one in self._metrics.store.experiments("all")]
+            close = nearest(name, names)
             fix = f"Did you mean `{close}`?" if close else "List the experiments: drumbeat experiment list"
             raise NotFoundError(f"no experiment is called {name[:80]!r}", fix=fix) from None
         return own, _usage(uses.get(own.id, []))

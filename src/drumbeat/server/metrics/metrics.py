@@ -332,8 +332,8 @@ class Metrics:
         """Returns the primary metric of each job that has logged one: the first one that its rank 0 logged."""
         if not names or self.is_empty:
             return {}
-        found = self.store.primaries([run_id(name) for name in names])
-        return {name: found[run_id(name)] for name in names if run_id(name) in found}
+        series = self.store.primaries([run_id(name) for name in names])
+        return {name: series[run_id(name)] for name in names if run_id(name) in series}
 
     def saves(self, names: Sequence[str]) -> dict[str, list[Save]]:
         """Returns the checkpoints of those of these jobs that saved any with `drumbeat.train.Checkpoints`."""

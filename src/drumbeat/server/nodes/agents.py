@@ -121,18 +121,18 @@ class Agents:
 
         Raises UnauthorizedError, NotFoundError, SpecError; StaleError when the attempt was replaced or is over.
         """
-        current = self._known(job, attempt, node, secret)
+        current = self._checked(job, attempt, node, secret)
         if current.is_without_nodes:
             raise over(current)
         return current
 
     def admit_late(self, job: str, attempt: int, node: int, secret: str) -> None:
         """Raises as `admit` does, but also lets in a node that was cut off before it had sent all its logs."""
-        current = self._known(job, attempt, node, secret)
+        current = self._checked(job, attempt, node, secret)
         if not is_heard_late(current, attempt, node, self._loop.clock.now()):
             raise over(current)
 
-    def _known(self, job: str, attempt: int, node: int, secret: str) -> Job:
+    def _checked(self, job: str, attempt: int, node: int, secret: str) -> Job:
         self._secrets.check(job, attempt, node, secret)
         current = self._current(job, attempt)
         self._secrets.check_job(current, attempt, node, secret)

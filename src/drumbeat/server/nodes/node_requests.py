@@ -75,11 +75,11 @@ class NodeRequests:
             return tuple(one.request for one in pending.values() if one.request.id not in received)
 
     def find(self, key: NodeKey, request_id: str) -> PendingRequest:
-        """The request of this node. Raises NotFoundError once nobody waits for its answer."""
+        """Returns the request of this node. Raises NotFoundError once the caller has stopped waiting."""
         with self._lock:
             pending = self._pending.get(key, {}).get(request_id)
         if pending is None:
-            raise NotFoundError("nobody waits for the answer to this request")
+            raise NotFoundError("the caller of this request has stopped waiting")
         return pending
 
     def answer(self, key: NodeKey, request_id: str, answer: Answer) -> None:
@@ -93,7 +93,7 @@ class NodeRequests:
             pending.answer.set_result(answer)
 
     def forget(self, pending: PendingRequest) -> None:
-        """Takes a request back: nobody waits any more."""
+        """Withdraws a request whose caller has stopped waiting."""
         with self._lock:
             own = self._pending.get(pending.key, {})
             own.pop(pending.request.id, None)

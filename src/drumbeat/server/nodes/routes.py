@@ -62,10 +62,10 @@ async def list_stacks(
 
 
 def hosts_of(context: ServerContext, job: str) -> list[str]:
-    """The machine of each node, "" = its agent hasn't come yet."""
+    """Returns the machine of each node, "" = its agent hasn't enrolled yet."""
     current = context.control.loop.record(job).job
-    said = [*current.nodes, *[None] * current.plan.nodes][: current.plan.nodes]
-    return [one.member.host if one else "" for one in said]
+    statuses = [*current.nodes, *[None] * current.plan.nodes][: current.plan.nodes]
+    return [one.member.host if one else "" for one in statuses]
 
 
 def _view(node: int, host: str, answer: dict[str, Any] | Exception) -> NodeProcesses:

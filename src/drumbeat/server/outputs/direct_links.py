@@ -32,10 +32,10 @@ class DirectOutputs:
 
     def link(self, job: str, name: str) -> Link:
         """Returns the link of an output, valid for the job's time limit. Raises ForbiddenError for any other output."""
-        found = self.job_of(job)
-        for output in found.plan.outputs:
+        record = self.job_of(job)
+        for output in record.plan.outputs:
             if output.name == name and output.mode == "direct":
-                limit = found.policy.timeout_s
+                limit = record.policy.timeout_s
                 return self._link(output, DAY_S if limit is None else limit + _MORE_S)
         raise ForbiddenError("the job has no output of this name with mode direct", where=name[:80])
 

@@ -123,18 +123,18 @@ class Publisher:
 
     def _register(self, job: Job, output: OutputPlan, uri: str, is_wanted: Callable[[], bool]) -> str:
         require(is_wanted)
-        known = self.assets.made_by(job, output.asset, uri)
-        if known is None:
+        version = self.assets.made_by(job, output.asset, uri)
+        if version is None:
             asked = DataAsset.made(
                 {"name": output.asset, "version": output.version or None, "type": output.type, "path": uri}
             )
             try:
-                known = self.assets.register(asked, uri, job.name)[0].version
+                version = self.assets.register(asked, uri, job.name)[0].version
             except ConflictError as error:  # The version was taken after the job began.
                 fix = f"To register them: drumbeat data create {output.asset} --path {uri}"
                 raise ConflictError(f"its files are in {uri}, and {error.what}", fix=fix) from error
         failpoint("publish.registered")
-        return f"{output.asset}:{known}"
+        return f"{output.asset}:{version}"
 
 
 def _output_place(job: Job, name: str) -> str:

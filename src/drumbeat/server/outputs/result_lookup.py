@@ -72,23 +72,23 @@ def _of_sweep(store: SqlStore, job: Job, *, has_ended: bool, is_completed: bool)
 # --- files ------------------------------------------------------------------------------------------------------
 def output_files(store: SqlStore, artifacts: FolderArtifacts, job: Job) -> list[StoredFile]:
     """Returns the files of a pipeline's outputs, under their names in the pipeline."""
-    found: list[StoredFile] = []
+    files: list[StoredFile] = []
     for name, (source, output) in _of_pipeline(store, job).items():
         start = f"outputs/{output}"
-        found += [
+        files += [
             replace(file, path=f"outputs/{name}{file.path[len(start) :]}")
             for file in artifacts.files(source)
             if file.path == start or file.path.startswith(f"{start}/")
         ]
-    return found
+    return files
 
 
 def place_of_file(store: SqlStore, job: Job, path: str) -> tuple[str, str]:
     """Returns the job that has a file, and the file's path there. Outputs of a pipeline are its steps'."""
     parts = path.split("/")
     if job.pipeline is not None and len(parts) > 1 and parts[0] == "outputs":
-        known = _of_pipeline(store, job)
-        if parts[1] in known:
-            source, output = known[parts[1]]
+        sources = _of_pipeline(store, job)
+        if parts[1] in sources:
+            source, output = sources[parts[1]]
             return source, "/".join(("outputs", output, *parts[2:]))
     return job.name, path

@@ -57,13 +57,13 @@ class Copy:
             folder, _, name = self.uri.rpartition("/")
             self._write(folder, self.listed.files[0], name)
             return
-        told = self._earlier_manifest()
-        before = self._in_place(told) if told else {}
+        manifest = self._earlier_manifest()
+        before = self._in_place(manifest) if manifest else {}
         self._kept = {
             one.path: before[one.path] for one in self.listed.files if before.get(one.path) == (one.size, one.sha256)
         }
         missing = [one for one in self.listed.files if one.path not in self._kept]
-        if not missing and told == Manifest(self._by, is_complete=True, files=self._kept):
+        if not missing and manifest == Manifest(self._by, is_complete=True, files=self._kept):
             return  # An earlier try has completed it, so readers can see it already.
         require(self.is_wanted)
         self._tell(is_complete=False)
@@ -116,12 +116,12 @@ class Copy:
         """Returns the manifest of an earlier try."""
         return manifests.read_current(self.stores, self.uri) if self.stores else None
 
-    def _in_place(self, told: Manifest) -> dict[str, tuple[int, str]]:
+    def _in_place(self, manifest: Manifest) -> dict[str, tuple[int, str]]:
         """Returns the files of an earlier try that are really in the folder."""
-        if self.stores is None or not told.files:
+        if self.stores is None or not manifest.files:
             return {}
         sizes = {one.path: one.size for one in self.stores.listing(self.uri, is_file=False).files}
-        return {path: one for path, one in told.files.items() if path != MANIFEST and sizes.get(path) == one[0]}
+        return {path: one for path, one in manifest.files.items() if path != MANIFEST and sizes.get(path) == one[0]}
 
     def _tell(self, *, is_complete: bool) -> None:
         with self._lock:

@@ -97,14 +97,14 @@ def module_files(module: str) -> tuple[str, ...]:
     """Returns the built files of a module and its imports, except the main script."""
     manifest = json.loads((BUILT / MANIFEST).read_text(encoding="utf-8"))
     first = {HTML, *manifest[HTML]["imports"]}
-    found: dict[str, None] = {}
+    files: dict[str, None] = {}
     wanted = [module]
     while wanted:
         key = wanted.pop(0)
         if key not in first:
-            found[manifest[key]["file"]] = None
+            files[manifest[key]["file"]] = None
             wanted += manifest[key].get("imports", [])
-    return tuple(found)
+    return tuple(files)
 
 
 @router.get("/")

@@ -65,10 +65,10 @@ def _planned(
     graph: Graph,
     name: str,
     path: str,
-    known: tuple[Mapping[str, str], Mapping[str, JobOutputs]],
+    jobs_and_outputs: tuple[Mapping[str, str], Mapping[str, JobOutputs]],
     planner: Planner,
 ) -> Planned:
-    jobs, coming = known
+    jobs, coming = jobs_and_outputs
     if len(jobs[path]) > MAX_NAME:
         what = f"the name of step {path} would be longer than {MAX_NAME} characters: {jobs[path][:40]}…"
         raise RefusedError(what, where="name", fix="Give the pipeline a shorter name.")

@@ -102,7 +102,7 @@ def _refused(error: DrumbeatError, code: int) -> int:
 def _serve(home: Home, options: Options, make_control: Callable[[Path, Endpoints], Control]) -> None:
     from drumbeat.server.computes.agent_addresses import Endpoints
 
-    told = StopSignals()
+    signals = StopSignals()
     listeners = bind(options, home.last_port)
     port = listeners[0].getsockname()[1]
     home.keep_port(port)
@@ -120,8 +120,8 @@ def _serve(home: Home, options: Options, make_control: Callable[[Path, Endpoints
         closes.callback(home.withdraw)
         while True:
             with _running(control, options):
-                options = _serve_on(Stand(home, options, control, agent_listeners), [*listeners, at_home], told)
-            if told.is_told or not control.standby.is_replaced:
+                options = _serve_on(Stand(home, options, control, agent_listeners), [*listeners, at_home], signals)
+            if signals.is_told or not control.standby.is_replaced:
                 return
             if control.store.is_alone:
                 raise ConflictError("another server has taken over this home", where=str(home.path))
@@ -129,15 +129,15 @@ def _serve(home: Home, options: Options, make_control: Callable[[Path, Endpoints
             control = make_control(home.path, endpoints)
 
 
-def _serve_on(stand: Stand, listeners: list[socket.socket], told: StopSignals) -> Options:
+def _serve_on(stand: Stand, listeners: list[socket.socket], signals: StopSignals) -> Options:
     """Serves until it is stopped or idle, or another server is the active one.
 
     Returns the options, with the changes since the start.
     """
     port = listeners[0].getsockname()[1]
     while True:
-        options = replace(stand.options, idle_stop_s=_listen(stand, listeners, told))
-        if told.is_told or stand.control.standby.is_replaced or not stand.control.must_stay():
+        options = replace(stand.options, idle_stop_s=_listen(stand, listeners, signals))
+        if signals.is_told or stand.control.standby.is_replaced or not stand.control.must_stay():
             return options
         # A request came in at the very end of the idle time.
         stand = replace(stand, options=options)
@@ -191,7 +191,7 @@ class Stand:
     agent_listeners: TlsAgentListeners
 
 
-def _listen(stand: Stand, listeners: list[socket.socket], told: StopSignals) -> float:
+def _listen(stand: Stand, listeners: list[socket.socket], signals: StopSignals) -> float:
     """Serves until it is stopped or idle. Returns the current idle timeout.
 
     listeners: of the server's port, and the one in the home folder.
@@ -212,9 +212,9 @@ def _listen(stand: Stand, listeners: list[socket.socket], told: StopSignals) -> 
     app = make_app(context, token=read_home_token(home.path), hosts=hosts)
     url = options.url(port)
     running = StoppableServer(app, context, on_ready=lambda: _announce(home, context, url), on_end=home.withdraw)
-    context.stop, told.stop = told.now, running.stop
+    context.stop, signals.stop = signals.now, running.stop
     stand.control.standby.on_replaced = running.stop
-    if not told.is_told and not stand.control.standby.is_replaced:
+    if not signals.is_told and not stand.control.standby.is_replaced:
         running.run(sockets=listeners)
     return context.idle_stop_s
 

@@ -41,8 +41,10 @@ class Environments(VersionService[EnvironmentView]):
     def catalog(self, written: Environment | str | None, aliases: Mapping[tuple[str, str], str]) -> EnvironmentCatalog:
         """Returns everything that a job's environment can refer to. Raises SpecError."""
         names = core.wanted_names(written, aliases)
-        found = {name: [_registered(one) for one in self._catalog.resources(KIND, name)] for name in names}
-        return EnvironmentCatalog(found, aliases, OWN, names=() if not names or any(found.values()) else self._names())
+        versions = {name: [_registered(one) for one in self._catalog.resources(KIND, name)] for name in names}
+        return EnvironmentCatalog(
+            versions, aliases, OWN, names=() if not names or any(versions.values()) else self._names()
+        )
 
     # --- for users --------------------------------------------------------------------------------------------
     def create(
@@ -70,12 +72,12 @@ class Environments(VersionService[EnvironmentView]):
         """
         if self._catalog.resources(KIND, name):
             return super().show(name, version)
-        known = curated(name)
-        if known is None:
+        definition = curated(name)
+        if definition is None:
             names = [*self._names(), *(one.title for one in CURATED)]
             fix = nearest(name, names) or "List the environments: drumbeat environment list"
             raise NotFoundError(f"there is no environment {name}", fix=fix)
-        made, note = for_name(known, name, OWN)
+        made, note = for_name(definition, name, OWN)
         return replace(curated_view(made), notes=(note,) if note else ())
 
     def _names(self) -> list[str]:

@@ -25,27 +25,27 @@ _OF_NAME = _OF_KIND.where(resources.c.name == bindparam("its_name"))
 
 def add(connection: Connection, resource: Resource) -> tuple[Resource, bool]:
     """See `SqlStore.add_version`."""
-    there = versions(connection, resource.kind, resource.name)
-    known = _same_version(there, resource)
-    if known is not None:
-        if known.digest != resource.digest:
+    existing = versions(connection, resource.kind, resource.name)
+    same = _same_version(existing, resource)
+    if same is not None:
+        if same.digest != resource.digest:
             what = f"{resource.kind} {resource.name}:{resource.version} exists already with other content"
             raise ConflictError(what, fix="Give this one another version, or none to get the next number.")
-        return known, False
-    made = replace(resource, version=resource.version or _next_version(there))
+        return same, False
+    made = replace(resource, version=resource.version or _next_version(existing))
     connection.execute(insert(resources).values(_columns(made)))
     return made, True
 
 
-def _same_version(there: list[Resource], resource: Resource) -> Resource | None:
+def _same_version(existing: list[Resource], resource: Resource) -> Resource | None:
     """Returns the existing version with the requested number or the same content."""
     if resource.version:
-        return next((one for one in there if one.version == resource.version), None)
-    return there[0] if there and there[0].digest == resource.digest else None
+        return next((one for one in existing if one.version == resource.version), None)
+    return existing[0] if existing and existing[0].digest == resource.digest else None
 
 
-def _next_version(there: list[Resource]) -> str:
-    highest = max((int(one.version) for one in there if one.version.isascii() and one.version.isdigit()), default=0)
+def _next_version(existing: list[Resource]) -> str:
+    highest = max((int(one.version) for one in existing if one.version.isascii() and one.version.isdigit()), default=0)
     return str(highest + 1)
 
 
@@ -60,19 +60,19 @@ def put(connection: Connection, resource: Resource) -> bool:
 
 def one(connection: Connection, kind: str, name: str, version: str) -> Resource:
     """See `SqlStore.resource`."""
-    found = next((each for each in versions(connection, kind, name) if version in ("", each.version)), None)
-    if found is None:
+    resource = next((each for each in versions(connection, kind, name) if version in ("", each.version)), None)
+    if resource is None:
         raise _missing(connection, kind, name, version)
-    return found
+    return resource
 
 
 def _missing(connection: Connection, kind: str, name: str, version: str) -> NotFoundError:
     """Returns the error for a missing version, with those that exist."""
-    there = [each.version for each in versions(connection, kind, name)]
-    if not there:
+    existing = [each.version for each in versions(connection, kind, name)]
+    if not existing:
         close = nearest(name, sorted({each.name for each in versions(connection, kind, None)}))
         return NotFoundError(f"there is no {kind} {name}", fix=close or f"List them: drumbeat {kind} list")
-    what, fix = no_version(kind, name, version, there)
+    what, fix = no_version(kind, name, version, existing)
     return NotFoundError(what, fix=fix or f"List them: drumbeat {kind} list {_ALL_OF.get(kind, '')}{name}")
 
 
@@ -116,11 +116,11 @@ def note_uses(connection: Connection, job: str, uses: Iterable[Use]) -> None:
 def users(connection: Connection, kind: str, name: str, version: str) -> list[tuple[str, str]]:
     """See `SqlStore.users`."""
     this = (asset_uses.c.kind == kind, asset_uses.c.name == name, asset_uses.c.version == version)
-    found = select(asset_uses.c.job, asset_uses.c.role).where(*this).order_by(asset_uses.c.id.desc())
-    return [(row.job, row.role) for row in connection.execute(found)]
+    query = select(asset_uses.c.job, asset_uses.c.role).where(*this).order_by(asset_uses.c.id.desc())
+    return [(row.job, row.role) for row in connection.execute(query)]
 
 
 def uses(connection: Connection, job: str) -> list[Use]:
     """See `SqlStore.uses`."""
-    found = select(asset_uses).where(asset_uses.c.job == job).order_by(asset_uses.c.id)
-    return [Use(row.kind, row.name, row.version, row.role) for row in connection.execute(found)]
+    query = select(asset_uses).where(asset_uses.c.job == job).order_by(asset_uses.c.id)
+    return [Use(row.kind, row.name, row.version, row.role) for row in connection.execute(query)]

@@ -89,8 +89,8 @@ class JobRemoval:
         return self._finish(name, world.without([name]), item)
 
     def _delete_rows(self, name: str, world: References, later: Collection[str]) -> None:
-        known = {one.name for one in world.jobs}
-        jobs = (*self._references.jobs(until=known), *world.jobs)
+        names = {one.name for one in world.jobs}
+        jobs = (*self._references.jobs(until=names), *world.jobs)
         if kept := deletion_rules.decide([name, *later], jobs, self._references.assets()).reasons.get(name):
             raise refusal(kept)
         job = self._store.load(name).job

@@ -82,13 +82,13 @@ def _is_parent(program: ProgramSamples) -> bool:
 
 
 def _from_program(rank: int, node: int, program: ProgramSamples) -> RankPhases:
-    found = [(one.frames, one.count, waits.from_stack(one.frames)) for one in program.stacks]
-    has_device = program.has_device or any(wait and wait.kind is WaitKind.DEVICE for _, _, wait in found)
+    stacks = [(one.frames, one.count, waits.from_stack(one.frames)) for one in program.stacks]
+    has_device = program.has_device or any(wait and wait.kind is WaitKind.DEVICE for _, _, wait in stacks)
     total = _count(program.stacks)
     clear = unclear = asleep = data = undecided = 0.0
     places: dict[str, Counter[str]] = {"data": Counter(), "compute": Counter()}
     waiting: Counter[str] = Counter()
-    for frames, count, wait in found:
+    for frames, count, wait in stacks:
         share, is_data = count / total, _loads(frames, wait)
         if wait is not None and wait.kind.is_for_ranks:
             waiting[f"{wait.name} at {_place(frames)}"] += count
@@ -113,7 +113,7 @@ def _from_program(rank: int, node: int, program: ProgramSamples) -> RankPhases:
         place=place,
         is_asleep=1.0 - slept < IDLE_SHARE * (1.0 - sync - undecided),
         sleeps=program.sleeps,
-        polls=program.new_sleeps > _POLLS_PER_S * program.seconds or any(wait and wait.polls for _, _, wait in found),
+        polls=program.new_sleeps > _POLLS_PER_S * program.seconds or any(wait and wait.polls for _, _, wait in stacks),
         waits_at=waits_at,
         elsewhere=1.0 - held / total,
     )

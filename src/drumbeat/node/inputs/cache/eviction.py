@@ -63,15 +63,15 @@ class EvictionPlan:
 
 
 def judge(wanted: Mapping[str, int], others: Sequence[Pin], held: Held) -> EvictionPlan:
-    """Room for `wanted` (name to bytes): unpinned files go, longest unused first, and no more of them than needed."""
+    """Makes room for `wanted` (name to bytes): evicts unpinned files, least recently used first, as few as needed."""
     pinned = {name: size for pin in others for name, size in pin.files.items()}
-    there = {one.name: one.size for one in held.kept}
+    cached = {one.name: one.size for one in held.kept}
     loose = sorted((one for one in held.kept if not {one.name} & (pinned.keys() | wanted.keys())), key=_used_at)
     loose_parts = {name: size for name, size in held.parts.items() if name not in pinned and name not in wanted}
     can_go = sum(one.size for one in loose) + sum(loose_parts.values())
     begun = sum(size for name, size in held.parts.items() if name not in loose_parts)
-    promised = sum(size for name, size in {**pinned, **wanted}.items() if name not in there)
-    over_bound = sum(there.values()) + sum(loose_parts.values()) + promised - held.bound
+    promised = sum(size for name, size in {**pinned, **wanted}.items() if name not in cached)
+    over_bound = sum(cached.values()) + sum(loose_parts.values()) + promised - held.bound
     over_disk = promised - begun - held.free
     total = sum(wanted.values())
     if total > held.bound:
@@ -83,7 +83,7 @@ def judge(wanted: Mapping[str, int], others: Sequence[Pin], held: Held) -> Evict
         return EvictionPlan()
     if lacking <= can_go:
         return _make_way(loose, loose_parts, lacking)
-    missing = sum(size for name, size in wanted.items() if name not in there)
+    missing = sum(size for name, size in wanted.items() if name not in cached)
     theirs = sum(size for name, size in pinned.items() if name not in wanted)
     if over_disk - can_go > theirs:
         room = in_words(held.free + can_go + begun)

@@ -82,19 +82,19 @@ class Files:
 
     def _unchanged_size(self, name: str) -> int | None:
         try:
-            found = os.stat(self.place(name))
+            status = os.stat(self.place(name))
         except OSError:
             return None
-        return found.st_size if found.st_mtime_ns in (_SETTLED_NS, _fresh_ns()) else None
+        return status.st_size if status.st_mtime_ns in (_SETTLED_NS, _fresh_ns()) else None
 
     def touch(self, name: str) -> None:
-        """It is used now; and read-only, also if its maker was killed just as it had put it here."""
+        """Marks a file as used now and read-only, even if the process that made it was killed before it could."""
         with contextlib.suppress(FileNotFoundError):
             place, now = self.place(name), time.time_ns()
-            found = os.stat(place)
-            if now - found.st_atime_ns > _USE_NS:
-                os.utime(place, ns=(now, found.st_mtime_ns))
-            if found.st_mode & 0o222:
+            status = os.stat(place)
+            if now - status.st_atime_ns > _USE_NS:
+                os.utime(place, ns=(now, status.st_mtime_ns))
+            if status.st_mode & 0o222:
                 os.chmod(place, 0o444)
 
     def take_in(self, descriptor: int, part: str, name: str) -> None:
@@ -110,14 +110,14 @@ class Files:
         os.fchmod(descriptor, 0o444)  # Not before: who may only read a part can neither claim it nor go on with it.
 
     def settle(self, names: Iterable[str]) -> None:
-        """Has the disk take all that was written. Raises OSError."""
+        """Flushes all that was written to the disk. Raises OSError."""
         disk.settle(self.folder)
         for name in names:
             with contextlib.suppress(FileNotFoundError):
-                found = os.stat(self.place(name))
-                if found.st_mtime_ns == _fresh_ns():
-                    os.utime(self.place(name), ns=(found.st_atime_ns, _SETTLED_NS))
-                if found.st_mode & 0o222:  # As in `touch`.
+                status = os.stat(self.place(name))
+                if status.st_mtime_ns == _fresh_ns():
+                    os.utime(self.place(name), ns=(status.st_atime_ns, _SETTLED_NS))
+                if status.st_mode & 0o222:  # As in `touch`.
                     os.chmod(self.place(name), 0o444)
 
     def remove(self, name: str) -> None:
@@ -132,14 +132,14 @@ class Files:
                 yield from _kept(folder.path)
 
     def parts(self) -> dict[str, int]:
-        """What grows here, and the bytes of disk that it takes."""
-        found: dict[str, int] = {}
+        """Returns the partial files, and the bytes of disk that each takes."""
+        sizes: dict[str, int] = {}
         with os.scandir(os.path.join(self.folder, "parts")) as entries:
             for entry in entries:
                 with contextlib.suppress(FileNotFoundError):
                     if _NAME.fullmatch(entry.name):
-                        found[entry.name] = entry.stat().st_blocks * 512
-        return found
+                        sizes[entry.name] = entry.stat().st_blocks * 512
+        return sizes
 
     def sweep(self) -> None:
         """Removes the marks of parts that became whole files just before their process was killed."""
@@ -161,5 +161,5 @@ def _kept(folder: str) -> Iterator[CachedFile]:
     with contextlib.suppress(FileNotFoundError), os.scandir(folder) as entries:
         for entry in entries:
             with contextlib.suppress(FileNotFoundError):
-                found = entry.stat()
-                yield CachedFile(entry.name, found.st_size, found.st_atime_ns)
+                status = entry.stat()
+                yield CachedFile(entry.name, status.st_size, status.st_atime_ns)

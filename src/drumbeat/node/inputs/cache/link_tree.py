@@ -75,7 +75,7 @@ def build(files: Files, listing: Listing, place: str) -> None:
     for file in listing.files:
         _link(files, file, f"{place}/{file.path}")
     for folder in reversed(folders):
-        os.chmod(f"{place}/{folder}", 0o555)  # noqa: S103 (nobody may write there)
+        os.chmod(f"{place}/{folder}", 0o555)  # noqa: S103 (the tree is read-only)
     os.chmod(place, 0o555)  # noqa: S103 (as above)
 
 

@@ -60,7 +60,7 @@ def claim(files: Files, file: ListedFile) -> Part | Claim:
     try:
         return Part(files, file, descriptor)
     except OSError as error:
-        if error.errno == errno.ENOSPC:  # It may be as long as the file by now, and nobody else would take it away.
+        if error.errno == errno.ENOSPC:  # It may be as long as the file by now, and nothing else would remove it.
             forget(files, name)
         os.close(descriptor)
         raise
@@ -126,18 +126,18 @@ class Part:
         """A piece is all there."""
         os.pwrite(self._marks, b"\1", _HEAD + number)
         failpoint("cache.piece")
-        if self._hashing.acquire(blocking=False):  # Whoever hashes already goes on without this one.
+        if self._hashing.acquire(blocking=False):  # A thread that hashes already continues without this one.
             try:
                 self._hash_on()
             finally:
                 self._hashing.release()
 
     def finish(self) -> bool:
-        """Makes a whole file of it; False when its bytes aren't the right ones: then nothing of it is left."""
+        """Turns it into the whole file. False = its bytes are wrong, and it was removed."""
         with self._hashing:
             self._hash_on()
-            found = self._digest.hexdigest()
-        if os.fstat(self._descriptor).st_size != self.file.size or (self.file.sha256 and found != self.file.sha256):
+            sha256 = self._digest.hexdigest()
+        if os.fstat(self._descriptor).st_size != self.file.size or (self.file.sha256 and sha256 != self.file.sha256):
             self.reset()
             return False
         failpoint("cache.checked")

@@ -83,8 +83,8 @@ class Fetch:
         store = StoreClient(self._links, self._means.server(), self._means.timeouts)
         try:
             with closing(store):
-                while (found := self._work.next()) is not None:
-                    match found:
+                while (unit := self._work.next()) is not None:
+                    match unit:
                         case Batch(wants):
                             BatchFetch(self._means, self._work, store).bring(wants)
                         case FilePiece(want, number):
@@ -114,9 +114,9 @@ class Fetch:
         sink = Sink(want, number)
         chain = self._means.chain
         if chain is not None and not want.wrong:
-            found = chain.get(store.lines, want.name, want.piece(number), lambda: self._work.error is not None)
-            if found is not None:
-                self._means.meter.add(sink.put(found))
+            data = chain.get(store.lines, want.name, want.piece(number), lambda: self._work.error is not None)
+            if data is not None:
+                self._means.meter.add(sink.put(data))
                 return
         backoff = Backoff()
         while not sink.is_full and self._work.error is None:
@@ -151,7 +151,7 @@ class Fetch:
                     return
 
     def _make_room(self, error: OSError) -> None:
-        """A full disk gets back what isn't whole, while nobody else can have begun with it."""
+        """Removes incomplete files from a full disk, while no other process can have begun with them."""
         if error.errno == errno.ENOSPC:
             for want in self._work.begun:
                 forget(self._means.files, want.name)

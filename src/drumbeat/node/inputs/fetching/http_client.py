@@ -147,9 +147,9 @@ class Lines:
         self._plain.clear()
 
     def _line(self, scheme: str, netloc: str) -> tuple[http.client.HTTPConnection, bool]:
-        known = self._open.get((scheme, netloc))
-        if known is not None:
-            return known, True
+        connection = self._open.get((scheme, netloc))
+        if connection is not None:
+            return connection, True
         host = netloc.rpartition("@")[2]
         if scheme == "https":
             made = http.client.HTTPSConnection(host, timeout=self._timeouts.timeout_s, context=_tls())
@@ -186,9 +186,9 @@ def _tls() -> ssl.SSLContext:
 
 
 def check(answer: http.client.HTTPResponse, offset: int, size: int) -> bool:
-    """Whether it begins at `offset`, as asked; False = at the very beginning. size: of the whole file, as listed.
+    """Whether the answer begins at `offset`, as requested; False = at the beginning of the file. size: as listed.
 
-    Raises UnreachableError for what may be better soon, Refusal for what won't.
+    Raises UnreachableError for what a retry may solve, Refusal for the rest.
     """
     if answer.status in _PASSING:
         raise UnreachableError(f"the store answers {answer.status} {answer.reason}".rstrip())
@@ -198,10 +198,10 @@ def check(answer: http.client.HTTPResponse, offset: int, size: int) -> bool:
         return False
     if answer.status != 206:
         raise Refusal(answer.status)
-    said = _RANGE.fullmatch(answer.headers.get("Content-Range", ""))
-    if said is None or int(said[1]) != offset:
+    content_range = _RANGE.fullmatch(answer.headers.get("Content-Range", ""))
+    if content_range is None or int(content_range[1]) != offset:
         raise UnreachableError("the store answers with another part of the file than was asked for")
-    if said[3] not in ("*", str(size)):
+    if content_range[3] not in ("*", str(size)):
         raise Refusal(0)
     return True
 

@@ -35,7 +35,7 @@ def files_proof(secret: str, body: bytes) -> str:
 
 
 def answer_proof(secret: str, asked: str, body: bytes) -> str:
-    """What the answer to it carries: nobody between the two can have changed a byte."""
+    """Returns the header of the answer, which proves that no byte was changed on the way."""
     made = hmac.new(secret.encode(), f"answer\0{asked}\0".encode(), "sha256")
     made.update(body)
     return made.hexdigest()
@@ -96,7 +96,7 @@ class PeerClient:
         return self._when_there(lambda where: self._files(lines, where, sizes), is_over) or {}
 
     def _when_there(self, ask: Callable[[str], T | None], is_over: Callable[[], bool]) -> T | None:
-        """What `ask` gives for the node's address, as soon as that isn't None; None = it is not to be waited for."""
+        """Polls `ask` with the node's address until it returns a value; None = it isn't worth waiting for."""
         while not is_over() and not self._is_off:
             where = self._look()
             if not where:
@@ -107,8 +107,8 @@ class PeerClient:
             if self._is_silent() and not self._may_probe():
                 return None
             try:
-                if (found := ask(where)) is not None:
-                    return found
+                if (answer := ask(where)) is not None:
+                    return answer
             except (UnreachableError, Refusal):
                 self._gone()
                 return None
@@ -143,27 +143,27 @@ class PeerClient:
             return self._where
 
     def _piece(self, lines: Lines, where: str, name: str, span: tuple[int, int]) -> bytes | None:
-        """The piece, or None = not yet. Raises UnreachableError, Refusal."""
+        """Returns the piece; None = not yet. Raises UnreachableError, Refusal."""
         offset, length = span
         proof = ask_proof(self._identity.secret, name, offset, length)
-        found = self._ask(lines, f"http://{where}/{name}/{offset}/{length}", proof, None, length)
-        if found is not None:
-            self._came(f"{name}/{offset}", len(found))
-        return found
+        data = self._ask(lines, f"http://{where}/{name}/{offset}/{length}", proof, None, length)
+        if data is not None:
+            self._came(f"{name}/{offset}", len(data))
+        return data
 
     def _files(self, lines: Lines, where: str, sizes: Mapping[str, int]) -> dict[str, bytes] | None:
-        """Those that are there, or None = none yet. Raises UnreachableError, Refusal."""
+        """Returns the files that the peer has; None = none yet. Raises UnreachableError, Refusal."""
         asked = small_file_bundles.request(sizes)
         proof = files_proof(self._identity.secret, asked)
         body = self._ask(lines, f"http://{where}/files", proof, asked, len(sizes) + sum(sizes.values()))
         if body is None:
             return None
         try:
-            found = small_file_bundles.opened(sizes, body)
+            files = small_file_bundles.opened(sizes, body)
         except ValueError:
             raise Refusal(0) from None
-        self._came("/".join(found), len(body))
-        return found
+        self._came("/".join(files), len(body))
+        return files
 
     def _ask(self, lines: Lines, url: str, proof: str, asked: bytes | None, most: int) -> bytes | None:
         answer = lines.get(url, {"Authorization": f"Proof {proof}"}, asked)
@@ -175,7 +175,7 @@ class PeerClient:
             if answer.status != 200:
                 raise Refusal(answer.status)
             if not hmac.compare_digest(answer_proof(self._identity.secret, proof, body), answer.headers.get(PROOF, "")):
-                self._is_off = True  # Somebody else answers there, or changes what it says.
+                self._is_off = True  # Another program answers there, or the answer was changed.
                 raise Refusal(0)
         return body
 

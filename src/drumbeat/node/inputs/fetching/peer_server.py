@@ -82,11 +82,11 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         """`/{name}/{offset}/{length}`: 200 with the bytes, 202 = not yet."""
-        found = _ASKED.fullmatch(self.path)
-        if found is None or not 0 < int(found[3]) <= PIECE:
+        match = _ASKED.fullmatch(self.path)
+        if match is None or not 0 < int(match[3]) <= PIECE:
             self._answer(404, b"", {})
             return
-        name, offset, length = found[1], int(found[2]), int(found[3])
+        name, offset, length = match[1], int(match[2]), int(match[3])
         proof = ask_proof(self.server.owner.secret, name, offset, length)
         if self._knows_the_secret(proof):
             body = self._wait_for(name, offset, length)
@@ -131,27 +131,27 @@ class _Handler(BaseHTTPRequestHandler):
             time.sleep(_LOOK_S)
 
     def _wait_for_files(self, sizes: Mapping[str, int]) -> bytes | None:
-        """All of them; those that are there, when for a while no more have come; None = none."""
-        found, left = dict[str, bytes](), deque(sizes)
+        """Waits for all of the files; returns those that exist once no more have come for a while, None for none."""
+        files, left = dict[str, bytes](), deque(sizes)
         began = moved_at = time.monotonic()
         while left:
-            if self._take_file(left[0], sizes[left[0]], found):
+            if self._take_file(left[0], sizes[left[0]], files):
                 left.popleft()
                 moved_at = time.monotonic()
-            elif time.monotonic() - moved_at < (_QUIET_S if found else WAIT_S) and time.monotonic() - began < WAIT_S:
+            elif time.monotonic() - moved_at < (_QUIET_S if files else WAIT_S) and time.monotonic() - began < WAIT_S:
                 time.sleep(_LOOK_S)
             else:
                 for name in left:  # The first that lacks may be the only one that does.
-                    self._take_file(name, sizes[name], found)
+                    self._take_file(name, sizes[name], files)
                 break
-        return small_file_bundles.answer(sizes, found) if found else None
+        return small_file_bundles.answer(sizes, files) if files else None
 
-    def _take_file(self, name: str, size: int, found: dict[str, bytes]) -> bool:
+    def _take_file(self, name: str, size: int, files: dict[str, bytes]) -> bool:
         owner = self.server.owner
         body = read_piece(owner.files, name, 0, size) if name in owner.names else None
         if body is None or len(body) != size:
             return False
-        found[name] = body
+        files[name] = body
         return True
 
     def _answer(self, status: int, body: bytes, headers: dict[str, str]) -> None:

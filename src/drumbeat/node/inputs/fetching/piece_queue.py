@@ -23,24 +23,27 @@ BATCH = 32
 
 @dataclass
 class Want:
-    """A file that is wanted. input: of which one. todo: numbers of pieces that nobody fetches yet. going: that somebody
-    does. is_asked: the store has given a range of it. wrong: how often its bytes were.
-    refused: how often links to it were. is_relayed: the server passes it on.
-    """
+    """A file of an input that is being fetched."""
 
     input: str
     file: ListedFile
     part: Part | None = None
     todo: deque[int] = field(default_factory=deque[int])
+    """Numbers of the pieces that no thread fetches yet."""
     going: int = 0
+    """How many pieces threads are fetching."""
     is_asked: bool = False
+    """Whether the store has sent a range of it."""
     wrong: int = 0
+    """How often its bytes were wrong."""
     refused: int = 0
+    """How often the store refused a link to it."""
     is_relayed: bool = False
+    """Whether the server relays its bytes."""
 
     @cached_property
     def name(self) -> str:
-        """In the cache."""
+        """The file's name in the cache."""
         return name_of(self.file)
 
     def piece(self, number: int) -> tuple[int, int]:
@@ -84,13 +87,13 @@ class FetchQueue:
             (self._small if want.file.size <= SMALL else self._new).append(want)
 
     def next(self) -> FilePiece | Batch | None:
-        """Something to fetch; waits for it. None = there is nothing more to do, or it has failed. Raises OSError."""
+        """Waits for the next unit of work. None = there is no more, or the download failed. Raises OSError."""
         with self._news:
             while True:
                 if self.error is not None or not (self._new or self._small or self._open or self._taken):
                     return None
-                if found := self._of_open() or self._of_small() or self._of_new():
-                    return found
+                if unit := self._of_open() or self._of_small() or self._of_new():
+                    return unit
                 if self._open or self._taken:
                     self._wait()
 
@@ -113,11 +116,11 @@ class FetchQueue:
     def _of_new(self) -> FilePiece | None:
         while self._new:
             want = self._new.popleft()
-            found = claim(self._files, want.file)
-            if found is Claim.TAKEN:
+            claimed = claim(self._files, want.file)
+            if claimed is Claim.TAKEN:
                 self._taken.append(want)
-            elif isinstance(found, Part):
-                return self._begin(want, found)
+            elif isinstance(claimed, Part):
+                return self._begin(want, claimed)
             else:
                 self._is_there(want.file.size)
                 self._news.notify_all()

@@ -60,7 +60,7 @@ class Meter:
         self._tell()
 
     def look(self) -> None:
-        """Says it when nothing has come for a while, and nobody says why."""
+        """Reports that nothing has come for a while, unless a reason was reported already."""
         with self._lock:
             is_still = self._now() - self.moved_at >= _STILL_S and not self._trouble
         if is_still:

@@ -39,10 +39,10 @@ class BatchFetch:
     def _claim(self, wants: Sequence[Want]) -> None:
         taken: list[Want] = []
         for want in wants:
-            found = claim_small(self.means.files, want.file)
-            if isinstance(found, Small):
-                self._begun[want.name] = want, found
-            elif found is Claim.TAKEN:
+            claimed = claim_small(self.means.files, want.file)
+            if isinstance(claimed, Small):
+                self._begun[want.name] = want, claimed
+            elif claimed is Claim.TAKEN:
                 taken.append(want)
             else:
                 self.means.meter.less(want.file.size)
@@ -53,10 +53,10 @@ class BatchFetch:
         chain = self.means.chain
         while chain is not None and self._begun and self.work.error is None:
             sizes = {name: want.file.size for name, (want, _) in self._begun.items() if not want.wrong}
-            found = chain.files(self.store.lines, sizes, lambda: self.work.error is not None)
-            if not found:
+            files = chain.files(self.store.lines, sizes, lambda: self.work.error is not None)
+            if not files:
                 return
-            for name, data in found.items():
+            for name, data in files.items():
                 self.means.meter.add(len(data))
                 self._finish(self._begun[name][0], data)
 

@@ -35,18 +35,18 @@ def names(asked: bytes) -> dict[str, int]:
     return sizes
 
 
-def answer(sizes: Mapping[str, int], found: Mapping[str, bytes]) -> bytes:
-    """Those of the files that are there."""
-    return bytes(b"01"[name in found] for name in sizes) + b"".join(found[name] for name in sizes if name in found)
+def answer(sizes: Mapping[str, int], files: Mapping[str, bytes]) -> bytes:
+    """Packs those of the requested files that exist."""
+    return bytes(b"01"[name in files] for name in sizes) + b"".join(files[name] for name in sizes if name in files)
 
 
 def opened(sizes: Mapping[str, int], body: bytes) -> dict[str, bytes]:
-    """The files of an answer. Raises ValueError when it isn't one to this request."""
-    marks, at, found = body[: len(sizes)], len(sizes), dict[str, bytes]()
+    """Unpacks the files of an answer. Raises ValueError for one that doesn't match the request."""
+    marks, at, files = body[: len(sizes)], len(sizes), dict[str, bytes]()
     for mark, (name, size) in zip(marks, sizes.items(), strict=False):
         if mark == ord("1"):
-            found[name] = body[at : at + size]
+            files[name] = body[at : at + size]
             at += size
-    if at != len(body) or not found:
+    if at != len(body) or not files:
         raise ValueError("this isn't an answer to what was asked")
-    return found
+    return files

@@ -48,7 +48,7 @@ class Links:
         self._lock = threading.Lock()
 
     def of(self, want: Want, server: ServerLink) -> Link | None:
-        """A file's link, None = it has none. Raises what the server says."""
+        """Returns a file's link, None = it has none. Raises the server's errors."""
         key = (want.input, want.file.path)
         at = self._place[key] // _AT_ONCE
         with self._lock:
@@ -59,10 +59,10 @@ class Links:
             with self._lock:
                 if key in self._known:
                     return self._known[key]
-            found = self._ask(want.input, at, server)
+            links = self._ask(want.input, at, server)
             with self._lock:
-                self._known.update(found)
-            return found[key]
+                self._known.update(links)
+            return links[key]
 
     def refused(self, want: Want, link: Link) -> None:
         """It doesn't work (any more): another one is asked for, and if that isn't better, the server for the bytes."""
@@ -85,10 +85,12 @@ class Links:
             return host not in self._met and self._missed[host] >= _MAX_MISSED
 
     def _ask(self, name: str, at: int, server: ServerLink) -> dict[tuple[str, str], Link | None]:
-        """Of those that aren't known of one stretch of an input's files."""
+        """Requests the missing links of one stretch of an input's files."""
         paths = [path for path in self._paths[name][at * _AT_ONCE :][:_AT_ONCE] if (name, path) not in self._known]
-        told = server.links(name, paths)
-        return {(name, path): wire.from_wire(Link, one) if one else None for path, one in zip(paths, told, strict=True)}
+        links = server.links(name, paths)
+        return {
+            (name, path): wire.from_wire(Link, one) if one else None for path, one in zip(paths, links, strict=True)
+        }
 
 
 class StoreClient:

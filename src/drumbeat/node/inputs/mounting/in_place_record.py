@@ -19,15 +19,15 @@ def note(root: str, name: str, folder: str) -> None:
 
 
 def forget(root: str, name: str) -> None:
-    """The input isn't seen here any more, as it was by an earlier agent. Raises OSError."""
-    if name in (known := noted(root)):
-        _keep(root, {other: folder for other, folder in known.items() if other != name})
+    """Removes an input that isn't visible here any more, though an earlier agent saw it. Raises OSError."""
+    if name in (folders := noted(root)):
+        _keep(root, {other: folder for other, folder in folders.items() if other != name})
 
 
-def _keep(root: str, known: Mapping[str, str]) -> None:
+def _keep(root: str, folders: Mapping[str, str]) -> None:
     part = f"{root}/{_NOTE}.part"
     with open(part, "w", encoding="utf-8") as file:
-        json.dump(known, file)
+        json.dump(folders, file)
     os.rename(part, f"{root}/{_NOTE}")
 
 
@@ -41,7 +41,9 @@ def noted(root: str) -> Mapping[str, str]:
 
 
 def as_seen(plan: Plan, root: str) -> Plan:
-    """The plan as this node carries it out: inputs that it uses in place are paths."""
-    known = noted(root)
-    inputs = (replace(one, uri=f"file://{quote(known[one.name])}") if one.name in known else one for one in plan.inputs)
-    return replace(plan, inputs=tuple(inputs)) if known else plan
+    """Returns the plan for this node: inputs that it uses in place are paths."""
+    folders = noted(root)
+    inputs = (
+        replace(one, uri=f"file://{quote(folders[one.name])}") if one.name in folders else one for one in plan.inputs
+    )
+    return replace(plan, inputs=tuple(inputs)) if folders else plan

@@ -86,10 +86,10 @@ class MountHolder:
             self._end(place)
 
     def _start(self, place: str) -> subprocess.Popen[bytes]:
-        """Its address and secret go by the environment, which other users don't see."""
+        """Passes address and secret in the environment, which other users can't read."""
         clean = {name: value for name, value in os.environ.items() if not name.startswith("RCLONE_")}
-        told = {"URL": self._dav.url, "BEARER_TOKEN": self._secret, "ENCODING": "None", "VENDOR": "other"}
-        environment = {**clean, **{f"RCLONE_WEBDAV_{name}": value for name, value in told.items()}}
+        options = {"URL": self._dav.url, "BEARER_TOKEN": self._secret, "ENCODING": "None", "VENDOR": "other"}
+        environment = {**clean, **{f"RCLONE_WEBDAV_{name}": value for name, value in options.items()}}
         shared = ["--allow-other"] if os.geteuid() == 0 else []
         command = [self._wanted["rclone"], "mount", ":webdav:", place, *_OPTIONS, *shared]
         parent = os.getpid()

@@ -57,24 +57,24 @@ class Mounts:
                 self._look_after(folder)
 
     def mount(self, planned: InputPlan, listing: Listing) -> Rates | None:
-        """Mounts an input where its ranks look for it; gives how fast it is read.
+        """Mounts an input where its ranks look for it, and returns how fast it can be read.
 
         Raises RefusedError, EngineError with the reason why it can't be mounted here.
         """
         place = folder_layout.input_path(self._enrolment.root, planned)
         file = os.path.basename(place) if planned.type == "uri_file" else ""
         folder = f"{self._folder}/{planned.name}"
-        told = {"name": planned.name, "file": file, "place": os.path.dirname(place) if file else place}
+        request = {"name": planned.name, "file": file, "place": os.path.dirname(place) if file else place}
         try:
             if not _is_mounted(folder):
-                told["rclone"] = self._rclone(planned)
-                self._ask(folder, told, listing)
+                request["rclone"] = self._rclone(planned)
+                self._ask(folder, request, listing)
                 self._start(folder)
                 failpoint("mount.made")
             rates = self._measured(planned, listing, place)
         except (RefusedError, EngineError):
             if os.path.isdir(folder):
-                self._drop(folder, told["place"])
+                self._drop(folder, request["place"])
             raise
         self._look_after(folder)
         return rates
@@ -89,9 +89,9 @@ class Mounts:
             os.rmdir(place)
 
     def pids(self) -> set[int]:
-        """The processes that hold mounts: they outlive supervisors."""
-        told = [state(folder) for folder in self._folders()]
-        return {int(one[key]) for one in told for key in ("pid", "server") if key in one}
+        """Returns the processes that hold mounts: they outlive supervisors."""
+        holders = [state(folder) for folder in self._folders()]
+        return {int(one[key]) for one in holders for key in ("pid", "server") if key in one}
 
     def look(self) -> None:
         """Tells of what can't be read."""
@@ -105,19 +105,19 @@ class Mounts:
             self._note(f"{point} can't be unmounted")
 
     # --- making one -----------------------------------------------------------------------------------------------
-    def _ask(self, folder: str, told: dict[str, str], listing: Listing) -> None:
-        """Writes down for a holder what it is to mount."""
+    def _ask(self, folder: str, request: dict[str, str], listing: Listing) -> None:
+        """Writes the request that a holder reads."""
         os.makedirs(folder, mode=0o700, exist_ok=True)
-        self._put(folder, "wanted.json", json.dumps(told))
+        self._put(folder, "wanted.json", json.dumps(request))
         self._put(folder, "listing.json", wire.dumps(listing))
         self._put(folder, "enrolment.json", wire.dumps(self._enrolment))
         failpoint("mount.asked")
 
     def _rclone(self, planned: InputPlan) -> str:
-        found = shutil.which("rclone")
+        rclone = shutil.which("rclone")
         if planned.type == "uri_file" and not planned.file:
             raise RefusedError("its address doesn't say what the file is called")
-        if found is None:
+        if rclone is None:
             raise RefusedError("this node has no rclone")
         if not os.path.exists(FUSE):
             raise RefusedError(f"this node has no {FUSE}")
@@ -125,7 +125,7 @@ class Mounts:
             raise RefusedError(f"user {os.geteuid()} may not use {FUSE} on this node")
         if not (shutil.which("fusermount3") or shutil.which("fusermount")):
             raise RefusedError("this node has no fusermount3 (Debian: apt-get install fuse3)")
-        return found
+        return rclone
 
     def _start(self, folder: str) -> None:
         """Returns when it is mounted. Raises EngineError with what rclone said."""
@@ -184,12 +184,12 @@ class Mounts:
                 backoff.wait()
 
     def _wait_for_end(self, folder: str) -> None:
-        """Meanwhile tells of what can't be read."""
-        told = state(folder)
-        if not told or not processes.is_still(told["pid"], told["born"]):
+        """Reports meanwhile what can't be read."""
+        holder = state(folder)
+        if not holder or not processes.is_still(holder["pid"], holder["born"]):
             return
         try:
-            handle = os.pidfd_open(told["pid"])
+            handle = os.pidfd_open(holder["pid"])
         except ProcessLookupError:
             return
         try:
@@ -219,5 +219,5 @@ class Mounts:
 
 
 def _is_mounted(folder: str) -> bool:
-    told = state(folder)
-    return bool(told.get("is_mounted")) and processes.is_still(told["pid"], told["born"])
+    holder = state(folder)
+    return bool(holder.get("is_mounted")) and processes.is_still(holder["pid"], holder["born"])

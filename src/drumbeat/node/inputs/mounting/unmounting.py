@@ -1,4 +1,4 @@
-"""Whatever is mounted below an attempt's folder is unmounted, and who held it is ended, whoever was killed before."""
+"""Unmounts all that is mounted below an attempt's folder, and ends the holders, whichever process was killed before."""
 
 from __future__ import annotations
 
@@ -37,15 +37,15 @@ def clear(root: str, leave_s: float = 0.0) -> list[str]:
 
 def end_holder(folder: str, leave_s: float = 0.0) -> None:
     """Ends a holder and its rclone."""
-    told = state(folder)
-    if not told:
+    holder = state(folder)
+    if not holder:
         return
-    if leave_s and processes.is_still(told["pid"], told["born"]):
-        processes.signal_all([told["pid"]], signal.SIGINT)
+    if leave_s and processes.is_still(holder["pid"], holder["born"]):
+        processes.signal_all([holder["pid"]], signal.SIGINT)
         deadline = time.monotonic() + leave_s
-        while processes.is_still(told["pid"], told["born"]) and time.monotonic() < deadline:
+        while processes.is_still(holder["pid"], holder["born"]) and time.monotonic() < deadline:
             time.sleep(0.01)
-    for pid, born in ((told["pid"], told["born"]), (told.get("server", 0), told.get("server_born", ""))):
+    for pid, born in ((holder["pid"], holder["born"]), (holder.get("server", 0), holder.get("server_born", ""))):
         if pid:
             processes.end_one(pid, born, _nothing)
 
@@ -58,13 +58,13 @@ def state(folder: str) -> dict[str, Any]:
 
 
 def mounted(root: str, *, itself: bool = False) -> list[str]:
-    """Mount points below a folder, the innermost first. itself: and what is mounted on it."""
+    """Returns the mount points below a folder, the innermost first. itself: also those on the folder."""
     with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as file:
         points = [_unescaped(line.split(" ")[4]) for line in file]
     here = os.path.realpath(root)
     below = here.rstrip("/") + "/"
-    found = {point for point in points if point.startswith(below) or (itself and point == here)}
-    return sorted(found, key=len, reverse=True)
+    points_below = {point for point in points if point.startswith(below) or (itself and point == here)}
+    return sorted(points_below, key=len, reverse=True)
 
 
 def unmount_all(root: str, *, itself: bool = False) -> list[str]:
@@ -75,7 +75,7 @@ def unmount_all(root: str, *, itself: bool = False) -> list[str]:
 
 
 def unmount(point: str) -> None:
-    """Lazily: whoever still reads there is told so by the kernel."""
+    """Unmounts lazily: a process that still reads there gets an error from the kernel."""
     with contextlib.suppress(OSError):
         call("umount2", os.fsencode(point), _DETACH)
         return

@@ -146,12 +146,12 @@ class _Handler(BaseHTTPRequestHandler):
         """Says nothing."""
 
 
-def _span(said: str, size: int) -> tuple[int, int] | None:
-    """(offset, length) of what is asked for; None = it lies beyond the end, or can't be read."""
-    if not said:
+def _span(header: str, size: int) -> tuple[int, int] | None:
+    """Parses a Range header to (offset, length); None = it lies beyond the end, or is invalid."""
+    if not header:
         return 0, size
-    found = _RANGE.fullmatch(said)
-    if found is None or int(found[1]) >= size:
+    match = _RANGE.fullmatch(header)
+    if match is None or int(match[1]) >= size:
         return None
-    last = min(size - 1, int(found[2])) if found[2] else size - 1
-    return (int(found[1]), last + 1 - int(found[1])) if last >= int(found[1]) else None
+    last = min(size - 1, int(match[2])) if match[2] else size - 1
+    return (int(match[1]), last + 1 - int(match[1])) if last >= int(match[1]) else None

@@ -109,13 +109,13 @@ def _first(kind: type[D], datastores: Stores, is_it: Callable[[D], bool]) -> D |
 def _azure(uri: str, rest: str, datastores: Stores) -> Target:
     """`wasbs://container@account.blob.core.windows.net/path`, and the same with `abfss` and `dfs`."""
     head, _, path = rest.partition("/")
-    found = _AZURE_STORE.fullmatch(head)
-    if found is None:
+    match = _AZURE_STORE.fullmatch(head)
+    if match is None:
         what = f"`{without_query(uri)}` names no container"
         raise RefusedError(what, fix="Write `wasbs://CONTAINER@ACCOUNT.blob.core.windows.net/PATH`.")
-    container, account, endpoint = found[1], found[2], found[3]
-    known = _azure_store(account, container, datastores)
-    return _at(known, path) if known else _unnamed_azure(account, container, endpoint, path)
+    container, account, endpoint = match[1], match[2], match[3]
+    datastore = _azure_store(account, container, datastores)
+    return _at(datastore, path) if datastore else _unnamed_azure(account, container, endpoint, path)
 
 
 def _azure_store(account: str, container: str, datastores: Stores) -> AzureBlobDatastore | DataLakeDatastore | None:
@@ -138,16 +138,16 @@ def _unnamed_azure(account: str, container: str, endpoint: str, path: str, query
 def _azure_on_the_web(parts: SplitResult, datastores: Stores) -> Target | None:
     """Resolves a blob's URL. A signature in it takes precedence over a datastore's credentials."""
     head, _, path = unquote(parts.path.lstrip("/"), errors="strict").partition("/")
-    if found := _AZURE_HOST.fullmatch(parts.netloc.lower()):
-        account, container, endpoint = found[1], head, found[2]
+    if match := _AZURE_HOST.fullmatch(parts.netloc.lower()):
+        account, container, endpoint = match[1], head, match[2]
     elif _is_signed(parts.query) or _hosts_an_account(parts, datastores):
         container, _, path = path.partition("/")
         account, endpoint = head, f"{parts.scheme}://{parts.netloc}"
     else:
         return None
-    known = None if _is_signed(parts.query) else _azure_store(account, container, datastores)
+    datastore = None if _is_signed(parts.query) else _azure_store(account, container, datastores)
     query = parts.query if _is_signed(parts.query) else ""
-    return _at(known, path) if known else _unnamed_azure(account, container, endpoint, path, query)
+    return _at(datastore, path) if datastore else _unnamed_azure(account, container, endpoint, path, query)
 
 
 def _is_signed(query: str) -> bool:
@@ -166,9 +166,9 @@ def _web(uri: str, _rest: str, datastores: Stores) -> Target:
     if azure := _azure_on_the_web(parts, datastores):
         return azure
     bare = parts._replace(query="", fragment="").geturl()
-    known = _first(HttpDatastore, datastores, lambda d: f"{bare}/".startswith(f"{d.url}/"))
-    if known and not parts.query:
-        return _at(known, unquote(bare[len(known.url) :], errors="strict"))
+    datastore = _first(HttpDatastore, datastores, lambda d: f"{bare}/".startswith(f"{d.url}/"))
+    if datastore and not parts.query:
+        return _at(datastore, unquote(bare[len(datastore.url) :], errors="strict"))
     spec = HttpDatastore(name=UNNAMED, url=bare)
     return Target(spec, "", without_query(bare), parts.query)
 
@@ -176,9 +176,9 @@ def _web(uri: str, _rest: str, datastores: Stores) -> Target:
 # --- the others -------------------------------------------------------------------------------------------------
 def _s3(_uri: str, rest: str, datastores: Stores) -> Target:
     bucket, _, path = rest.partition("/")
-    known = _first(S3Datastore, datastores, lambda d: d.bucket == bucket and _inner(path, d.prefix) is not None)
-    if known:
-        return _at(known, _inner(path, known.prefix) or "")
+    datastore = _first(S3Datastore, datastores, lambda d: d.bucket == bucket and _inner(path, d.prefix) is not None)
+    if datastore:
+        return _at(datastore, _inner(path, datastore.prefix) or "")
     return _at(S3Datastore(name=UNNAMED, bucket=bucket), path, f"s3://{short(bucket)}")
 
 
@@ -190,8 +190,12 @@ def _inner(path: str, prefix: str) -> str | None:
 
 def _gcs(_uri: str, rest: str, datastores: Stores) -> Target:
     bucket, _, path = rest.partition("/")
-    known = _first(GcsDatastore, datastores, lambda d: d.bucket == bucket)
-    return _at(known, path) if known else _at(GcsDatastore(name=UNNAMED, bucket=bucket), path, f"gs://{short(bucket)}")
+    datastore = _first(GcsDatastore, datastores, lambda d: d.bucket == bucket)
+    return (
+        _at(datastore, path)
+        if datastore
+        else _at(GcsDatastore(name=UNNAMED, bucket=bucket), path, f"gs://{short(bucket)}")
+    )
 
 
 def _sftp(uri: str, _rest: str, datastores: Stores) -> Target:
@@ -202,11 +206,11 @@ def _sftp(uri: str, _rest: str, datastores: Stores) -> Target:
         same = (one.host, one.port, one.user) == (parts.hostname, parts.port or 22, parts.username or one.user)
         return same and one.path.startswith("/") and _inner(path, one.path) is not None
 
-    known = _first(SftpDatastore, datastores, covers)
-    if known is None:
+    datastore = _first(SftpDatastore, datastores, covers)
+    if datastore is None:
         fix = "Create one of type `sftp` with an absolute `path` above this one."
         raise RefusedError(f"no datastore covers `{without_query(uri)}`", fix=fix)
-    return _at(known, _inner(path, known.path) or "")
+    return _at(datastore, _inner(path, datastore.path) or "")
 
 
 def _local(uri: str, rest: str, _datastores: Stores) -> Target:

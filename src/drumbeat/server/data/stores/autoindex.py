@@ -26,8 +26,8 @@ def names_in(page: str, url: str) -> list[str]:
     """
     links = _Links()
     links.feed(page)
-    found = (_name(link, urlsplit(url)) for link in links.found)
-    return sorted({name for name in found if name})
+    names = (_name(link, urlsplit(url)) for link in links.found)
+    return sorted({name for name in names if name})
 
 
 def is_index(page: str, url: str) -> bool:
@@ -40,14 +40,14 @@ def is_index(page: str, url: str) -> bool:
 
 def _name(link: str, base: SplitResult) -> str:
     try:
-        there = urlsplit(urljoin(base.geturl(), link))
+        target = urlsplit(urljoin(base.geturl(), link))
     except ValueError:
         return ""
-    if (there.scheme, there.netloc) != (base.scheme, base.netloc) or there.query:
+    if (target.scheme, target.netloc) != (base.scheme, base.netloc) or target.query:
         return ""  # A link to another place, or to this page in another order.
-    if not there.path.startswith(base.path):
+    if not target.path.startswith(base.path):
         return ""
-    name = there.path[len(base.path) :]
+    name = target.path[len(base.path) :]
     inner = name.removesuffix("/")
     if not inner or "/" in inner or inner in (".", ".."):
         return ""

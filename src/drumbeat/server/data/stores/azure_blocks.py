@@ -21,11 +21,11 @@ MAX_BLOCKS = 45_000
 def put_blocks(client: Any, pieces: Counted) -> list[str]:
     """Uploads the missing blocks of a blob. Returns the names of all blocks, in order."""
     size = max(BLOCK, math.ceil(pieces.size / MAX_BLOCKS))
-    there = _left(client) if pieces.size > size else {}
+    uploaded = _left(client) if pieces.size > size else {}
     names: list[str] = []
     for number, block in enumerate(pieces.blocks(size)):
         name = f"{number:05d}-{hashlib.sha256(block).hexdigest()[:40]}"  # The maximum length in Base64.
-        if there.get(name) != len(block):
+        if uploaded.get(name) != len(block):
             # Passed as a file, because then the short connect timeout applies to each piece.
             client.stage_block(name, io.BytesIO(block), length=len(block))
         names.append(name)

@@ -79,11 +79,11 @@ class FolderBackend:
     def files(self, place: str) -> Iterator[StoreEntry]:
         open_ones = [place]
         while open_ones:
-            for found in self.entries(open_ones.pop()):
-                if found.is_folder:
-                    open_ones.append(found.place)
+            for entry in self.entries(open_ones.pop()):
+                if entry.is_folder:
+                    open_ones.append(entry.place)
                 else:
-                    yield found
+                    yield entry
 
     def file(self, place: str) -> StoreEntry:
         with self._asked("read", place):

@@ -228,9 +228,9 @@ def _client(spec: GcsDatastore) -> Any:
         return storage.Client(project="-", credentials=anonymous, client_options=options)
     if not isinstance(spec.credentials, GcsCredentials):
         return storage.Client(client_options=options)
-    told = json.loads(spec.credentials.service_account.get_secret_value())
-    account = library("google.oauth2.service_account", "gcs").Credentials.from_service_account_info(told)
-    return storage.Client(project=told.get("project_id", "-"), credentials=account, client_options=options)
+    key = json.loads(spec.credentials.service_account.get_secret_value())
+    account = library("google.oauth2.service_account", "gcs").Credentials.from_service_account_info(key)
+    return storage.Client(project=key.get("project_id", "-"), credentials=account, client_options=options)
 
 
 def _trust(client: Any) -> None:

@@ -143,13 +143,13 @@ class HttpBackend:
         with self._asked("read", place):
             try:
                 with self._got("HEAD", self._url(place), {}) as answer:
-                    found = None if _may_be_folder(answer) else _entry_from_headers(place, answer.headers)
+                    entry = None if _may_be_folder(answer) else _entry_from_headers(place, answer.headers)
             except httpx.HTTPStatusError as error:
                 if error.response.status_code not in (400, 403, 405, 501):  # Not all allow HEAD.
                     raise
-                found = None
-            if found is not None:
-                return found
+                entry = None
+            if entry is not None:
+                return entry
             with self._got("GET", self._url(place), {}) as answer:
                 if _may_be_folder(answer):
                     return self._page(place, answer)
@@ -160,8 +160,8 @@ class HttpBackend:
         page = self._text(answer)
         if is_index(page.decode(answer.charset_encoding or "utf-8", "replace"), str(answer.url)):
             raise refused(self._title, "read", place, _FOLDER)
-        found = _entry_from_headers(place, answer.headers)
-        return found or StoreEntry(place, len(page), _tag(answer.headers), hashlib.sha256(page).hexdigest())
+        entry = _entry_from_headers(place, answer.headers)
+        return entry or StoreEntry(place, len(page), _tag(answer.headers), hashlib.sha256(page).hexdigest())
 
     def _text(self, answer: httpx.Response) -> bytes:
         page = bytearray()

@@ -27,15 +27,15 @@ def below(place: str, path: str) -> str:
 
 def make_listing(address: str, place: str, files: Iterable[StoreEntry], title: str) -> Listing:
     """Returns the listing of a folder. Raises RefusedError for names that a disk can't have, TooBigError."""
-    found: dict[str, ListedFile] = {}
+    files_by_path: dict[str, ListedFile] = {}
     for file in files:
         path = file.place.removeprefix(f"{place}/") if place else file.place
         _require_possible(path, title)
-        if len(found) == MAX_FILES:
+        if len(files_by_path) == MAX_FILES:
             raise TooBigError(f"more than {MAX_FILES:,} files", where=title, fix="Pack them into fewer, larger ones.")
-        found[path] = listed(address, file, path)
-    _require_no_file_above(found, title)
-    return in_order(list(found.values()))
+        files_by_path[path] = listed(address, file, path)
+    _require_no_file_above(files_by_path, title)
+    return in_order(list(files_by_path.values()))
 
 
 def listed(address: str, file: StoreEntry, path: str, *, alone: bool = False) -> ListedFile:
@@ -45,8 +45,8 @@ def listed(address: str, file: StoreEntry, path: str, *, alone: bool = False) ->
 
 
 def _key(address: str, file: StoreEntry) -> str:
-    told = json.dumps([address, file.place, file.tag, file.size], ensure_ascii=False)
-    return hashlib.sha256(told.encode("utf-8", "surrogatepass")).hexdigest()
+    identity = json.dumps([address, file.place, file.tag, file.size], ensure_ascii=False)
+    return hashlib.sha256(identity.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _require_possible(path: str, title: str) -> None:
@@ -57,12 +57,12 @@ def _require_possible(path: str, title: str) -> None:
         raise RefusedError(what, where=title, fix="Rename it in the store.") from None
 
 
-def _require_no_file_above(found: dict[str, ListedFile], title: str) -> None:
+def _require_no_file_above(files_by_path: dict[str, ListedFile], title: str) -> None:
     """Raises RefusedError if both `a` and `a/b` are files, which is possible in an object store but not on a disk."""
-    for path in found:
+    for path in files_by_path:
         above = path.rpartition("/")[0]
         while above:
-            if above in found:
+            if above in files_by_path:
                 what = f"`{shown(above)}` is a file, and there are files below it"
                 raise RefusedError(what, where=title, fix="Rename one of the two in the store.")
             above = above.rpartition("/")[0]

@@ -31,7 +31,7 @@ class PartialWrites:
         self._left: dict[str, tuple[str, str]] = {}
         if folder is not None:
             folder.mkdir(0o700, parents=True, exist_ok=True)
-            self._left = {note.name: told for note in folder.iterdir() if (told := _read_note(note))}
+            self._left = {note.name: text for note in folder.iterdir() if (text := _read_note(note))}
 
     @contextmanager
     def begun(self, store: str, place: str) -> Generator[str]:
@@ -65,10 +65,10 @@ class PartialWrites:
         with self._lock:
             self._left.update({note: (store, half) for note, half in partial_writes})
 
-    def _note(self, note: str, told: str) -> None:
+    def _note(self, note: str, text: str) -> None:
         if self._folder is not None:
             try:
-                (self._folder / note).write_text(told, encoding="utf-8")
+                (self._folder / note).write_text(text, encoding="utf-8")
             except OSError as error:
                 what = f"a temporary file can't be recorded: {error.strerror or error}"
                 raise StorageError(what, where=str(self._folder), fix="Make room on the server's disk.") from error

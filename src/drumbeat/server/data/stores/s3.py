@@ -52,11 +52,11 @@ def put_parts(client: Any, at: dict[str, str], pieces: Counted) -> str:
     After an interruption the parts stay; if the bytes aren't the announced ones, they are removed.
     """
     errors = library("botocore.exceptions", "s3")
-    upload, there = _begun(client, at, errors)
+    upload, uploaded = _begun(client, at, errors)
     if upload is None:
         upload = {**at, "UploadId": client.create_multipart_upload(**at)["UploadId"]}
     try:
-        parts = _send(client, upload, there, pieces)
+        parts = _send(client, upload, uploaded, pieces)
     except (StorageError, ConflictError):
         with suppress(errors.ClientError, errors.BotoCoreError):
             client.abort_multipart_upload(**upload)
@@ -66,12 +66,12 @@ def put_parts(client: Any, at: dict[str, str], pieces: Counted) -> str:
 
 
 def _send(
-    client: Any, upload: dict[str, str], there: dict[int, tuple[str, int]], pieces: Counted
+    client: Any, upload: dict[str, str], uploaded: dict[int, tuple[str, int]], pieces: Counted
 ) -> list[dict[str, Any]]:
     done: list[dict[str, Any]] = []
     for number, block in enumerate(pieces.blocks(max(PART, math.ceil(pieces.size / MAX_PARTS))), 1):
         tag = f'"{hashlib.md5(block, usedforsecurity=False).hexdigest()}"'
-        if there.get(number) != (tag, len(block)):
+        if uploaded.get(number) != (tag, len(block)):
             tag = client.upload_part(**upload, PartNumber=number, Body=block)["ETag"]
         done.append({"PartNumber": number, "ETag": tag})
     return done
@@ -80,8 +80,8 @@ def _send(
 def _begun(client: Any, at: dict[str, str], errors: Any) -> tuple[dict[str, str] | None, dict[int, tuple[str, int]]]:
     """Returns the newest upload of this object and its parts; none if the credentials don't allow listing them."""
     try:
-        told = client.list_multipart_uploads(Bucket=at["Bucket"], Prefix=at["Key"])
-        open_ones = [one for one in told.get("Uploads", ()) if one["Key"] == at["Key"]]
+        listing = client.list_multipart_uploads(Bucket=at["Bucket"], Prefix=at["Key"])
+        open_ones = [one for one in listing.get("Uploads", ()) if one["Key"] == at["Key"]]
         if not open_ones:
             return None, {}
         upload = {**at, "UploadId": max(open_ones, key=lambda one: one["Initiated"])["UploadId"]}

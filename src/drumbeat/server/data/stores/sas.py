@@ -15,18 +15,18 @@ RENEW = "Create a new token, and store it with `drumbeat datastore create`, or s
 
 def why_refused(token: str, verb: str, now: datetime) -> Trouble:
     """Returns why a store refused an operation with this token."""
-    said = read_sas(token)
-    expiry, start = _time(said.get("se")), _time(said.get("st"))
+    fields = read_sas(token)
+    expiry, start = _time(fields.get("se")), _time(fields.get("st"))
     if expiry is not None and expiry <= now:
         return Trouble(ForbiddenError, f"the SAS token expired at {expiry:%Y-%m-%d %H:%M:%S} UTC", RENEW)
     if start is not None and start > now:
         what = f"the SAS token isn't valid before {start:%Y-%m-%d %H:%M:%S} UTC"
         return Trouble(ForbiddenError, what, "Wait, or check the server's clock.")
-    allowed = said.get("sp", "")
+    allowed = fields.get("sp", "")
     if allowed and NEEDS[verb] not in allowed:
         can = ", ".join(WORDS[one] for one in allowed if one in WORDS) or "nothing"
         return Trouble(ForbiddenError, f"the SAS token allows to {can}, not to {WORDS[NEEDS[verb]]}", RENEW)
-    if said.get("sr") == "b" and verb == "list":
+    if fields.get("sr") == "b" and verb == "list":
         return Trouble(ForbiddenError, "the SAS token is for one blob, not for its container", RENEW)
     what = "the SAS token isn't for this container or blob, or was signed with an old key of the account"
     return Trouble(ForbiddenError, what, RENEW)
@@ -37,15 +37,15 @@ def is_skewed(date: str | None, now: datetime) -> bool:
     from email.utils import parsedate_to_datetime
 
     try:
-        told = parsedate_to_datetime(date or "")
+        moment = parsedate_to_datetime(date or "")
     except ValueError:
         return False
-    return abs(told - now) > timedelta(minutes=14)
+    return abs(moment - now) > timedelta(minutes=14)
 
 
 def _time(text: str | None) -> datetime | None:
     try:
-        found = datetime.fromisoformat(text or "")
+        moment = datetime.fromisoformat(text or "")
     except ValueError:
         return None
-    return found if found.tzinfo else found.replace(tzinfo=UTC)
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)

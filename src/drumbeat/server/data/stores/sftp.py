@@ -79,11 +79,11 @@ class SftpBackend:
         with self._line("list", place) as line:
             open_ones = [place]
             while open_ones:
-                for found in self._in(line, open_ones.pop()):
-                    if found.is_folder:
-                        open_ones.append(found.place)
+                for entry in self._in(line, open_ones.pop()):
+                    if entry.is_folder:
+                        open_ones.append(entry.place)
                     else:
-                        yield found
+                        yield entry
 
     def entries(self, place: str) -> Iterator[StoreEntry]:
         with self._line("list", place) as line:
@@ -91,8 +91,8 @@ class SftpBackend:
 
     def _in(self, line: _Line, folder: str) -> list[StoreEntry]:
         with self._asked("list", folder):
-            there = line.sftp.listdir_attr(line.inside(folder))
-        named = sorted((str(one.filename), one) for one in there)
+            listing = line.sftp.listdir_attr(line.inside(folder))
+        named = sorted((str(one.filename), one) for one in listing)
         entries: list[StoreEntry] = []
         for name, status in named:
             if not name.endswith(PARTIAL_SUFFIX):

@@ -74,15 +74,15 @@ class StoreAccess:
                 file = self._file(target, backend)
                 return Listing((listed(backend.address, file, _name(target), alone=True),), is_file=True)
             try:
-                found = make_listing(backend.address, target.place, backend.files(target.place), target.title)
+                folder_listing = make_listing(backend.address, target.place, backend.files(target.place), target.title)
             except DrumbeatError as error:
                 if isinstance(error, NotFoundError) or _may_be_one_file(target, error):
                     _require_no_file(target, backend)
                 raise
-            if not found.files and target.place and not backend.knows_folders:
+            if not folder_listing.files and target.place and not backend.knows_folders:
                 _require_no_file(target, backend)
                 raise _nothing_in(target)
-            return found
+            return folder_listing
 
     def links(self, uri: str, files: Sequence[ListedFile], lifetime_s: float) -> list[Link | None]:
         with self._use_backend(uri) as (target, backend):
@@ -133,16 +133,16 @@ class StoreAccess:
     def entries(self, uri: str) -> Sequence[Entry]:
         with self._use_backend(uri) as (target, backend):
             try:
-                found = list(islice(backend.entries(target.place), MAX_FILES))
+                entries = list(islice(backend.entries(target.place), MAX_FILES))
             except DrumbeatError as error:
                 if _may_be_one_file(target, error):
                     return [replace(_entry(_one_file(backend, error)), path=_name(target))]
                 if not isinstance(error, NotFoundError) or not target.place:
                     raise
-                found = []
-            if not found and target.place:
+                entries = []
+            if not entries and target.place:
                 return _itself(target, backend)
-            return sorted((_entry(one) for one in found), key=lambda one: one.path)
+            return sorted((_entry(one) for one in entries), key=lambda one: one.path)
 
     def remove(self, uri: str, path: str) -> None:
         with self._use_backend(uri) as (target, backend):
@@ -209,8 +209,8 @@ def make_backend(target: Target, timeouts: StoreTimeouts, guard: AddressGuard) -
 def _fingerprint(target: Target) -> str:
     """Returns a key of a store and its credentials, so that a connection is reused only with the same ones."""
     document, secrets = split(target.spec)
-    told = json.dumps([document, secrets, target.title, target.query], sort_keys=True)
-    return hashlib.sha256(told.encode()).hexdigest()
+    identity = json.dumps([document, secrets, target.title, target.query], sort_keys=True)
+    return hashlib.sha256(identity.encode()).hexdigest()
 
 
 def _name(target: Target) -> str:
@@ -245,8 +245,8 @@ def _checked(pieces: Iterator[bytes], count: int, sha256: str, target: Target, w
 
 
 def _require_same(target: Target, backend: Backend, wanted: Wanted) -> None:
-    found = backend.file(wanted.place)
-    if (found.size, wanted.tag and found.tag) != (wanted.size, wanted.tag):
+    current = backend.file(wanted.place)
+    if (current.size, wanted.tag and current.tag) != (wanted.size, wanted.tag):
         raise changed(target.title, wanted.place)
 
 
@@ -298,10 +298,10 @@ def _itself(target: Target, backend: Backend) -> Sequence[Entry]:
         raise _nothing_in(target) from None
 
 
-def _entry(found: StoreEntry) -> Entry:
-    facts = {"sha256": found.sha256} if found.sha256 else {}
-    name = found.place.rpartition("/")[2]  # Names on a disk may not be UTF-8, which JSON can't express.
-    return Entry(name.encode(errors="backslashreplace").decode(), found.size, found.is_folder, facts)
+def _entry(entry: StoreEntry) -> Entry:
+    facts = {"sha256": entry.sha256} if entry.sha256 else {}
+    name = entry.place.rpartition("/")[2]  # Names on a disk may not be UTF-8, which JSON can't express.
+    return Entry(name.encode(errors="backslashreplace").decode(), entry.size, entry.is_folder, facts)
 
 
 def _nothing_in(target: Target) -> NotFoundError:

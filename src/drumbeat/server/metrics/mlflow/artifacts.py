@@ -44,11 +44,11 @@ def list_folder(call: Call) -> JsonObject:
 
 
 def _entries(call: Call, folder: str, prefix: str) -> list[JsonObject]:
-    found = call.files.entries(*artifact_place(call, folder)) or []
+    files = call.files.entries(*artifact_place(call, folder)) or []
     return [
         {"path": f"{prefix}{one.name}", "is_dir": one.size is None}
         | ({} if one.size is None else {"file_size": one.size})
-        for one in found
+        for one in files
     ]
 
 

@@ -61,14 +61,14 @@ def search(call: Call) -> JsonObject:
     """Answers experiments/search."""
     limit = call.limit(1000, MAX_RESULTS)
     call.store.ensure_experiment(DEFAULT_EXPERIMENT, call.now_ms)
-    found = call.store.experiments(parse_view(call, "view_type"))
+    matches = call.store.experiments(parse_view(call, "view_type"))
     text, orders = call.text_or("filter"), call.texts("order_by")
     if text or orders:
-        by_id = {one.id: one for one in found}
-        entities = [_entity(one) for one in found]
+        by_id = {one.id: one for one in matches}
+        entities = [_entity(one) for one in matches]
         chosen = selected("SearchExperimentsUtils", entities, text, orders or _DEFAULT_ORDER)
-        found = [by_id[one.experiment_id] for one in chosen]
-    return paged("experiments", [view(one) for one in found], call, limit)
+        matches = [by_id[one.experiment_id] for one in chosen]
+    return paged("experiments", [view(one) for one in matches], call, limit)
 
 
 def update(call: Call) -> JsonObject:

@@ -32,9 +32,9 @@ def get_history_bulk(call: Call) -> JsonObject:
     """Answers metrics/get-history-bulk."""
     name, limit = call.text("metric_key"), call.limit(_PAGE, _PAGE)
     runs = _runs(call, "run_id")
-    found = [metric_view(point) | {"run_id": run} for run in runs for point in _points(call, run, name, 0)]
-    found.sort(key=lambda one: (one["run_id"], one["timestamp"], one["step"]))
-    return {"metrics": found[:limit]}
+    history = [metric_view(point) | {"run_id": run} for run in runs for point in _points(call, run, name, 0)]
+    history.sort(key=lambda one: (one["run_id"], one["timestamp"], one["step"]))
+    return {"metrics": history[:limit]}
 
 
 def get_history_bulk_interval(call: Call) -> JsonObject:
@@ -46,12 +46,12 @@ def get_history_bulk_interval(call: Call) -> JsonObject:
     low, high = (-math.inf, math.inf) if start is None or end is None else (start, end)
     if low > high:
         raise invalid("end_step must be greater than start_step.")
-    found: list[JsonObject] = []
+    history: list[JsonObject] = []
     for run in _runs(call, "run_ids"):
         points = [point for point in _points(call, run, name, 0) if low <= point.step <= high]
         steps = _spread(sorted({point.step for point in points}), limit)
-        found += [metric_view(point) | {"run_id": run} for point in points if point.step in steps]
-    return {"metrics": found}
+        history += [metric_view(point) | {"run_id": run} for point in points if point.step in steps]
+    return {"metrics": history}
 
 
 def _runs(call: Call, name: str) -> list[str]:

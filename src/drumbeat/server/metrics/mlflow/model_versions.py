@@ -141,10 +141,10 @@ def delete_tag(call: Call) -> JsonObject:
 def search(call: Call) -> JsonObject:
     """Answers model-versions/search; prompts are left out unless the filter names them, as in MLflow."""
     limit, text, orders = call.limit(10_000, 200_000), call.text_or("filter"), call.texts("order_by")
-    found = without_prompts(call.store.documents(KIND), text)
-    found.sort(key=lambda one: (-one.body["updated_ms"], one.name, -one.version))
+    documents = without_prompts(call.store.documents(KIND), text)
+    documents.sort(key=lambda one: (-one.body["updated_ms"], one.name, -one.version))
     models = {one.name: one for one in call.store.documents(MODELS)}
-    seen = [view(call, one, models.get(one.name)) for one in found]
+    seen = [view(call, one, models.get(one.name)) for one in documents]
     if text or orders:
         by_version = {(one["name"], one["version"]): one for one in seen}
         orders = orders or ["last_updated_timestamp DESC", "name ASC", "version_number DESC"]

@@ -75,11 +75,11 @@ def delete(call: Call) -> JsonObject:
 def search(call: Call) -> JsonObject:
     """Answers registered-models/search; prompts are left out unless the filter names them, as in MLflow."""
     limit, text, orders = call.limit(100, 1000), call.text_or("filter"), call.texts("order_by")
-    found = versions.without_prompts(call.store.documents(KIND), text)
+    documents = versions.without_prompts(call.store.documents(KIND), text)
     if text or orders:
-        by_name, entities = {one.name: one for one in found}, [_entity(call, one) for one in found]
-        found = [by_name[one.name] for one in selected("SearchModelUtils", entities, text, orders)]
-    return paged("registered_models", [view(call, one) for one in found], call, limit)
+        by_name, entities = {one.name: one for one in documents}, [_entity(call, one) for one in documents]
+        documents = [by_name[one.name] for one in selected("SearchModelUtils", entities, text, orders)]
+    return paged("registered_models", [view(call, one) for one in documents], call, limit)
 
 
 def latest_versions(call: Call) -> JsonObject:

@@ -87,10 +87,10 @@ def parse_page_token(offset_token: str) -> int:
     return int(offset_token)
 
 
-def paged(name: str, found: list[Any], call: Call, limit: int) -> JsonObject:
+def paged(name: str, results: list[Any], call: Call, limit: int) -> JsonObject:
     """Returns a page of a list under a key, with the token of the next page."""
     start = parse_page_token(call.text_or("page_token"))
-    page: JsonObject = {name: found[start : start + limit]}
-    if start + limit < len(found):
+    page: JsonObject = {name: results[start : start + limit]}
+    if start + limit < len(results):
         page["next_page_token"] = str(start + limit)
     return page

@@ -108,8 +108,8 @@ def search(call: Call) -> JsonObject:
             call.text_or("page_token"),
         )
     )
-    found: JsonObject = {"runs": [view(call, run) for run in page.runs]}
-    return found | ({"next_page_token": page.token} if page.token else {})
+    answer: JsonObject = {"runs": [view(call, run) for run in page.runs]}
+    return answer | ({"next_page_token": page.token} if page.token else {})
 
 
 def view(call: Call, run: Run) -> JsonObject:

@@ -89,11 +89,11 @@ async def _answer(asked: MlflowRequest) -> Response:
     if asked.method == "GET" and asked.path == "get-artifact":
         call = asked.call(_query(asked.request))
         return await away(lambda: _served(call, artifacts.run_path(call)))
-    found = find(asked.method, asked.path)
+    route = find(asked.method, asked.path)
     if asked.path in _READS:
         await away(asked.context.control.metrics.settle)
-    call = asked.call(await _arguments(asked.request) | found.parts)
-    return JSONResponse(await away(lambda: found.handler(call)))
+    call = asked.call(await _arguments(asked.request) | route.parts)
+    return JSONResponse(await away(lambda: route.handler(call)))
 
 
 async def _arguments(request: Request) -> JsonObject:

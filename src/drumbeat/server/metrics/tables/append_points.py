@@ -75,8 +75,8 @@ def max_point(row: Row[Any]) -> Point | None:
 
 def _row(connection: Connection, key: SeriesKey) -> Row[Any] | None:
     run, rank, name = key
-    found = connection.execute(select(series).where(series.c.run == run, series.c.rank == rank, series.c.name == name))
-    return found.one_or_none()
+    rows = connection.execute(select(series).where(series.c.run == run, series.c.rank == rank, series.c.name == name))
+    return rows.one_or_none()
 
 
 def _fresh(connection: Connection, row: Row[Any] | None, sent: Sequence[Point]) -> list[Point]:

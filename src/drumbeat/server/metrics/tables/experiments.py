@@ -16,9 +16,9 @@ from drumbeat.server.metrics.tables.schema import experiment_ids, experiments, r
 
 def canonical_id(connection: Connection, id: str) -> str:
     """Returns the id under which an experiment's runs are stored; an unknown id is returned as it is."""
-    known = experiment_id(DEFAULT_EXPERIMENT) if id == DEFAULT_EXPERIMENT_ALIAS else id
-    chosen = select(experiment_ids.c.experiment).where(experiment_ids.c.id == known)
-    return connection.execute(chosen).scalar_one_or_none() or known
+    own = experiment_id(DEFAULT_EXPERIMENT) if id == DEFAULT_EXPERIMENT_ALIAS else id
+    chosen = select(experiment_ids.c.experiment).where(experiment_ids.c.id == own)
+    return connection.execute(chosen).scalar_one_or_none() or own
 
 
 def create(connection: Connection, name: str, tags: Mapping[str, str], at_ms: int) -> Experiment:

@@ -72,15 +72,15 @@ def curve(connection: Connection, run: str, name: str, rank: int, max_points: in
     ).one_or_none()
     if row is None:
         return []
-    known = cache.get((*row, max_points))
-    if known is not None:
-        return known
+    cached = cache.get((*row, max_points))
+    if cached is not None:
+        return cached
     if _has_blocks(row.length, max_points):
-        found = _long_curve(connection, name, (row.id, row.length), max_points)
+        thinned = _long_curve(connection, name, (row.id, row.length), max_points)
     else:
-        found = thin(_read(connection, name, _POINTS.where(points.c.series == row.id)), max_points)
-    cache.put((*row, max_points), found)
-    return found
+        thinned = thin(_read(connection, name, _POINTS.where(points.c.series == row.id)), max_points)
+    cache.put((*row, max_points), thinned)
+    return thinned
 
 
 def read_curves(
@@ -93,11 +93,11 @@ def read_curves(
         rows = connection.execute(own.where(series.c.run.in_(runs[start : start + _MAX_PARAMETERS]))).all()
         kept = {row.id: cache.get((*row, max_points)) for row in rows}
         missing = [row for row in rows if kept[row.id] is None]
-        found = _short_curves(
+        curves_by_series = _short_curves(
             connection, name, [row.id for row in missing if not _has_blocks(row.length, max_points)], max_points
         )
         for row in missing:
-            own_curve = found.get(row.id)
+            own_curve = curves_by_series.get(row.id)
             if own_curve is None:
                 own_curve = _long_curve(connection, name, (row.id, row.length), max_points)
             kept[row.id] = own_curve

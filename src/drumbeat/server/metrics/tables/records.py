@@ -186,8 +186,8 @@ class _RecordWriter:
     def _link(self, run: str, kind: str, bodies: Sequence[JsonObject]) -> None:
         rows = {row["digest"]: row for row in (_link_row(run, kind, body) for body in bodies)}
         chosen = select(links.c.digest).where(links.c.run == run, links.c.kind == kind, links.c.digest.in_(rows))
-        known = set(self._connection.execute(chosen).scalars())
-        fresh = [row for digest, row in rows.items() if digest not in known]
+        existing = set(self._connection.execute(chosen).scalars())
+        fresh = [row for digest, row in rows.items() if digest not in existing]
         if fresh:
             self._connection.execute(insert(links), fresh)
 

@@ -163,8 +163,8 @@ def _whole(connection: Connection, rows: Sequence[Row[Any]]) -> list[Run]:
 
 
 def _pairs(connection: Connection, table: Table, ids: Sequence[str]) -> dict[str, dict[str, str]]:
-    found: dict[str, dict[str, str]] = {}
+    pairs: dict[str, dict[str, str]] = {}
     chosen = select(table.c.run, table.c.key, table.c.value).where(table.c.run.in_(ids)).order_by(table.c.key)
     for run, key, value in connection.execute(chosen):
-        found.setdefault(run, {})[key] = value
-    return found
+        pairs.setdefault(run, {})[key] = value
+    return pairs

@@ -40,18 +40,18 @@ async def get_listing(name: str, caller: Admitted) -> Response:
     with inputs.asked(job, name) as making:
         await _made(name, making, caller.context)
 
-    def told() -> dict[str, Any]:
+    def answer() -> dict[str, Any]:
         return {"listing": to_wire(inputs.listing(caller.job, name)), "folder": inputs.folder(caller.job, name)}
 
-    return await away(lambda: _json(told()), caller.context.stores)
+    return await away(lambda: _json(answer()), caller.context.stores)
 
 
 @router.post("/inputs/{name}/links", openapi_extra=JSON_BODY, response_model=dict[str, Any])
 async def make_links(name: str, caller: Admitted, request: Request) -> Response:
-    """Hears `{paths}`, answers `{links}`: an address for each file, null for one that is to be fetched from here."""
+    """Takes `{paths}`, returns `{links}`: an address for each file, null for one to be fetched from the server."""
     inputs, paths = caller.context.control.inputs, await read_json(await request.body(), _paths)
-    told = lambda: _json({"links": to_wire(inputs.links(caller.job, name, paths))})  # noqa: E731 - it runs in a thread
-    return await _in_time(f"input {name}", told, caller.context)
+    answer = lambda: _json({"links": to_wire(inputs.links(caller.job, name, paths))})  # noqa: E731 - it runs in a thread
+    return await _in_time(f"input {name}", answer, caller.context)
 
 
 @router.get("/outputs/{name}/link")
@@ -74,14 +74,14 @@ async def get_input_file(
 
 @router.get("/peers")
 async def get_peers(caller: Admitted) -> dict[str, Any]:
-    """`{peers}`: of each node of the attempt what its agent said of itself, null for one that hasn't come yet."""
+    """`{peers}`: for each node of the attempt what its agent reported of itself, null before its first report."""
     job = (await away(lambda: current(caller.context.control, caller.job))).job
-    return {"peers": [to_wire(said.member) if said else None for said in job.nodes]}
+    return {"peers": [to_wire(status.member) if status else None for status in job.nodes]}
 
 
-def _json(told: dict[str, Any]) -> Response:
-    """As it is: FastAPI would look at each of very many values once more."""
-    return Response(json.dumps(told, separators=(",", ":")), media_type="application/json")
+def _json(body: dict[str, Any]) -> Response:
+    """Serializes without FastAPI, which would validate each of very many values again."""
+    return Response(json.dumps(body, separators=(",", ":")), media_type="application/json")
 
 
 def _read(caller: Caller, name: str, path: str, span: tuple[int, int | None]) -> tuple[int, Iterator[bytes]]:
@@ -114,7 +114,7 @@ async def _made(name: str, making: Flight[Frozen], context: ServerContext) -> No
 
 
 async def _in_time(what: str, call: Callable[[], T], context: ServerContext) -> T:
-    """A store that is silent is told of, before the node takes the server for silent. The call goes on to its end."""
+    """Answers before the node's timeout when a store is slow. The call itself runs to its end."""
     try:
         with fail_after(context.silent_s):
             return await to_thread.run_sync(call, limiter=context.stores, abandon_on_cancel=True)
@@ -124,11 +124,11 @@ async def _in_time(what: str, call: Callable[[], T], context: ServerContext) -> 
         raise UnreachableError(sentence, where=where) from None
 
 
-def _span(said: str) -> tuple[int, int | None]:
-    found = _RANGE.fullmatch(said)
-    if found is None or (found[2] and int(found[2]) < int(found[1])):
+def _span(header: str) -> tuple[int, int | None]:
+    match = _RANGE.fullmatch(header)
+    if match is None or (match[2] and int(match[2]) < int(match[1])):
         raise RefusedError("this range can't be read", where="Range", fix="Write it like bytes=0-1023.")
-    return int(found[1]), int(found[2]) + 1 - int(found[1]) if found[2] else None
+    return int(match[1]), int(match[2]) + 1 - int(match[1]) if match[2] else None
 
 
 def _paths(body: dict[str, Any]) -> list[str]:

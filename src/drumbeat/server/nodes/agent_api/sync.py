@@ -189,7 +189,7 @@ class DirectiveWait:
         return 0.0 if self.is_over else max(0.0, self.end - asyncio.get_running_loop().time())
 
     async def end_with(self, request: Request) -> None:
-        """Ends it once nobody waits for the answer any more."""
+        """Ends it once the agent has disconnected."""
         while (await request.receive())["type"] != "http.disconnect":
             pass
         self.is_over = True
@@ -315,9 +315,9 @@ async def commit_outputs(caller: Admitted, request: Request) -> dict[str, list[s
     context.committing.add(node)
     try:
         files = await read_json(body, _files)
-        found = context.incomplete.get(node)
-        if found and found.files == files:
-            return {"missing": found.missing}
+        earlier = context.incomplete.get(node)
+        if earlier and earlier.files == files:
+            return {"missing": earlier.missing}
         context.incomplete.pop(node, None)
         missing = await away(lambda: artifacts.commit_outputs(*node, files), context.commits)
     finally:

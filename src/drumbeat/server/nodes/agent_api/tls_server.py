@@ -1,6 +1,6 @@
 """Serves the listeners for agents: TLS, short timeouts, and only the agents' protocol.
 
-Strangers may come here, so whoever hasn't shown an attempt's secret gets neither time nor memory.
+Strangers may connect, so a connection without an attempt's secret gets neither time nor memory.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ class AgentTlsServer:
         return config
 
     def accept_from(self, listener: socket.socket) -> None:
-        """Lets in whoever comes there, until the listener is shut down. From any thread."""
+        """Accepts connections until the listener is shut down. Thread-safe."""
         self._loop.call_soon_threadsafe(self._tend, listener)
 
     def _tend(self, listener: socket.socket) -> None:
@@ -111,7 +111,7 @@ class AgentTlsServer:
         task.add_done_callback(self._accepting.discard)
 
     async def close(self) -> None:
-        """Lets nobody in any more; who is inside is the server's to see off. The listeners stay open, for another."""
+        """Stops accepting connections; `see_off` ends the open ones. The listeners stay open for another server."""
         self._is_closed = True
         tasks = [*self._accepting, *self._greeting]
         for task in tasks:
@@ -122,7 +122,7 @@ class AgentTlsServer:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def see_off(self) -> None:
-        """Ends what is still open: whoever doesn't answer a goodbye isn't waited for."""
+        """Aborts the open connections, without waiting for a TLS close."""
         for one in self._inside():
             one.transport.abort()
         for _ in range(100):
@@ -150,7 +150,7 @@ class AgentTlsServer:
             connection.close()
             return
         if len(self._greeting) >= min(MAX_HANDSHAKES, self._connections.most // 2):
-            # Whoever has taken longest makes room: a crowd that says nothing can't keep agents out.
+            # The oldest handshake makes room: many silent connections can't keep agents out.
             longest = next(iter(self._greeting))
             longest.cancel()
             self._let_go(longest)

@@ -37,7 +37,7 @@ def upgrade() -> None:
     connection = op.get_bind()
     assets = _table("assets", "number", *VERSIONED)
     columns = [*(assets.c[name] for name in VERSIONED), sa.literal(b"", sa.LargeBinary)]
-    # In their order: the newest version is the one with the highest number, which is given anew.
+    # In their order: the newest version is the one with the highest number, which is assigned again.
     moved = sa.select(*columns).order_by(assets.c.number)
     connection.execute(sa.insert(resources).from_select([*VERSIONED, "sealed"], moved))
     if rows := list(_unversioned(connection)):
@@ -49,7 +49,7 @@ def upgrade() -> None:
 
 
 def _unversioned(connection: sa.Connection) -> Iterator[dict[str, Any]]:
-    """Yields what had no versions. Nobody noted when it was made: the time of this upgrade stands for that."""
+    """Yields what had no versions. Its time of creation is unknown; the time of this upgrade stands for it."""
     now = datetime.now(UTC)
 
     def row(kind: str, name: str, document: str, sealed: bytes = b"") -> dict[str, Any]:
