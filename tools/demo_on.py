@@ -77,12 +77,20 @@ def slurm_file(lab: slurmlab.SlurmLab, name: str, folder: Path) -> Path:
     return file
 
 
-@contextlib.contextmanager
-def kubernetes(nodes: int, folder: Path) -> Generator[Path]:
-    """The file of a real Kubernetes, whose virtual nodes run pods as processes of this machine."""
+def built_kubernetes() -> Path:
+    """Builds Kubernetes' programs the first time, which takes minutes. Exits where that fails."""
+    if binaries.missing():
+        print("demo: building Kubernetes from Debian's source, once on this machine: 7 CPU minutes", flush=True)
     programs = binaries.built()
     if isinstance(programs, str):
         sys.exit(f"demo: {programs}")
+    return programs
+
+
+@contextlib.contextmanager
+def kubernetes(nodes: int, folder: Path) -> Generator[Path]:
+    """The file of a real Kubernetes, whose virtual nodes run pods as processes of this machine."""
+    programs = built_kubernetes()
     with kube_lab(folder / "kubernetes", "n", nodes, programs) as lab:
         file = folder / "compute.yml"
         file.write_text(
@@ -97,9 +105,7 @@ def kubernetes_real(nodes: int, folder: Path) -> Generator[Path]:
     """The file of a real Kubernetes with real kubelets; pods have own addresses, and this machine's programs."""
     if why := real_lab.missing():
         sys.exit(f"demo: {why}")
-    programs = binaries.built()
-    if isinstance(programs, str):
-        sys.exit(f"demo: {programs}")
+    programs = built_kubernetes()
     with real_lab.real_kube_lab(folder / "kubernetes", "n", nodes, programs) as lab:
         file = folder / "compute.yml"
         file.write_text(
