@@ -182,7 +182,12 @@ def bound(values: Mapping[str, Any], described: Mapping[str, Any], names: Mappin
 
 def step_value(value: Any, names: Mapping[int, str]) -> Any:
     """Returns the value of a step's key as the file has it: an input of the pipeline is an expression."""
-    return value.text(names) if isinstance(value, Binding) else value
+    return value.text(names) if isinstance(value, Binding) else named(value)
+
+
+def named(value: Any) -> Any:
+    """Returns the name of something registered, which has a `reference`; everything else unchanged."""
+    return getattr(value, "reference", value) if not isinstance(value, Model) else value
 
 
 def port(value: Any) -> Input:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, cast
 
-from drumbeat.jobfile.builders.bindings import OPEN, Inputs, Outputs, as_table, bound, port, step_value
+from drumbeat.jobfile.builders.bindings import OPEN, Inputs, Outputs, as_table, bound, named, port, step_value
 from drumbeat.jobfile.builders.sweep import OF_THE_TRIAL, Sweepable, drawn_from
 from drumbeat.jobfile.data.inputs_outputs import Input
 from drumbeat.jobfile.job.distribution import KINDS
@@ -24,6 +24,9 @@ from drumbeat.jobfile.sweeping.search_space import SearchFunction
 from drumbeat.model.errors import SpecError
 
 IN_A_COMPONENT = ("command", "code", "environment", "environment_variables", "resources", "distribution")
+OF_A_REGISTERED = ("name", "version", "display_name", "description", "tags")
+APART = ("declared", "is_deterministic", "version")
+"""Fields of a draft that aren't keys of a job file."""
 
 
 @dataclass(kw_only=True, eq=False, slots=True)
@@ -54,6 +57,10 @@ class Command(Sweepable):
     services: dict[str, Any] = field(default_factory=dict[str, Any])
     parent_job_name: str | None = None
     drumbeat: Any = None
+    is_deterministic: bool = True
+    """Whether an earlier result of this step may be reused."""
+    version: str | None = None
+    """Of its component, where it is registered."""
     declared: dict[str, Any] = field(default_factory=dict[str, Any], repr=False)
     """The inputs as they were before the object was called with others: their types and modes stay."""
 
@@ -94,8 +101,9 @@ class Command(Sweepable):
 
     def document(self) -> dict[str, Any]:
         """The keys that were set."""
-        table = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "declared"}
+        table = {each.name: getattr(self, each.name) for each in fields(self) if each.name not in APART}
         table["distribution"] = lenient(self.distribution)
+        table["environment"] = named(self.environment)
         table["code"] = str(self.code) if isinstance(self.code, Path) else self.code
         return {key: value for key, value in table.items() if value is not None and value != {}}
 
@@ -111,13 +119,22 @@ class Command(Sweepable):
         keys = CommandNode.model_fields
         own = {key: step_value(value, names) for key, value in self.document().items()}
         document = {key: value for key, value in own.items() if key in keys and key != "name"}
+        if not self.is_deterministic:
+            document = {key: value for key, value in document.items() if key not in IN_A_COMPONENT}
+            document["component"] = self.to_component(is_deterministic=False)
         return CommandNode.made(document | {"inputs": bound(self.inputs, self.ports(), names)})
 
-    def to_component(self) -> CommandComponent:
-        """The command with its inputs as declarations, for trials in pipelines."""
+    def to_component(self, **keys: Any) -> CommandComponent:
+        """The command with its inputs as declarations, for trials in pipelines. keys: further ones of the component."""
         document = {key: value for key, value in self.document().items() if key in IN_A_COMPONENT}
         inputs = {name: port(self.declared.get(name, value)) for name, value in self.inputs.items()}
-        return CommandComponent.made({**document, "inputs": inputs, "outputs": dict(self.outputs)})
+        return CommandComponent.made({**document, **keys, "inputs": inputs, "outputs": dict(self.outputs)})
+
+    @property
+    def component(self) -> CommandComponent:
+        """The command as a component that can be registered, with its name and version."""
+        keys = {key: getattr(self, key) for key in OF_A_REGISTERED if getattr(self, key)}
+        return self.to_component(**keys, is_deterministic=self.is_deterministic)
 
     def as_trial(self, document: Mapping[str, Any], drawn: Collection[str]) -> dict[str, Any]:
         """The document of a sweep with this as its trial."""

@@ -1,0 +1,161 @@
+"""Jobs: sent, listed, followed, brought back, as Azure's client does it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from drumbeat.jobfile.reading.frozen_model import Model
+from drumbeat.ml.calls.job_downloads import download
+from drumbeat.ml.calls.job_stream import stream
+from drumbeat.ml.calls.operation import ARCHIVED_ONLY, Operations, pages
+from drumbeat.ml.objects.jobs import Job, job_from_view
+from drumbeat.ml.objects.plain import Attributes, ValidationResult
+from drumbeat.ml.poller import LROPoller
+from drumbeat.model.api.jobs import JobView
+from drumbeat.model.errors import RefusedError, SpecError
+
+MAX_LISTED = 100_000
+CHANGEABLE = ("display_name", "description", "tags", "properties")
+
+
+class JobOperations(Operations):
+    """Jobs."""
+
+    def create_or_update(
+        self,
+        job: Any,
+        *,
+        description: str | None = None,
+        compute: str | None = None,
+        tags: dict[str, str] | None = None,
+        experiment_name: str | None = None,
+        skip_validation: bool = False,
+        **keys: Any,
+    ) -> Job:
+        """Submits a job, changed by what is given beside it."""
+        del skip_validation, keys
+        given = {"description": description, "compute": compute, "tags": tags, "experiment_name": experiment_name}
+        if isinstance(job, Job) and job.status is not None:
+            raise _unchangeable(str(job.name))
+        return self._shown(self.client.submit(_checked(job, {k: v for k, v in given.items() if v is not None})))
+
+    def get(self, name: str) -> Job:
+        """Returns a job; of a sweep with the best trial so far in its properties."""
+        return self._shown(self.client.get(name))
+
+    def list(
+        self, *, parent_job_name: str | None = None, list_view_type: str = "ActiveOnly", max_results: int | None = None
+    ) -> Iterator[Job]:
+        """Returns jobs, newest first, without trials and steps; with a parent its trials or steps."""
+        views = self.client.list(
+            parent=parent_job_name or "",
+            archived=list_view_type != "ActiveOnly",
+            limit=max_results or MAX_LISTED,
+        )
+        chosen = [one for one in views if list_view_type != ARCHIVED_ONLY or one.archived]
+        return pages(job_from_view(one, {}, self._page(one)) for one in chosen)
+
+    def validate(self, job: Any, *, raise_on_failure: bool = False, **keys: Any) -> ValidationResult:
+        """Says whether the server would take the job; nothing is sent."""
+        del keys
+        try:
+            self.client.plan(_checked(job, {}))
+        except (SpecError, RefusedError) as error:
+            if raise_on_failure:
+                raise
+            return ValidationResult(passed=False, error_messages={error.where or "*": str(error)})
+        return ValidationResult(passed=True, error_messages={})
+
+    def stream(self, name: str) -> None:
+        """Prints the lines of rank 0 until the job is over. Raises JobException when it has failed."""
+        stream(self.client, name, self._page(self.client.get(name)))
+
+    def download(
+        self,
+        name: str,
+        *,
+        download_path: str | os.PathLike[str] = ".",
+        output_name: str | None = None,
+        all: bool = False,
+    ) -> None:
+        """Copies logs and unnamed outputs to `artifacts/`, named outputs to `named-outputs/NAME/`.
+
+        output_name: only this output. all: all of both. Of a sweep, these are the best trial's. Raises JobException
+        for a job that hasn't ended.
+        """
+        download(self.client, name, Path(download_path), output_name, is_all=all)
+
+    def begin_cancel(self, name: str, **keys: Any) -> LROPoller[None]:
+        """Asks a job to stop."""
+        del keys
+        self.client.cancel(name)
+        return LROPoller(None)
+
+    def begin_delete(self, name: str, **keys: Any) -> LROPoller[None]:
+        """Deletes a job that has ended, with its files."""
+        del keys
+        self.client.delete(name)
+        return LROPoller(None)
+
+    def archive(self, name: str) -> None:
+        """Hides a job that has ended from lists."""
+        self.client.archive(name)
+
+    def restore(self, name: str) -> None:
+        """Shows an archived job in lists again."""
+        self.client.restore(name)
+
+    def update(
+        self,
+        name: str,
+        *,
+        display_name: str | None = None,
+        description: str | None = None,
+        tags: dict[str, str] | None = None,
+        properties: dict[str, str] | None = None,
+        **keys: Any,
+    ) -> Job:
+        """Refuses: what a job says of itself stays as it was submitted."""
+        raise _unchangeable(name)
+
+    def show_services(self, name: str, node_index: int = 0) -> dict[str, Attributes]:
+        """Returns a job's interactive services on a node; `endpoint` opens one in a browser, once."""
+        view = self.client.get(name)
+        return {
+            one.name: Attributes(
+                type=one.type, status="Running", endpoint=self.client.service_link(name, one.name, node_index).url
+            )
+            for one in view.services
+        }
+
+    def _shown(self, view: JobView) -> Job:
+        return job_from_view(view, self.client.definition(view.name).document, self._page(view))
+
+    def _page(self, view: JobView) -> str:
+        return f"{self.client.connection.line.url.rstrip('/')}/ui/jobs/{view.name}"
+
+
+def _checked(job: Any, given: dict[str, Any]) -> Any:
+    """Returns a job as `Client.submit` takes it, with changed keys."""
+    if isinstance(job, Model):
+        return job.model_copy(update=given) if not given else type(job).made({**_set_keys(job), **given})
+    if not hasattr(job, "to_job"):
+        if hasattr(job, "to_node"):
+            raise SpecError("a step runs in a pipeline only", fix="Submit what a @pipeline function gives.")
+        raise SpecError(f"{type(job).__name__} isn't a job", fix="Take command(...), a pipeline, or load_job(...).")
+    if given and isinstance(job.to_job(), Model):
+        model = job.to_job()
+        return type(model).made({**_set_keys(model), **given})
+    return job
+
+
+def _set_keys(model: Model) -> dict[str, Any]:
+    return {key: getattr(model, key) for key in model.model_fields_set}
+
+
+def _unchangeable(name: str) -> RefusedError:
+    fix = "Tag the run with MLflow: mlflow.MlflowClient().set_tag(run_id, key, value)."
+    return RefusedError("a submitted job keeps its keys as they are", where=name, fix=fix)

@@ -1,0 +1,5 @@
+"""The names of `azure.ai.ml.entities`."""
+
+from drumbeat.ml.lazy_names import names_of
+
+__all__, __getattr__, __dir__ = names_of("entities")  # pyright: ignore[reportUnsupportedDunderAll]

@@ -1,0 +1,118 @@
+"""Data and models: what scripts make, and what the server answers."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from drumbeat.jobfile.data.assets import DataAsset
+from drumbeat.ml.objects.plain import Attributes, SystemData
+from drumbeat.model.api.data import DataView
+
+
+class Asset(Attributes):
+    """Something with a name and versions. Its attributes may be changed until it is registered."""
+
+    noun = "data"
+
+    def __init__(
+        self,
+        name: str | None = None,
+        version: str | None = None,
+        description: str | None = None,
+        tags: dict[str, str] | None = None,
+        properties: dict[str, str] | None = None,
+        **keys: Any,
+    ) -> None:
+        more = {"creation_context": None, "latest_version": None, **keys}
+        version = None if version is None else str(version)
+        super().__init__(name=name, version=version, description=description, tags=dict(tags or {}), **more)
+        self.properties = dict(properties or {})
+
+    name: str | None
+    version: str | None
+    description: str | None
+    tags: dict[str, str]
+
+    @property
+    def id(self) -> str | None:
+        """The address by which jobs name it; None until it is registered."""
+        return f"azureml:{self.name}:{self.version}" if self.name and self.version else None
+
+
+class Data(Asset):
+    """Data: a file, a folder, or a folder with an MLTable."""
+
+    def __init__(
+        self,
+        *,
+        name: str | None = None,
+        version: str | None = None,
+        description: str | None = None,
+        tags: dict[str, str] | None = None,
+        properties: dict[str, str] | None = None,
+        path: str | os.PathLike[str] | None = None,
+        type: str = "uri_folder",
+        **keys: Any,
+    ) -> None:
+        super().__init__(name, version, description, tags, properties, **keys)
+        self.path, self.type = path, type
+
+    path: str | os.PathLike[str] | None
+    type: str
+
+    def to_document(self) -> dict[str, Any]:
+        """Returns the keys of a file of data. Raises SpecError when they are invalid."""
+        keys = {
+            "name": self.name,
+            "version": self.version,
+            "description": self.description,
+            "tags": self.tags or None,
+            "type": self.type,
+            "path": os.fspath(self.path) if self.path is not None else None,
+            "datastore": getattr(self, "datastore", None),
+        }
+        given = {key: value for key, value in keys.items() if value is not None}
+        return DataAsset.made(given).model_dump(mode="json", exclude_unset=True)
+
+
+class Model(Data):
+    """A model: a folder, or a file, which is kept in a folder of its own."""
+
+    noun = "model"
+
+    def __init__(
+        self,
+        *,
+        name: str | None = None,
+        version: str | None = None,
+        type: str | None = None,
+        path: str | os.PathLike[str] | None = None,
+        utc_time_created: str | None = None,
+        flavors: dict[str, Any] | None = None,
+        description: str | None = None,
+        tags: dict[str, str] | None = None,
+        properties: dict[str, str] | None = None,
+        stage: str | None = None,
+        **keys: Any,
+    ) -> None:
+        more: dict[str, Any] = {"tags": tags, "properties": properties, **keys}
+        super().__init__(
+            name=name, version=version, description=description, path=path, type=type or "custom_model", **more
+        )
+        self.utc_time_created, self.flavors, self.stage = utc_time_created, dict(flavors or {}), stage
+
+
+def asset_from(view: DataView) -> Data:
+    """Returns a registered version as the object that scripts know: `Model` for a model, else `Data`."""
+    cls = Model if view.kind.endswith("_model") else Data
+    context = SystemData(created_at=view.created_at, created_by=view.made_by)
+    return cls(
+        name=view.name,
+        version=view.version,
+        type=view.kind,
+        path=view.uri,
+        description=view.description or None,
+        tags=dict(view.tags),
+        creation_context=context,
+    )
