@@ -13,6 +13,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from drumbeat.ml.public_names import PLACES
 from tools.kept_programs import AZURE_ML
 
 ROOT = Path(__file__).parents[1]
@@ -69,15 +70,33 @@ def azure_python(folder: Path, *arguments: str) -> str:
     return done.stdout
 
 
+COMPARED = ("", "dsl", "entities", "sweep", "constants")
+"""Modules of which the table has parameters; of all others it has the names, and of operations their methods."""
+
+
 def main() -> None:
-    """Writes the table: what the newest release has, and in which releases each name is."""
+    """Writes the table: what the newest release has, and in which releases each name is, where not in all."""
     releases = {version: names_in(version) for version in AZURE_ML}
     newest = releases[max(releases)]
     for module, names in newest.items():
         for name, entry in names.items():
-            entry["releases"] = [version for version in releases if name in releases[version].get(module, {})]
+            with_methods = module == "operations" or name == "MLClient"
+            is_here = name in PLACES.get(module, {})
+            kept = {
+                "parameters": entry.get("parameters") if module in COMPARED and is_here else None,
+                "methods": entry.get("methods") if with_methods and is_here else None,
+                "words": entry.get("words") if module == "constants" else None,
+                "releases": [version for version in releases if name in releases[version].get(module, {})],
+            }
+            names[name] = {key: value for key, value in kept.items() if value not in (None, [*releases])}
     TABLE.parent.mkdir(parents=True, exist_ok=True)
-    TABLE.write_text(json.dumps(newest, indent=0, sort_keys=True) + "\n")
+    lines = [
+        f"{json.dumps(module)}: {{\n"
+        + ",\n".join(f"{json.dumps(name)}: {json.dumps(names[name])}" for name in sorted(names))
+        + "\n}"
+        for module, names in sorted(newest.items())
+    ]
+    TABLE.write_text("{\n" + ",\n".join(lines) + "\n}\n")
 
 
 if __name__ == "__main__":

@@ -28,6 +28,7 @@ ELSEWHERE = frozenset({
     "str", "time", "torch", "typer",  # Python and its libraries
     "optimizer", "path", "sitecustomize.py", "t.py", "train.py",  # a script and its objects
     "SearchUtils", "Queue", "client.open_sftp",  # MLflow's, Python's, paramiko's
+    "azure", "client", "job", "mlflow",  # Azure's packages, objects of a script, MLflow's
     "azureml", "status", "cgroup",  # keys of Azure ML, Kubernetes and the kernel
     "distribution", "inputs", "parent", "step", "jobs.s.outputs.y",  # keys of a job file
     "name", "table", "x", "A",  # whatever a person writes

@@ -18,4 +18,8 @@ def classes() -> dict[str, list[str]]:
 
 
 def test_public_class_name_stands_in_one_module() -> None:
-    assert {name: modules for name, modules in classes().items() if len(modules) > 1} == {}
+    # Classes in `ml` have Azure's names, which their scripts and tracebacks show.
+    own = {name: [one for one in modules if not one.startswith("ml/")] for name, modules in classes().items()}
+    assert {name: modules for name, modules in own.items() if len(modules) > 1} == {}
+    of_azure = {name: [one for one in modules if one.startswith("ml/")] for name, modules in classes().items()}
+    assert {name: modules for name, modules in of_azure.items() if len(modules) > 1} == {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import weakref
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -74,18 +75,20 @@ class MLClient:
         **keys: Any,
     ) -> MLClient:
         """Returns a client; names are those of `config.json` here or above, where there is one."""
-        found = _config(Path(path) if path else Path.cwd(), file_name or CONFIG)
+        config = _config(Path(path) if path else Path.cwd(), file_name or CONFIG)
         names = {
-            "subscription_id": found.get("subscription_id"),
-            "resource_group_name": found.get("resource_group"),
-            "workspace_name": found.get("workspace_name"),
+            "subscription_id": config.get("subscription_id"),
+            "resource_group_name": config.get("resource_group"),
+            "workspace_name": config.get("workspace_name"),
         }
         return cls(credential, **names, **keys)
 
     @cached_property
     def client(self) -> Client:
         """Drumbeat's own client, for what Azure's has no words for."""
-        return Client()
+        client = Client()
+        weakref.finalize(self, client.close)  # Scripts for Azure's SDK close nothing.
+        return client
 
     def _connected(self) -> Client:
         return self.client

@@ -77,9 +77,3 @@ class Scope:
 
     SUBSCRIPTION = "subscription"
     RESOURCE_GROUP = "resource_group"
-
-
-class TimeZone(StrEnum):
-    """The time zone of a schedule."""
-
-    UTC = "UTC"

@@ -39,17 +39,11 @@ PLACES: dict[str, dict[str, str]] = {
     },
     "entities": {
         **_dialect(
-            "AmlCompute BuildContext Command CommandJobLimits Environment JobResourceConfiguration KubernetesCompute "
+            "AmlCompute BuildContext Command CommandJobLimits JobResourceConfiguration KubernetesCompute "
             "Pipeline QueueSettings Sweep",
             AmlTokenConfiguration="AmlTokenIdentity",
-            JobService="Service",
-            JupyterLabJobService="JupyterLabService",
-            ManagedIdentityConfiguration="ManagedIdentity",
             ResourceConfiguration="Resources",
-            SshJobService="SshService",
-            TensorBoardJobService="TensorBoardService",
             UserIdentityConfiguration="UserIdentity",
-            VsCodeJobService="VsCodeService",
         ),
         **_here("objects.assets", "Asset Data Model"),
         **_here("objects.components", "CommandComponent Component PipelineComponent"),
@@ -62,6 +56,11 @@ PLACES: dict[str, dict[str, str]] = {
         ),
         **_here("objects.jobs", "CommandJob Job PipelineJob"),
         **_here(
+            "objects.lenient",
+            "Environment JobService JupyterLabJobService ManagedIdentityConfiguration SshJobService "
+            "TensorBoardJobService VsCodeJobService",
+        ),
+        **_here(
             "objects.plain",
             "AmlComputeSshSettings AssignedUserConfiguration IdentityConfiguration NetworkSettings "
             "PipelineJobSettings RetrySettings SystemData ValidationResult Workspace",
@@ -72,7 +71,7 @@ PLACES: dict[str, dict[str, str]] = {
         **_here(
             "constant_values",
             "BatchDeploymentOutputAction DistributionType ImportSourceType InputTypes JobType ListViewType ModelType "
-            "Scope TimeZone",
+            "Scope",
         ),
     },
     "operations": {
@@ -210,6 +209,7 @@ _OTHERS: dict[str, dict[str, str]] = {
             "MonitorTargetTasks"
         ),
         "parallel": "ParallelTaskType",
+        "schedules": "TimeZone",
     },
     "entities": _ENTITIES,
     "exceptions": {

@@ -22,6 +22,7 @@ from drumbeat.jobfile import (
     loads,
     pipeline,
 )
+from drumbeat.jobfile.builders.command import APART
 from drumbeat.jobfile.job.extensions import Extensions
 from drumbeat.jobfile.pipelines.pipeline_job import PipelineNode
 from drumbeat.jobfile.pipelines.step_types import CommandNode, StepKeys, SweepNode
@@ -79,7 +80,7 @@ def step(builder: Any, **keys: Any) -> StepKeys:
 
 
 def test_command_has_an_attribute_for_every_key_of_a_job():
-    assert {each.name for each in fields(Command)} - {"declared"} == {*CommandJob.model_fields} - {"type"}
+    assert {each.name for each in fields(Command)} - {*APART} == {*CommandJob.model_fields} - {"type"}
     assert {*KEYS, "command", "code", "inputs", "outputs"} == {*CommandJob.model_fields} - {"type"}
 
 

@@ -52,7 +52,8 @@ class Binding:
 
     def __getattr__(self, name: str) -> Any:
         if name in OF_AN_OUTPUT:
-            return as_table(self.described).get(name) if isinstance(self.described, Model | Mapping) else None
+            given: Any = self.described
+            return as_table(given).get(name) if isinstance(given, Model | Mapping) else None
         raise AttributeError(f"a step's output has no {name!r}. {either(name, OF_AN_OUTPUT, 'It has')}".strip())
 
     def __setattr__(self, name: str, value: Any) -> None:

@@ -156,7 +156,7 @@ def _declared(parameter: inspect.Parameter) -> Input:
     default = None if parameter.default is parameter.empty else parameter.default
     if isinstance(parameter.annotation, Input):
         return parameter.annotation
-    kind = parameter.annotation if parameter.annotation in TYPES else type(default)
+    kind: Any = parameter.annotation if parameter.annotation in TYPES else type(cast("object", default))
     if kind not in TYPES:
         fix = f"Write `{parameter.name}: Input(type='uri_folder')`, or `str`, `int`, `float`, `bool`."
         raise SpecError(f"the input `{parameter.name}` of the pipeline has no type", fix=fix)

@@ -102,15 +102,15 @@ class ComputeOperations(Operations):
 
     def _cluster(self, compute: AmlCompute) -> Compute:
         try:
-            found = self.get(compute.name)
+            made = self.get(compute.name)
         except NotFoundError:
             self.client.set_alias("compute", compute.name, DEFAULT)
-            said = f"drumbeat makes no machines in Azure: jobs that name {compute.name} run on {DEFAULT}"
-            print(f"{said}. Another compute: drumbeat alias set compute {compute.name} NAME", file=sys.stderr)
-            found = self.get(compute.name)
+            notice = f"drumbeat makes no machines in Azure: jobs that name {compute.name} run on {DEFAULT}"
+            print(f"{notice}. Another compute: drumbeat alias set compute {compute.name} NAME", file=sys.stderr)
+            made = self.get(compute.name)
         own = compute.model_dump(exclude_unset=True)
-        found.__dict__.update({key: value for key, value in own.items() if key not in ("identity", "network_settings")})
-        return found
+        made.__dict__.update({key: value for key, value in own.items() if key not in ("identity", "network_settings")})
+        return made
 
     def _scaled(self, compute: Compute) -> Compute:
         wanted = {

@@ -141,15 +141,17 @@ class JobOperations(Operations):
 def _checked(job: Any, given: dict[str, Any]) -> Any:
     """Returns a job as `Client.submit` takes it, with changed keys."""
     if isinstance(job, Model):
-        return job.model_copy(update=given) if not given else type(job).made({**_set_keys(job), **given})
+        return _changed(job, given) if given else job
     if not hasattr(job, "to_job"):
         if hasattr(job, "to_node"):
             raise SpecError("a step runs in a pipeline only", fix="Submit what a @pipeline function gives.")
         raise SpecError(f"{type(job).__name__} isn't a job", fix="Take command(...), a pipeline, or load_job(...).")
-    if given and isinstance(job.to_job(), Model):
-        model = job.to_job()
-        return type(model).made({**_set_keys(model), **given})
-    return job
+    return _changed(job.to_job(), given) if given else job
+
+
+def _changed(model: Model, keys: dict[str, Any]) -> Model:
+    kind: type[Model] = type(model)
+    return kind.made({**_set_keys(model), **keys})
 
 
 def _set_keys(model: Model) -> dict[str, Any]:

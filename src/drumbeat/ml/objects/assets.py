@@ -33,6 +33,8 @@ class Asset(Attributes):
     version: str | None
     description: str | None
     tags: dict[str, str]
+    latest_version: str | None
+    """Only of an entry of a list without a name, which stands for all versions."""
 
     @property
     def id(self) -> str | None:

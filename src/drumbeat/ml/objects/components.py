@@ -22,7 +22,8 @@ class Component(ComponentFunction):
     @classmethod
     def from_view(cls, view: ComponentView) -> Component:
         """Returns a registered component, which steps name by its version."""
-        made = cls.__new__(_class_of(view.type))
+        kind = _class_of(view.type)
+        made = kind.__new__(kind)
         reference = f"azureml:{view.title}"
         ComponentFunction.__init__(made, component_from(view.document), reference)
         context = SystemData(created_at=view.created_at, created_by="")

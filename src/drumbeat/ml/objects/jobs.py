@@ -74,7 +74,7 @@ class SweepJob(Job):
     def to_job(self) -> Model:
         """Returns the checked sweep; a component as its trial becomes its command."""
         keys = {key: value for key, value in self.keys.items() if value is not None}
-        trial = keys.get("trial")
+        trial: Any = keys.get("trial")
         if isinstance(trial, ComponentFunction) and not isinstance(trial.component, pipeline_models.PipelineComponent):
             return self.model.made(with_component(keys, trial.component))
         if hasattr(trial, "document"):

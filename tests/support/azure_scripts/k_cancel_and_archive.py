@@ -1,0 +1,19 @@
+"""A job is canceled, hidden from lists and shown again."""
+
+from azure.ai.ml import command
+from azure.ai.ml.constants import ListViewType
+from connection import connect
+
+client = connect()
+job = command(command="sleep 600", environment="azureml:toy-env:1", compute="cpu-cluster", experiment_name="scripts")
+sent = client.jobs.create_or_update(job)
+client.jobs.begin_cancel(sent.name).wait()
+client.jobs.stream(sent.name)
+assert client.jobs.get(sent.name).status in ("CancelRequested", "Canceled")
+while client.jobs.get(sent.name).status != "Canceled":
+    pass
+client.jobs.archive(sent.name)
+assert sent.name not in [one.name for one in client.jobs.list()]
+assert sent.name in [one.name for one in client.jobs.list(list_view_type=ListViewType.ALL)]
+client.jobs.restore(sent.name)
+assert sent.name in [one.name for one in client.jobs.list()]
