@@ -46,14 +46,11 @@ class ComputeOperations(Operations):
 
     def list(self, *, compute_type: str | None = None) -> Iterator[Compute]:
         """Returns the computes, and the aliases of them. compute_type: only those of this type."""
-        here = [compute_from_view(view) for view in self.client.computes()]
-        names = {one.name: one for one in here}
-        aliased = [
-            Compute(**{**vars(names[target]), "name": alias})
-            for alias, target in self._aliases().items()
-            if target in names
-        ]
-        return pages(one for one in [*here, *aliased] if compute_type in (None, getattr(one, "type", None)))
+        views = self.client.computes()
+        names = {one.name: one for one in views}
+        aliases = [(names[target], alias) for alias, target in self._aliases().items() if target in names]
+        every = [compute_from_view(view, name) for view, name in [*((one, "") for one in views), *aliases]]
+        return pages(one for one in every if compute_type in (None, getattr(one, "type", None)))
 
     def begin_delete(self, name: str, *, action: str = "Delete") -> LROPoller[None]:
         """Deletes a compute, or the alias of this name."""
