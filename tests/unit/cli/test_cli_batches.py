@@ -13,7 +13,7 @@ def test_items_come_in_their_order_and_nothing_is_lost():
     assert [item for batch in Batches(range(count)) for item in batch] == list(range(count))
 
 
-def test_an_empty_batch_comes_while_the_source_is_silent():
+def test_silent_source_yields_empty_batches():
     go_on = threading.Event()
 
     def source() -> Iterator[int]:
@@ -48,7 +48,7 @@ def test_a_signal_comes_between_the_items():
     assert seen == [Signalled(2), 1]
 
 
-def test_an_error_of_the_source_is_raised_after_what_came_before_it():
+def test_error_of_source_is_raised_after_the_items_before_it():
     def source() -> Iterator[int]:
         yield 1
         raise OSError("gone")

@@ -30,13 +30,13 @@ def test_colours_stay_where_there_is_colour_and_end_with_the_line():
 
 
 @given(st.text())
-def test_nothing_that_moves_a_cursor_is_left(text: str):
+def test_cursor_movements_are_escaped(text: str):
     shown = make_safe(text)
     assert all(character.isprintable() or character.isspace() or ord(character) > 0x9F for character in shown)
     assert not set(shown) & {"\x1b", "\r", "\n", "\x9b", "\x07", "\x08"}
     shown.encode()
 
 
-def test_the_last_lines_of_a_text():
+def test_last_lines_of_a_text_are_returned():
     assert safe_lines("a\nb\r\n 5%\r10%\nc\n", last=3) == ["b", "10%", "c"]
     assert safe_lines("\n", last=3) == []

@@ -30,7 +30,7 @@ class CtrlC(StringIO):
         ("", InterruptAction.DETACH),
     ],
 )
-def test_a_person_is_asked_until_there_is_an_answer(typed: str, choice: InterruptAction):
+def test_user_is_asked_until_the_answer_is_valid(typed: str, choice: InterruptAction):
     out = StringIO()
     assert ask(StringIO(typed), out) is choice
     assert out.getvalue().startswith(QUESTION)
@@ -49,13 +49,13 @@ def test_a_second_ctrl_c_detaches():
         (TERM, True, InterruptAction.DETACH),
     ],
 )
-def test_without_a_person_ctrl_c_cancels_and_sigterm_detaches(
+def test_ctrl_c_cancels_and_sigterm_detaches_without_a_terminal(
     signalled: Signalled, is_stopping: bool, choice: InterruptAction
 ):
     assert choose(signalled, is_stopping=is_stopping, has_user=False) is choice
 
 
-def test_a_ctrl_c_that_comes_before_the_answer_is_read_isnt_lost(monkeypatch: pytest.MonkeyPatch):
+def test_ctrl_c_before_the_answer_is_read_is_not_lost(monkeypatch: pytest.MonkeyPatch):
     """The interpreter notes a signal, and is about to read: nothing would break that off any more."""
     ours, theirs = os.pipe()
     select_, noted = select.select, list[int]()

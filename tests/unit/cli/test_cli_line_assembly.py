@@ -16,7 +16,7 @@ def feed_all(lines: LineAssembler, *pieces: str) -> list[str]:
     return [line.text for piece in pieces for line in lines.feed(ZERO, piece, 0.0)]
 
 
-def test_a_line_that_was_cut_is_put_together():
+def test_split_line_is_joined():
     assert feed_all(LineAssembler(), "ep", "och 1\nepo", "ch 2\n") == ["epoch 1", "epoch 2"]
 
 
@@ -27,7 +27,7 @@ def test_ranks_do_not_mix():
     assert lines.feed(ZERO, "0\n", 0.0) == [LogLine(ZERO, "from 0")]
 
 
-def test_an_unfinished_line_is_shown_after_silence_and_its_end_does_not_repeat_it():
+def test_unfinished_line_is_shown_after_silence_and_not_repeated_at_its_end():
     lines = LineAssembler()
     assert lines.feed(ZERO, "waiting …", 0.0) == []
     assert lines.silent(SILENT_S - 0.01) == []
@@ -36,7 +36,7 @@ def test_an_unfinished_line_is_shown_after_silence_and_its_end_does_not_repeat_i
     assert lines.feed(ZERO, "\nnext\n", 9.0) == [LogLine(ZERO, "next")]
 
 
-def test_what_follows_a_part_that_was_shown_is_a_line_of_its_own():
+def test_rest_of_a_line_shown_in_part_is_a_line_of_its_own():
     lines = LineAssembler()
     lines.feed(ZERO, "loading", 0.0)
     lines.silent(1.0)
@@ -47,11 +47,11 @@ def test_what_follows_a_part_that_was_shown_is_a_line_of_its_own():
     ]
 
 
-def test_an_empty_line_is_a_line():
+def test_empty_line_is_kept():
     assert feed_all(LineAssembler(), "a\n\nb\n") == ["a", "", "b"]
 
 
-def test_the_end_shows_what_is_unfinished():
+def test_unfinished_line_is_shown_at_the_end():
     lines = LineAssembler()
     lines.feed(ZERO, "Killed", 0.0)
     assert lines.end() == [LogLine(ZERO, "Killed")]
@@ -67,7 +67,7 @@ def test_the_end_shows_what_is_unfinished():
         (["windows\r\n", "ends\r", "\n"], ["windows", "ends"]),
     ],
 )
-def test_of_a_progress_bar_the_last_state_is_shown(pieces: list[str], shown: list[str]):
+def test_only_last_state_of_a_progress_bar_is_shown(pieces: list[str], shown: list[str]):
     assert feed_all(LineAssembler(), *pieces) == shown
 
 
@@ -104,7 +104,7 @@ def test_a_progress_bar_that_never_ends_its_line_is_not_kept_whole():
 
 
 @given(text=st.text(alphabet="ab\n\r"), cuts=st.lists(st.integers(0, 50)))
-def test_where_the_pieces_are_cut_does_not_matter(text: str, cuts: list[int]):
+def test_result_is_independent_of_where_pieces_are_cut(text: str, cuts: list[int]):
     places = sorted({0, len(text), *(cut for cut in cuts if cut < len(text))})
     pieces = [text[start:end] for start, end in pairwise(places)]
     whole, cut = LineAssembler(), LineAssembler()

@@ -7,7 +7,7 @@ from tests.unit.cli.samples import piece
 
 
 @pytest.mark.feature("M1")
-def test_one_rank_alone_has_nothing_of_its_nodes_own_log():
+def test_filter_by_rank_leaves_out_the_nodes_own_log():
     own = piece("collecting", -1)
     assert LogFilter().has(own)
     assert LogFilter(node=own.node).has(own)

@@ -25,7 +25,7 @@ def test_every_line_has_node_and_rank_before_it():
 
 
 @pytest.mark.feature("M1")
-def test_what_a_node_says_itself_has_its_name_and_what_follows_stands_under_it():
+def test_nodes_own_lines_have_its_name_and_align_with_those_of_ranks():
     shown = show(LogLook(), ("collecting\n", -1), ("step 1\n", 0))
     assert shown == ["0:node │ collecting", "   0:0 │ step 1"]
     assert show(LogLook(is_raw=True), ("collecting\n", -1)) == ["collecting"]
@@ -36,7 +36,7 @@ def test_a_nodes_line_folds_with_those_of_ranks():
     assert show(LogLook(is_collapsed=True), ("hi\n", -1), ("hi\n", 0)) == ["0:node,0:0 ×2 │ hi"]
 
 
-def test_a_new_round_is_marked_and_the_first_is_not():
+def test_every_round_but_the_first_is_marked():
     shown = show(LogLook(), ("a\n", 0), ("b\n", 0, 2), ("c\n", 1, 2))
     assert shown == ["0:0 │ a", "── attempt 1, round 2 ──", "0:0 │ b", "0:1 │ c"]
 
@@ -56,12 +56,12 @@ def test_folds_end_with_their_round():
     assert shown == ["0:0 │ hi", "── attempt 1, round 2 ──", "0:0 │ hi"]
 
 
-def test_each_rank_has_its_colour_and_a_lines_own_colours_end_with_it():
+def test_rank_has_its_colour_and_a_lines_own_colours_end_with_the_line():
     shown = show(LogLook(Ink(is_on=True)), ("\x1b[31mred\n", 0), ("b\n", 1))
     assert shown == ["\x1b[36m0:0 │\x1b[0m \x1b[31mred\x1b[0m", "\x1b[33m0:1 │\x1b[0m b"]
 
 
-def test_what_waits_is_shown_in_time():
+def test_collapsed_and_unfinished_lines_are_shown_after_silence():
     view = LogView(LogLook(is_collapsed=True))
     each = piece("hi\nunfinished", 0)
     assert view.take(each, 0.0) == []
@@ -70,7 +70,7 @@ def test_what_waits_is_shown_in_time():
 
 
 @pytest.mark.feature("M1")
-def test_a_line_that_a_killed_server_cut_off_is_shown_whole():
+def test_line_cut_off_by_a_killed_server_is_shown_whole():
     away = threading.Event()
     view = LogView(LogLook(), away)
     assert view.take(piece("165", 0), 0.0) == []

@@ -12,7 +12,7 @@ from drumbeat.cli.follow.session_terminal import MAX_INPUT, OutgoingFrames
 pytestmark = pytest.mark.feature("M10")
 
 
-def test_a_signal_passes_the_input_that_waits() -> None:
+def test_signal_frame_is_sent_before_waiting_input() -> None:
     outgoing = OutgoingFrames()
     for number in range(MAX_INPUT):
         outgoing.add_input(b"%d" % number)

@@ -34,7 +34,7 @@ def test_ago():
         (-9, "SIGKILL sent, waiting for the ranks to be gone"),
     ],
 )
-def test_the_grace_time_counts_down(left: float, said: str):
+def test_grace_time_counts_down(left: float, said: str):
     assert format_countdown(NOON + timedelta(seconds=left), NOON) == said
 
 

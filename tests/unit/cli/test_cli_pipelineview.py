@@ -28,7 +28,7 @@ def shown(pipeline: PipelineView) -> str:
     return console.file.getvalue()  # type: ignore[attr-defined]
 
 
-def test_each_step_stands_below_one_that_it_takes_from():
+def test_steps_stand_below_a_step_whose_output_they_take():
     steps = (a_step("bad"), a_step("other"), a_step("after", "bad"), a_step("last", "bad", "after"))
     tree = [(step.name, level) for step, level in step_tree(a_pipeline(State.RUNNING, *steps).steps)]
     assert tree == [("bad", 0), ("after", 1), ("last", 2), ("other", 0)]

@@ -66,7 +66,7 @@ def render(shown: PreviewView, *, full: bool = False, verbose: bool = False) -> 
 
 
 @pytest.mark.feature("J4")
-def test_the_plan_of_a_job_on_two_nodes():
+def test_plan_of_a_job_on_two_nodes_is_printed():
     assert render(preview()) == GOLDEN.strip("\n")
 
 
@@ -104,7 +104,7 @@ def test_ranks_with_roles_that_are_dealt_out_one_by_one():
 
 
 @pytest.mark.feature("E1", "J4")
-def test_what_an_environment_is_made_of_is_said():
+def test_plan_names_the_parts_of_the_environment():
     shown = preview(1, 1)
     python = PythonEnvironment("0123456789abcdef", "mine:3", "3.11", ("torch", "--pre"), ("gcc",), (), "env.yml")
     plan = replace(shown.plan, environment="mine:3", python=python)
@@ -115,14 +115,14 @@ def test_what_an_environment_is_made_of_is_said():
 
 
 @pytest.mark.feature("L12")
-def test_what_runs_before_the_ranks_is_said():
+def test_plan_shows_what_runs_before_the_ranks():
     shown = preview(1, 1)
     text = render(replace(shown, plan=replace(shown.plan, prepare="module load cuda\nmake")))
     assert "Run on each node before the ranks\n  module load cuda\n  make\n" in text
 
 
 @pytest.mark.feature("J4")
-def test_in_full_each_process_stands_alone():
+def test_full_plan_has_a_line_for_each_process():
     text = render(preview(), full=True)
     for rank, place in enumerate(("node 0 · local rank 0", "node 0 · local rank 1", "node 1 · local rank 0")):
         assert f"Rank {rank} · {place} · worker" in text
@@ -140,7 +140,7 @@ TRIALS = "6 trials, 2 at a time, random over lr (loguniform, 0.0001 to 0.1); max
 
 
 @pytest.mark.feature("J4")
-def test_plan_of_a_sweep_says_first_what_it_tries_and_the_ranks_only_when_verbose():
+def test_plan_of_a_sweep_begins_with_its_values_and_shows_ranks_only_when_verbose():
     shown = replace(preview(), parent="grid", sweep=TRIALS)
     lines = render(shown).splitlines()
     assert " ".join(lines[:2]) == f"grid would run {TRIALS}; nothing has been started."
@@ -194,7 +194,7 @@ def test_many_ranks_are_cut_short():
     assert "more; --full" not in render(preview(2, 50), full=True)
 
 
-def test_of_a_job_that_could_never_start_the_verdict_stands_first():
+def test_plan_of_a_job_that_can_never_start_begins_with_the_reason():
     shown = preview()
     text = render(replace(shown, plan=replace(shown.plan, ranks=()), processes=(), queue="never", never=True))
     assert text.splitlines()[:3] == [
@@ -204,7 +204,7 @@ def test_of_a_job_that_could_never_start_the_verdict_stands_first():
     ]
 
 
-def test_a_hostile_command_cannot_move_the_cursor():
+def test_control_characters_in_a_command_are_escaped():
     shown = preview()
     hostile = replace(shown.processes[0], argv=("/bin/bash", "-c", "echo \x1b[2J"))
     assert "\x1b" not in render(replace(shown, processes=(hostile,)))

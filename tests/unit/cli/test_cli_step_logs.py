@@ -95,7 +95,7 @@ def followed(server: StepServer, **options: float) -> tuple[list[str], Exception
     return lines, None
 
 
-def test_a_lost_stream_of_the_pipeline_is_raised_after_the_steps_ended():
+def test_lost_stream_of_a_pipeline_is_raised_once_its_steps_have_ended():
     server = StepServer(steps=[step("one")])
     server.scripts["pipe"] = [[PIPELINE, AWAY]]
     server.scripts["pipe_one"] = [[at(1, "a\n"), at(2, "b\n"), END]]
@@ -113,7 +113,7 @@ def test_logs_of_a_pipeline_whose_server_stays_away_exit_as_of_a_job(tmp_path: P
     assert done.stderr == "error: no server answers\n"
 
 
-def test_a_lost_stream_of_a_step_goes_on_where_it_was_with_the_next_event():
+def test_lost_stream_of_a_step_resumes_with_the_next_event():
     lost, again = threading.Event(), threading.Event()
     server = StepServer(steps=[step("one")])
     server.scripts["pipe_one"] = [
@@ -146,7 +146,7 @@ def test_a_pipeline_is_followed_while_its_server_or_database_is_away(error: Drum
     assert failure is None
 
 
-def test_a_step_whose_log_cannot_be_read_is_told_at_the_end():
+def test_step_with_an_unreadable_log_is_named_at_the_end():
     gone = NotFoundError("no job named pipe_one")
     server = StepServer(steps=[step("one"), step("two")])
     server.scripts["pipe"] = [[PIPELINE, PIPELINE, END]]
@@ -207,7 +207,7 @@ def drumbeat(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Type:
     ],
 )
 @pytest.mark.usefixtures("server")
-def test_what_no_step_has_is_refused(
+def test_filter_that_no_step_matches_is_refused(
     drumbeat: Type, options: tuple[object, ...], what: str, advice: str, follow: tuple[str, ...]
 ):
     shown = drumbeat("logs", "pipe", *options, *follow)
@@ -217,12 +217,12 @@ def test_what_no_step_has_is_refused(
 
 @pytest.mark.parametrize("follow", [(), ("-f",)])
 @pytest.mark.usefixtures("server")
-def test_a_rank_that_one_step_has_is_shown(drumbeat: Type, follow: tuple[str, ...]):
+def test_rank_of_a_single_step_is_shown(drumbeat: Type, follow: tuple[str, ...]):
     shown = drumbeat("logs", "pipe", "--rank", 3, *follow)
     assert (shown.output, shown.exit_code) == ("large 1:3 │ b\n", 0)
 
 
-def test_a_rank_is_missed_at_the_end_where_a_step_could_still_have_had_it(drumbeat: Type, server: StepServer):
+def test_missing_rank_is_reported_only_after_all_steps_have_run(drumbeat: Type, server: StepServer):
     server.jobs["pipe"] = PIPELINE
     shown = drumbeat("logs", "pipe", "--rank", 4, "-f")
     assert shown.stderr.startswith("error: no step has rank 4\n")
@@ -230,7 +230,7 @@ def test_a_rank_is_missed_at_the_end_where_a_step_could_still_have_had_it(drumbe
 
 
 @pytest.mark.parametrize("follow", [(), ("-f",)])
-def test_what_keeps_a_step_s_logs_away_is_told(drumbeat: Type, server: StepServer, follow: tuple[str, ...]):
+def test_reason_for_delayed_logs_of_a_step_is_printed(drumbeat: Type, server: StepServer, follow: tuple[str, ...]):
     held_up = replace(server.jobs["pipe_small"], notice="the disk is full")
     server.jobs["pipe_small"] = held_up
     server.scripts["pipe_small"] = [[held_up, held_up, at(1, "c\n"), END]]
@@ -240,7 +240,7 @@ def test_what_keeps_a_step_s_logs_away_is_told(drumbeat: Type, server: StepServe
 
 
 @pytest.mark.parametrize("follow", [(), ("-f",)])
-def test_logs_beside_a_deleted_step_are_printed_and_it_is_named(
+def test_deleted_step_is_named_and_logs_of_the_others_are_printed(
     drumbeat: Type, server: StepServer, follow: tuple[str, ...]
 ):
     server.steps = [step("gone"), step("tune", JobKind.SWEEP), *server.steps]
@@ -251,7 +251,7 @@ def test_logs_beside_a_deleted_step_are_printed_and_it_is_named(
     assert drumbeat("logs", "pipe", "--rank", 4).stderr.startswith("error: no step has rank 4\n")
 
 
-def test_a_server_that_is_stopped_while_a_pipeline_is_followed_stays_so(drumbeat: Type, server: StepServer):
+def test_following_a_pipeline_does_not_restart_a_stopped_server(drumbeat: Type, server: StepServer):
     starting = FakeServer(jobs=server.jobs)  # The connection that starts a server is for the first look.
     token = MAKER.set(lambda wish: starting if wish.autostart else server)
     shown = drumbeat("logs", "pipe", "-f")

@@ -8,7 +8,7 @@ from drumbeat.model.api.jobs import OutputView
 from tests.unit.cli.samples import a_failed_job, a_job, after, sample
 
 
-def test_a_completed_job_says_how_long_it_took_and_where_its_files_are():
+def test_summary_of_a_completed_job_has_its_duration_and_its_files():
     assert format_closing(a_job(state="completed", ended_at=after(125), exit_code=0), Ink()) == [
         "completed in 2m 05s",
         "  logs     drumbeat logs mnist-7f3a",
@@ -18,7 +18,7 @@ def test_a_completed_job_says_how_long_it_took_and_where_its_files_are():
 
 
 @pytest.mark.feature("F1")
-def test_a_failed_job_names_the_rank_the_end_of_its_log_and_what_to_do():
+def test_summary_of_a_failed_job_names_rank_log_and_next_step():
     assert format_closing(a_failed_job(), Ink()) == [
         "failed after 12s: rank 3 on node 1 stopped with exit code 7: ValueError: no data",
         "  cause    rank 3 on node 1, exit code 7",
@@ -33,7 +33,7 @@ def test_a_failed_job_names_the_rank_the_end_of_its_log_and_what_to_do():
     ]
 
 
-def test_a_canceled_job():
+def test_summary_of_a_canceled_job_says_so():
     assert format_closing(a_job(state="canceled", ended_at=after(3)), Ink())[0] == "canceled after 3.0s"
 
 
@@ -42,7 +42,7 @@ def test_colour_only_where_there_is_colour():
     assert shown[0] == "\x1b[1;32mcompleted in 3.0s\x1b[0m"
 
 
-def test_an_output_that_isnt_in_its_place_is_told_and_counts():
+def test_unpublished_output_is_in_the_summary_and_in_the_exit_code():
     refused = sample(OutputView, "model", "failed", "s3://b/p", problem="no permission to write")
     fine = sample(OutputView, "log", "in_place", "s3://b/log", files=1)
     job = a_job(state="completed", ended_at=after(3), exit_code=0, outputs=(refused, fine))
@@ -56,7 +56,7 @@ def test_an_output_that_isnt_in_its_place_is_told_and_counts():
     assert exit_code_for(a_job(state="failed", exit_code=7, outputs=(refused,))) == 7
 
 
-def test_an_output_that_is_held_up_says_how_to_go_on():
+def test_summary_of_a_delayed_output_has_the_next_step():
     held_up = sample(OutputView, "model", "under_way", "s3://b/p", problem="no answer")
     job = a_job(state="completed", ended_at=after(3), exit_code=0, outputs=(held_up,))
     assert format_closing(job, Ink())[1:4] == [
@@ -72,5 +72,5 @@ def test_an_output_that_is_held_up_says_how_to_go_on():
     ("state", "code", "exits"),
     [("completed", 0, 0), ("failed", 7, 7), ("completed", None, 0), ("failed", None, 1), ("canceled", 143, 143)],
 )
-def test_the_exit_code_is_the_jobs(state: str, code: int | None, exits: int):
+def test_exit_code_is_that_of_the_job(state: str, code: int | None, exits: int):
     assert exit_code_for(a_job(state=state, exit_code=code)) == exits

@@ -8,7 +8,7 @@ from tests.unit.cli.samples import NOON, a_job, after
 
 
 @pytest.mark.feature("M4")
-def test_a_long_queue_costs_no_more_requests_than_there_are_rows():
+def test_long_queue_takes_at_most_one_request_a_row():
     jobs = [a_job(name=f"old-{n}", state="queued", submitted_at=NOON) for n in range(1000)]
     jobs += [a_job(name=f"new-{n}", state="completed", submitted_at=after(60)) for n in range(top.MOST - 2)]
     jobs += [a_job(name=f"late-{n}", state="queued", submitted_at=after(90)) for n in range(2)]

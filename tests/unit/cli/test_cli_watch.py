@@ -69,7 +69,7 @@ def test_the_live_line_never_wraps():
     assert screen.see(a_job(sentence="長い文")) == f"{SPINNER[0]} running …"
 
 
-def test_the_live_line_is_gone_at_the_end():
+def test_live_line_is_removed_at_the_end():
     screen = Screen(is_live=True)
     screen.see(a_job())
     assert screen.see(End("completed", 0)) == CLEAR
@@ -84,7 +84,7 @@ def test_the_grace_time_counts_down_in_the_live_line():
 
 
 @pytest.mark.feature("F7")
-def test_the_grace_time_is_printed_every_ten_seconds_where_there_is_no_live_line():
+def test_grace_time_is_printed_every_ten_seconds_without_a_live_line():
     screen = Screen()
     stopping = a_job(state="stopping", stop_at=after(30))
     assert screen.see(stopping) == ""
@@ -111,7 +111,7 @@ def test_no_time_is_counted_down_when_no_rank_is_left():
     assert "SIGKILL in 29s" in screen.see(at_s=1.0)
 
 
-def test_what_a_stage_has_said_the_next_one_doesnt_say_again():
+def test_sentence_of_a_stage_is_not_repeated_by_the_next_one():
     screen = Screen()
     why = "rank 1 on node 0 stopped with exit code 7: ValueError: no; then KeyError"
     shown = screen.see(
@@ -126,20 +126,20 @@ def test_what_a_stage_has_said_the_next_one_doesnt_say_again():
     )
 
 
-def test_of_ranks_that_are_named_together_later_the_error_isnt_said_again():
+def test_error_is_not_repeated_when_its_ranks_are_named_together_later():
     screen = Screen()
     screen.see(event_line(1, "stopping", "rank 1 on node 0 stopped: ValueError: no; SIGTERM to every rank"))
     shown = screen.see(event_line(2, "finalizing", "all 2 ranks stopped: ValueError: no; it was tried 3 times"))
     assert shown == "   0.0s  finalizing   all 2 ranks stopped; it was tried 3 times\n"
 
 
-def test_a_cause_that_is_another_one_in_the_end_is_said_whole():
+def test_changed_cause_is_printed_in_full():
     screen = Screen()
     screen.see(event_line(1, "stopping", "rank 1 failed; SIGTERM to every rank"))
     assert screen.see(event_line(2, "staging", "rank 0 failed; again")).endswith("staging      rank 0 failed; again\n")
 
 
-def test_what_keeps_the_results_from_being_kept_is_shown_once_with_the_way_out():
+def test_trouble_in_sending_outputs_is_shown_once_with_the_next_step():
     screen = Screen()
     full = NodeView(1, detail="sending outputs waits: the disk is full")
     job = a_job(state="finalizing", nodes=(NodeView(0, detail="sending outputs: file 1 of 2"), full))
@@ -151,7 +151,7 @@ def test_what_keeps_the_results_from_being_kept_is_shown_once_with_the_way_out()
 
 
 @pytest.mark.feature("M4")
-def test_the_live_line_tells_how_far_the_nodes_are():
+def test_live_line_has_the_progress_of_the_nodes():
     screen = Screen(is_live=True, width=100)
     coming = NodeView(0, detail="input train: 1.2 GB of 4.5 GB, 182.0 MB/s, 18 s left")
     assert screen.see(a_job(state="staging", nodes=(coming,), node_count=1)).endswith(
@@ -165,7 +165,7 @@ def test_the_live_line_tells_how_far_the_nodes_are():
 
 
 @pytest.mark.feature("M4")
-def test_without_a_live_line_progress_is_printed_now_and_then_and_a_reason_to_wait_once():
+def test_progress_without_a_live_line_is_periodic_and_each_wait_printed_once():
     def staging(detail: str) -> Event:
         return a_job(state="staging", sentence="1 agent enrolled", nodes=(NodeView(0, detail=detail),), node_count=1)
 
@@ -182,7 +182,7 @@ def test_without_a_live_line_progress_is_printed_now_and_then_and_a_reason_to_wa
     assert screen.see(staging("input train: 4 MB of 9 MB; waits: no answer"), at_s=133) == ""
 
 
-def test_who_begins_to_follow_in_the_middle_of_a_stage_hears_of_its_progress_when_that_is_due():
+def test_progress_is_printed_when_due_if_following_begins_within_a_stage():
     coming = a_job(
         state="staging", sentence="1 agent enrolled", nodes=(NodeView(0, detail="half of it"),), node_count=1
     )
@@ -193,7 +193,7 @@ def test_who_begins_to_follow_in_the_middle_of_a_stage_hears_of_its_progress_whe
 
 
 @pytest.mark.feature("M4")
-def test_what_holds_up_is_in_colour_on_a_terminal():
+def test_cause_of_a_delay_is_coloured_on_a_terminal():
     screen = Screen(is_live=True, ink=Ink(is_on=True))
     full = NodeView(0, detail="sending outputs waits: the disk is full")
     assert "\x1b[33m── node 0: sending outputs waits" in screen.see(a_job(state="finalizing", nodes=(full,)))
@@ -201,7 +201,7 @@ def test_what_holds_up_is_in_colour_on_a_terminal():
 
 
 @pytest.mark.feature("M4")
-def test_a_reason_that_comes_and_goes_is_told_once_and_of_many_nodes_how_many():
+def test_recurring_wait_is_printed_once_and_with_a_count_for_many_nodes():
     def waiting(*reasons: str) -> Event:
         nodes = tuple(NodeView(n, detail=f"input train waits: {why}" if why else "") for n, why in enumerate(reasons))
         return a_job(state="staging", nodes=nodes, node_count=len(nodes))
@@ -214,7 +214,7 @@ def test_a_reason_that_comes_and_goes_is_told_once_and_of_many_nodes_how_many():
     assert shown_of_many.endswith("; and 6 more nodes wait ──\n")
 
 
-def test_a_job_that_keeps_its_results_tells_how_far_it_is_and_why_it_ended():
+def test_finalizing_job_shows_its_progress_and_why_it_ended():
     sending = NodeView(0, detail="sending outputs: file 1 of 2")
     job = a_job(state="finalizing", sentence="rank 1 failed", nodes=(sending,), node_count=1)
     assert job.progress == "sending outputs: file 1 of 2; rank 1 failed"
@@ -226,7 +226,7 @@ def test_quiet_prints_nothing():
     assert screen.see(event_line(1, "queued", "first"), piece("a\n"), End("completed", 0)) == ""
 
 
-def test_a_hostile_sentence_cannot_move_the_cursor():
+def test_control_characters_in_a_sentence_are_escaped():
     screen = Screen(is_live=True)
     assert "\x1b[2J" not in screen.see(a_job(sentence="\x1b[2J"), event_line(1, "queued", "\x1b[2J"))
 

@@ -34,7 +34,7 @@ def test_share_that_is_not_there_and_folder_outside_are_refused() -> None:
         fill_job(LAB, "data", URI, "../../etc")
 
 
-def test_script_copies_tells_its_progress_and_goes_on_where_it_stopped(tmp_path: Path) -> None:
+def test_script_copies_with_progress_and_resumes_where_it_stopped(tmp_path: Path) -> None:
     source, target = tmp_path / "source", tmp_path / "target"
     for name, text in (("a", "aaa"), ("deep/b", "bb")):
         (source / name).parent.mkdir(parents=True, exist_ok=True)

@@ -38,7 +38,7 @@ def stopped(rank: int) -> Exit:
         ([stopped(rank) for rank in range(10, 20)], "; 10 ranks were stopped afterwards"),
     ],
 )
-def test_the_other_ranks_of_a_failed_round_are_told_in_one_line(others: list[Exit], says: str):
+def test_other_ranks_of_a_failed_round_are_summed_up_in_one_line(others: list[Exit], says: str):
     exits = [CAUSE, *others]
     assert aftermath(verdict(exits), exits) == (says and f"rank 2 failed first{says}")
 

@@ -36,11 +36,11 @@ def decided(numbers: Limits, *nodes: ScaledMachine, needed: set[str] = frozenset
     return autoscaling.decide(numbers, nodes, needed, NOON)
 
 
-def test_what_a_waiting_job_needs_is_started():
+def test_machines_that_a_waiting_job_needs_are_started():
     assert decided(limits(), node("a", OFF), node("b", OFF), node("c", OFF), needed={"b", "c"}).switch_on == ("b", "c")
 
 
-def test_so_many_as_stay_on_are_started_without_a_job():
+def test_minimum_of_machines_is_started_without_a_job():
     assert decided(limits(2), node("a", OFF), node("b", IDLE), node("c", OFF)).switch_on == ("a",)
 
 
@@ -49,34 +49,34 @@ def test_no_more_are_started_than_there_may_be():
     assert decided(limits(most=3), *nodes, needed={"c", "d"}).switch_on == ("c",)
 
 
-def test_a_machine_that_was_idle_for_long_is_let_go_and_then_switched_off():
+def test_machine_idle_for_long_is_drained_and_then_switched_off():
     assert decided(limits(), node("a", IDLE, 61), node("b", IDLE, 59)) == ScaleStep(let_go=("a",))
     assert decided(limits(), node("a", LEAVING, 2)) == ScaleStep()
     assert decided(limits(), node("a", LEAVING, 3)) == ScaleStep(switch_off=("a",))
 
 
-def test_so_many_as_stay_on_are_never_let_go():
+def test_minimum_of_machines_is_never_drained():
     nodes = (node("a", IDLE, 70), node("b", IDLE, 90), node("c", LEAVING))
     assert decided(limits(1), *nodes).let_go == ("b",), "the one that was idle for longest"
     assert decided(limits(2), *nodes).let_go == ()
 
 
-def test_without_an_idle_time_an_idle_machine_stays():
+def test_idle_machine_stays_on_without_an_idle_time():
     assert decided(limits(idle_s=None), node("a", IDLE, 1e6)) == ScaleStep()
 
 
-def test_a_lower_maximum_lets_idle_machines_go_at_once():
+def test_lower_maximum_drains_idle_machines_at_once():
     nodes = (node("a", RUNNING), node("b", IDLE), node("c", IDLE, 1))
     assert decided(limits(most=2), *nodes).let_go == ("c",)
 
 
 @pytest.mark.parametrize(("needed", "is_held"), [({"a"}, False), (set[str](), True)])
-def test_a_leaving_machine_stays_if_a_job_wants_it_after_all(needed: set[str], is_held: bool):
+def test_draining_machine_stays_if_a_job_needs_it(needed: set[str], is_held: bool):
     assert decided(limits(), node("a", LEAVING, 9, is_held=is_held), needed=needed) == ScaleStep(keep=("a",))
 
 
 @given(st.data())
-def test_nothing_is_switched_off_under_a_job_and_the_limits_are_kept(data: st.DataObject):
+def test_no_machine_is_switched_off_under_a_job_and_limits_hold(data: st.DataObject):
     states = st.sampled_from([IDLE, RUNNING, PREPARING, LEAVING, OFF, UNUSABLE])
     ages = st.floats(0, 200)
     nodes = [
@@ -99,7 +99,7 @@ def test_nothing_is_switched_off_under_a_job_and_the_limits_are_kept(data: st.Da
 
 
 # --- what jobs are placed on ------------------------------------------------------------------------------------
-def test_only_so_many_machines_count_as_there_may_be():
+def test_machines_beyond_the_maximum_do_not_count():
     rooms = [
         MachineCapacity("a", 4, state=OFF),
         MachineCapacity("b", 4),
@@ -109,7 +109,7 @@ def test_only_so_many_machines_count_as_there_may_be():
     assert [room.name for room in autoscaling.within(rooms, 2)] == ["a", "b"]
 
 
-def test_a_job_hears_which_machines_are_started_for_it_and_how_long_that_takes(messages: Messages):
+def test_waiting_job_names_the_machines_started_for_it_and_the_usual_time(messages: Messages):
     rooms = [MachineCapacity("a", 4, state=OFF), MachineCapacity("b", 4), MachineCapacity("c", 4, state=PREPARING)]
     slots = (Slot(0, "a", 1), Slot(1, "b", 1), Slot(2, "c", 1))
     messages.check(autoscaling.awaited(slots, rooms, 4.0))
@@ -117,7 +117,7 @@ def test_a_job_hears_which_machines_are_started_for_it_and_how_long_that_takes(m
     assert autoscaling.awaited(slots[1:2], rooms, 4.0) == ""
 
 
-def test_the_usual_start_is_the_median_of_the_last_ones():
+def test_usual_start_time_is_the_median_of_the_last_ones():
     times = StartTimes()
     assert times.usual_s() is None
     for seconds in [1000.0] * 20 + [3.2] * 12:
@@ -145,7 +145,7 @@ def test_a_job_that_is_larger_than_the_cap_never_fits(messages: Messages):
     messages.check(said.sentence)
 
 
-def test_what_a_cluster_has_otherwise_than_the_file_is_said_with_its_setting(messages: Messages):
+def test_setting_of_a_cluster_that_overrides_the_file_is_named(messages: Messages):
     wish = {"min_instances": 0, "idle_time_before_scale_down": 60.0}
     actual = {"min_instances": 0, "idle_time_before_scale_down": 300.0, "tier": "dedicated"}
     set_by = {"min_instances": "SuspendExcNodes", "idle_time_before_scale_down": "SuspendTime", "tier": "PreemptMode"}

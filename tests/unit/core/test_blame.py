@@ -16,7 +16,7 @@ from .jobs import ABORTED, PEER_GONE, RAISED, ended, killed
 pytestmark = pytest.mark.feature("F1")
 
 
-def test_the_rank_that_raised_is_the_cause_and_not_those_it_took_down(messages: Messages):
+def test_rank_that_raised_is_the_cause_not_those_that_failed_with_it(messages: Messages):
     found = verdict([(0, ended(0, 1, at=5.0, tail=PEER_GONE)), (1, ended(3, 1, at=5.2, tail=RAISED))])
     assert (found.rank, found.node, found.reason) == (3, 1, Reason.RANK_FAILED)
     messages.check(found.sentence)
@@ -24,21 +24,21 @@ def test_the_rank_that_raised_is_the_cause_and_not_those_it_took_down(messages: 
     assert found.tail == RAISED
 
 
-def test_the_prefix_that_torch_puts_before_tracebacks_is_looked_through():
+def test_torchs_prefix_of_tracebacks_is_removed():
     prefixed = "".join(f"[rank3]: {line}\n" for line in RAISED.splitlines())
     found = verdict([(1, ended(3, 1, tail=prefixed))])
     assert found.sentence.endswith("ValueError: loss is nan")
     assert found.place == "train.py:30 ValueError"
 
 
-def test_a_killed_rank_is_the_cause_of_what_its_peers_say():
+def test_killed_rank_is_the_cause_of_the_errors_of_its_peers():
     found = verdict([(0, killed(1, 9, at=4.0)), (0, ended(0, 1, at=4.1, tail=PEER_GONE))])
     assert (found.rank, found.reason, found.code) == (1, Reason.RANK_KILLED, 137)
     assert "was ended by SIGKILL" in found.sentence
     assert "memory" in found.advice
 
 
-def test_where_ranks_have_roles_they_are_named_with_them(messages: Messages):
+def test_ranks_with_roles_are_named_by_them(messages: Messages):
     names = {0: "chief", 1: "worker 0", 2: "worker 1", 3: "ps"}
     messages.check(verdict([(1, killed(3, 9))], 4, names).sentence)
     alike = [(1, ended(1, 1, tail=RAISED)), (0, ended(2, 1, tail=RAISED))]
@@ -86,7 +86,7 @@ def test_while_ranks_only_miss_a_peer_who_was_the_cause_is_a_guess(exits: list[E
 USAGE = "usage: train.py [-h] [--epochs N]\ntrain.py: error: unrecognized arguments: --epoch 3\n"
 
 
-def test_ranks_that_end_with_the_same_usage_error_are_named_together_though_some_were_told_to_stop(messages: Messages):
+def test_ranks_with_the_same_usage_error_are_named_together_even_if_some_were_stopped(messages: Messages):
     exits = [(rank // 2, ended(rank, 2, at=1.0 + rank % 5, is_stopped=rank != 2, tail=USAGE)) for rank in range(6)]
     found = verdict(exits, 6)
     messages.check(found.sentence)
@@ -101,12 +101,12 @@ def test_ranks_that_end_with_the_same_usage_error_are_named_together_though_some
     assert verdict([*exits[:5], stopped], 6).sentence.startswith("ranks 0, 1, 2, 3 and 4 stopped")
 
 
-def test_ranks_that_were_told_to_stop_are_not_the_cause():
+def test_stopped_ranks_are_not_the_cause():
     found = verdict([(0, ended(0, 143, at=1.0, is_stopped=True)), (1, ended(2, 3, at=2.0))])
     assert (found.rank, found.code) == (2, 3)
 
 
-def test_a_stopped_rank_whose_stack_was_printed_is_not_the_cause(messages: Messages):
+def test_stopped_rank_that_printed_its_stack_is_not_the_cause(messages: Messages):
     dump = """Thread 0x00007f11 (most recent call first):
   File "/j/root/code/train.py", line 41 in all_reduce
 step: 100
@@ -118,7 +118,7 @@ step: 101
     messages.check(verdict([(0, replace(killed(0, 9), tail=dump))]).sentence)
 
 
-def test_a_rank_that_left_early_with_exit_code_0_is_the_cause_when_the_rest_only_miss_it():
+def test_rank_that_left_early_is_the_cause_when_the_others_only_miss_it():
     exits = [
         (0, ended(0, 1, at=9.0, tail=PEER_GONE)),
         (0, ended(1, 0, at=3.0)),
@@ -156,17 +156,17 @@ def test_exit_code_0_is_no_cause_where_another_rank_raised():
         (1, RAISED, Reason.RANK_FAILED),
     ],
 )
-def test_the_reason_is_read_off_the_exit(code: int, tail: str, reason: Reason):
+def test_reason_follows_from_the_exit(code: int, tail: str, reason: Reason):
     assert verdict([(0, ended(0, code, tail=tail))]).reason is reason
 
 
-def test_a_rank_that_could_not_be_started_says_why():
+def test_rank_that_could_not_be_started_has_the_error():
     found = verdict([(0, ended(0, None, error="no such folder: code/x"))])
     assert found.reason is Reason.RANK_COULD_NOT_START
     assert "no such folder: code/x" in found.sentence
 
 
-def test_a_missing_package_is_told_where_to_install():
+def test_verdict_on_a_missing_package_says_where_to_install_it():
     assert "Install" in verdict([(0, ended(0, 1, tail="ModuleNotFoundError: No module named 'x'"))]).advice
 
 
@@ -197,17 +197,17 @@ def test_ranks_that_failed_in_the_same_way_are_named_together_under_the_lowest(m
     assert verdict(many, world=64).sentence.startswith("32 ranks, from 1 to 32, stopped")
 
 
-def test_ranks_that_were_ended_together_are_told_in_the_plural(messages: Messages):
+def test_ranks_that_were_ended_together_are_named_in_one_sentence(messages: Messages):
     messages.check(verdict([(0, killed(1, 9)), (0, killed(3, 9))], 4).sentence)
 
 
-def test_different_errors_at_once_are_told_by_the_first():
+def test_first_of_several_different_errors_is_the_verdict():
     exits = [(0, ended(0, 1, at=2.0, tail=RAISED)), (0, ended(1, 1, at=1.9, tail=RAISED.replace("nan", "inf")))]
     found = verdict(exits)
     assert (found.rank, found.sentence.startswith("rank 1 ")) == (1, True)
 
 
-def test_a_rank_that_was_stopped_while_it_died_of_its_own_error_is_the_cause_of_missing_peers(messages: Messages):
+def test_rank_stopped_while_it_died_of_its_own_error_is_the_cause(messages: Messages):
     exits = [
         (0, ended(0, 1, at=1.0, tail=PEER_GONE)),
         (0, ended(1, None, at=1.2, signal=15, is_stopped=True, tail=RAISED)),
@@ -217,7 +217,7 @@ def test_a_rank_that_was_stopped_while_it_died_of_its_own_error_is_the_cause_of_
     messages.check(found.sentence)
 
 
-def test_what_a_rank_says_because_it_is_stopped_is_no_cause():
+def test_error_of_a_rank_that_is_being_stopped_is_no_cause():
     exits = [(0, ended(0, 1, at=1.0, tail=PEER_GONE)), (0, ended(1, 1, at=1.2, is_stopped=True, tail=TERMINATED))]
     assert verdict(exits).rank == 0
 
@@ -230,7 +230,7 @@ def test_an_own_error_before_a_missing_peer_is_the_cause(messages: Messages):
     assert found.place == "train.py:30 ValueError"
 
 
-def test_a_missing_peer_in_words_of_the_jobs_own_is_a_symptom():
+def test_missing_peer_in_the_jobs_own_words_is_a_symptom():
     wrapped = (
         PEER_GONE + "\nThe above exception was the direct cause of the following exception:\n\n"
         'Traceback (most recent call last):\n  File "t.py", line 3, in f\nStepFailed: step 0\n'
@@ -272,5 +272,5 @@ def test_a_refused_connection_is_no_proof_that_a_rank_has_left():
         ([(0, ended(0, 1, tail=RAISED.replace("loss is nan", "CUDA error: uncorrectable ECC error")))], False),
     ],
 )
-def test_a_failure_is_the_programs_own_unless_something_outside_has_ended_it(exits: list[Exit], is_own: bool):
+def test_failure_is_the_programs_own_unless_ended_from_outside(exits: list[Exit], is_own: bool):
     assert verdict(exits).is_own is is_own

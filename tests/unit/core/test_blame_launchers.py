@@ -26,7 +26,7 @@ Detected at node CollectiveReduceV2 defined at (most recent call last):
 
 
 @pytest.mark.feature("L5")
-def test_a_tensorflow_worker_whose_peer_is_gone_is_not_the_cause(messages: Messages):
+def test_tensorflow_worker_with_a_lost_peer_is_not_the_cause(messages: Messages):
     found = verdict([(0, ended(0, 1, at=4.0, tail=BY_TENSORFLOW)), (1, ended(1, 1, at=6.0, tail=RAISED))])
     messages.check(found.sentence)
 
@@ -38,7 +38,7 @@ SOCKET_CLOSED = """[lab-1:00000] *** An error occurred in Socket closed
 
 
 @pytest.mark.parametrize("is_told", [False, True])
-def test_a_rank_that_open_mpi_ended_for_a_lost_peer_is_no_cause_though_it_was_seen_first(is_told: bool):
+def test_rank_ended_by_open_mpi_for_a_lost_peer_is_no_cause_even_if_first(is_told: bool):
     peer, gone = ended(0, 14, at=4.0, tail=SOCKET_CLOSED), killed(2, 9, at=6.0)
     found = verdict([(0, replace(peer, is_stopped=is_told)), (1, gone)])
     assert (found.rank, found.reason) == (2, Reason.RANK_KILLED)
@@ -67,12 +67,12 @@ def test_a_rank_that_left_horovod_early_is_the_cause_of_its_shutdown():
     assert (found.rank, found.reason) == (0, Reason.RANK_LEFT_EARLY)
 
 
-def test_the_rank_that_had_mpi_abort_is_the_cause_of_crashes_that_came_before_its_own_end(messages: Messages):
+def test_rank_with_mpi_abort_is_the_cause_of_crashes_before_its_own_end(messages: Messages):
     found = verdict([(1, killed(2, 11, at=4.0)), (1, killed(3, 11, at=4.0)), (0, ended(1, 3, at=4.2, tail=ABORTED))])
     messages.check(found.sentence)
 
 
-def test_a_crash_well_before_another_rank_had_mpi_abort_is_the_cause(messages: Messages):
+def test_crash_well_before_the_mpi_abort_of_another_rank_is_the_cause(messages: Messages):
     found = verdict([(1, killed(2, 11, at=4.0)), (0, ended(1, 3, at=4.1 + AT_ONCE_S, tail=ABORTED))])
     messages.check(found.sentence)
 
@@ -86,7 +86,7 @@ pmi1_barrier(120)...............: PMI_Barrier returned -1
 """
 
 
-def test_the_rank_that_had_mpi_abort_is_the_cause_though_it_went_on_until_it_was_told_to_stop_with_the_others(
+def test_rank_with_mpi_abort_is_the_cause_even_if_stopped_with_the_others(
     messages: Messages,
 ):
     others = [(rank // 2, ended(rank, 15, at=4.0 + rank / 100, tail=PMI_GONE)) for rank in (0, 2, 3)]
@@ -97,12 +97,12 @@ def test_the_rank_that_had_mpi_abort_is_the_cause_though_it_went_on_until_it_was
     assert verdict([*crashed, (0, asking)], 4).rank == 1
 
 
-def test_a_rank_that_has_mpi_abort_when_it_is_told_to_stop_is_not_the_cause_of_an_error_before(messages: Messages):
+def test_mpi_abort_of_a_stopped_rank_is_not_the_cause_of_an_earlier_error(messages: Messages):
     exits = [(1, ended(2, 1, at=4.0, tail=RAISED)), (0, ended(1, 15, at=4.1, is_stopped=True, tail=ABORTED + PMI_GONE))]
     messages.check(verdict(exits, 4).sentence)
 
 
-def test_a_rank_that_was_ended_for_its_own_mpi_abort_stopped_with_the_code_that_it_gave(messages: Messages):
+def test_rank_ended_for_its_own_mpi_abort_has_the_code_that_it_gave(messages: Messages):
     gone = "MPI has ended the job"
     others = [(rank // 2, replace(killed(rank, 15, at=4.0), launcher=gone)) for rank in (0, 2, 3)]
     found = verdict([*others, (0, replace(killed(1, 15, at=4.1), launcher=gone, tail=ABORTED))], 4)
@@ -123,9 +123,7 @@ NOTE: invoking MPI_ABORT causes Open MPI to kill all MPI processes.
 @pytest.mark.parametrize(
     "said", [INVOKED, INVOKED.replace("\n  Proc: [[49687,1],1]\n  Errorcode: 3", "\nwith errorcode 3.")]
 )
-def test_the_rank_that_open_mpi_names_is_the_cause_though_one_that_lost_its_server_for_it_had_ended_before(
-    said: str, messages: Messages
-):
+def test_rank_named_by_open_mpi_is_the_cause_even_if_a_dependent_rank_ended_first(said: str, messages: Messages):
     lost, asking = (1, ended(3, 14, at=4.0)), ended(1, 3, at=4.01, is_stopped=True)
     rest = [
         (1, replace(killed(2, 15, at=4.1), is_stopped=True)),
@@ -136,7 +134,7 @@ def test_the_rank_that_open_mpi_names_is_the_cause_though_one_that_lost_its_serv
     messages.check(verdict([lost, (0, stopped), *rest], 4).sentence)
 
 
-def test_whoever_lost_its_server_by_it_may_have_been_seen_to_end_long_before(messages: Messages):
+def test_rank_with_mpi_abort_is_the_cause_even_if_reported_long_after(messages: Messages):
     """A supervisor that stood still tells late of the rank that asked for the end."""
     lost, asking = (1, ended(3, 14, at=4.0)), ended(1, 3, at=4.5 + AT_ONCE_S, is_stopped=True)
     rest = [
@@ -146,13 +144,13 @@ def test_whoever_lost_its_server_by_it_may_have_been_seen_to_end_long_before(mes
     messages.check(verdict([lost, (0, asking), *rest], 4).sentence)
 
 
-def test_an_mpirun_that_was_killed_is_named_though_nodes_without_it_saw_the_end_of_mpi_first(messages: Messages):
+def test_killed_mpirun_is_named_even_if_other_nodes_saw_the_end_first(messages: Messages):
     first = replace(killed(2, 15, at=4.0), launcher="MPI has ended the job")
     second = replace(killed(0, 15, at=4.1), launcher="mpirun was ended by signal 9")
     messages.check(verdict([(1, first), (0, second)], 4).sentence)
 
 
-def test_a_killed_mpirun_is_named_though_a_rank_that_lost_it_was_seen_to_end_before_it(messages: Messages):
+def test_killed_mpirun_is_named_even_if_a_rank_that_lost_it_ended_first(messages: Messages):
     """Open MPI ends such a rank without a word."""
     first, second = ended(0, 195, at=4.0, tail="begun"), ended(1, 195, at=4.1, tail="begun")
     second = replace(second, launcher="mpirun was ended by signal 9")
@@ -183,7 +181,7 @@ Root Cause (first observed failure):
 """
 
 
-def test_a_launcher_whose_process_was_killed_is_the_cause_though_it_was_told_to_stop_while_it_said_so(
+def test_launcher_with_a_killed_process_is_the_cause_even_if_stopped_meanwhile(
     messages: Messages,
 ):
     missing = [(0, ended(0, 1, at=4.0, tail=PEER_GONE))]
@@ -203,7 +201,7 @@ KILLED = (
 
 
 @pytest.mark.feature("F1", "L6")
-def test_a_process_of_deepspeeds_that_was_killed_is_the_cause_and_no_rank_that_had_nothing_to_do(messages: Messages):
+def test_killed_process_of_deepspeed_is_the_cause_not_an_idle_rank(messages: Messages):
     found = verdict([(0, RankExit(0, 1, None, 5.0, 1, tail=KILLED)), (1, RankExit(1, 0, None, 1.0, 1))])
     assert found.rank == 0
     messages.check(found.sentence)

@@ -43,24 +43,24 @@ AFTER_ITS_LOG = """[2026-11-22 04:49:58,001 I 614 614] (raylet) node_manager.cc:
 """
 
 
-def test_an_error_in_an_actor_is_told_as_it_was_raised_there(messages: Messages):
+def test_error_in_an_actor_is_quoted_as_raised_there(messages: Messages):
     found = verdict([(0, ended(0, 1, tail=IN_AN_ACTOR))], 3, NAMES)
     messages.check(found.sentence)
     assert found.place == "t.py:16 ValueError"
 
 
 @pytest.mark.parametrize("tail", [RAYLET_GONE, AFTER_ITS_LOG])
-def test_a_part_of_ray_that_was_ended_is_named_with_its_node(tail: str, messages: Messages):
+def test_ended_part_of_ray_is_named_with_its_node(tail: str, messages: Messages):
     found = verdict([(1, ended(2, 1, tail=tail))], 3, NAMES)
     messages.check(found.sentence)
 
 
-def test_a_driver_that_misses_its_actors_node_is_a_symptom():
+def test_driver_that_lost_its_actors_node_is_a_symptom():
     exits = [(0, ended(0, 1, at=5.0, tail=ACTOR_GONE)), (1, ended(2, 1, at=5.9, tail=RAYLET_GONE))]
     assert verdict(exits, 3, NAMES).node == 1
 
 
-def test_a_killed_raylet_is_named_though_its_driver_ended_first_and_its_node_was_told_to_stop_then():
+def test_killed_raylet_is_named_even_if_its_driver_ended_first():
     node = replace(ended(2, 1, at=5.9, tail=RAYLET_GONE), is_stopped=True)
     assert verdict([(0, ended(0, 1, at=5.0, tail=ACTOR_GONE)), (1, node)], 3, NAMES).node == 1
 

@@ -16,12 +16,12 @@ pytestmark = pytest.mark.feature("F1")
 SHUT_DOWN = "accuracy 0.91\nterminate called without an active exception\n"
 
 
-def test_without_an_error_the_last_words_are_told(messages: Messages):
+def test_last_line_is_quoted_without_an_error(messages: Messages):
     found = verdict([(0, ended(0, 1, tail="epoch 3\nno data for this rank\n\n"))])
     messages.check(found.sentence)
 
 
-def test_an_error_further_up_is_told_beside_the_last_words_and_ends_no_retries(messages: Messages):
+def test_error_further_up_is_quoted_with_the_last_line_and_keeps_the_retries(messages: Messages):
     found = verdict([(0, ended(0, 1, tail=f"{RAISED}{LEFT_OUT}\nsaved\n"))])
     messages.check(found.sentence)
     assert found.place == ""
@@ -29,14 +29,14 @@ def test_an_error_further_up_is_told_beside_the_last_words_and_ends_no_retries(m
     assert verdict([(0, ended(0, 1, tail=f"{optional}{LEFT_OUT}\nsaved\n"))]).reason is Reason.RANK_FAILED
 
 
-def test_a_rank_that_left_early_after_an_error_of_its_own_is_told_with_it(messages: Messages):
+def test_verdict_on_a_rank_that_left_early_quotes_its_error(messages: Messages):
     exits = [(0, ended(0, 1, at=9.0, tail=PEER_GONE)), (0, ended(1, 0, at=3.0, tail=RAISED))]
     found = verdict(exits)
     assert found.reason is Reason.RANK_LEFT_EARLY
     messages.check(found.sentence)
 
 
-def test_a_long_error_keeps_its_last_words(messages: Messages):
+def test_long_error_keeps_its_end(messages: Messages):
     line = f"subprocess.CalledProcessError: Command '{'x' * 300}' died with <Signals.SIGKILL: 9>."
     found = verdict([(0, ended(0, 1, tail=RAISED.replace("ValueError: loss is nan", line)))])
     assert "x…x" in found.sentence
@@ -44,20 +44,20 @@ def test_a_long_error_keeps_its_last_words(messages: Messages):
     assert "memory" in found.advice
 
 
-def test_a_rank_killed_at_the_memory_limit_says_which_limit(messages: Messages):
+def test_verdict_on_a_rank_killed_at_the_memory_limit_names_the_limit(messages: Messages):
     found = verdict([(0, RankExit(1, None, 9, 1.0, 1, memory_limit_mib=300))])
     assert found.reason is Reason.RANK_KILLED
     messages.check(found.sentence)
 
 
-def test_an_abort_while_shutting_down_is_told_as_such_and_how_to_avoid_it(messages: Messages):
+def test_abort_during_shutdown_is_named_with_how_to_avoid_it(messages: Messages):
     found = verdict([(0, RankExit(1, None, 6, 1.0, 1, tail=SHUT_DOWN))])
     assert found.reason is Reason.RANK_KILLED
     messages.check(found.sentence)
     assert "os._exit(0)" in found.advice
 
 
-def test_an_error_before_such_an_abort_is_what_counts(messages: Messages):
+def test_error_before_an_abort_during_shutdown_is_the_cause(messages: Messages):
     found = verdict([(0, RankExit(1, None, 6, 1.0, 1, tail=RAISED + SHUT_DOWN))])
     assert found.reason == Reason.RANK_FAILED
     messages.check(found.sentence)
@@ -79,7 +79,7 @@ def test_a_place_is_the_same_on_every_node_and_in_every_attempt():
         "RuntimeError: [pair.cc:547] Connection closed by peer [127.0.0.1]:38124",
     ],
 )
-def test_an_error_of_the_moment_has_no_place(line: str):
+def test_transient_error_has_no_place(line: str):
     assert verdict([(0, ended(0, 1, tail=RAISED.replace("ValueError: loss is nan", line)))]).place == ""
 
 
@@ -120,7 +120,7 @@ def test_advice_is_by_the_error(line: str, advice: str):
     ("number", "advice"),
     [(7, "/dev/shm"), (11, "faulthandler"), (9, "memory"), (2, "Ctrl-C"), (15, "drumbeat didn't"), (6, "itself")],
 )
-def test_advice_is_by_the_signal_that_a_shell_may_have_told(number: int, advice: str):
+def test_advice_follows_the_signal_also_from_a_shells_exit_code(number: int, advice: str):
     assert advice in verdict([(0, killed(0, number))]).advice
     assert advice in verdict([(0, ended(0, 128 + number))]).advice
 
@@ -136,7 +136,7 @@ Duplicate GPU detected : rank 1 and rank 0 both on CUDA device 60
 """torch 2.11 on an H100, as it says it."""
 
 
-def test_what_nccl_says_last_is_the_error_and_one_of_the_ranks_own_is_no_symptom(messages: Messages):
+def test_last_line_of_nccl_is_the_error_and_a_ranks_own_error_no_symptom(messages: Messages):
     found = verdict([(0, ended(rank, 1, tail=MISUSED)) for rank in range(2)], world=2)
     messages.check(found.sentence)
     assert "LOCAL_RANK" in found.advice
@@ -162,7 +162,7 @@ FULL = (
 )
 
 
-def test_of_a_full_gpu_it_is_told_what_was_wanted_and_free_and_who_else_is_there(messages: Messages):
+def test_verdict_on_a_full_gpu_has_request_free_memory_and_other_processes(messages: Messages):
     found = verdict([(0, ended(0, 1, tail=RAISED.replace("ValueError: loss is nan", FULL)))])
     messages.check(found.sentence)
     assert "smaller batch or model" in found.advice
@@ -177,12 +177,12 @@ def test_of_a_full_gpu_it_is_told_what_was_wanted_and_free_and_who_else_is_there
     assert "nvidia-smi" in found.advice
 
 
-def test_an_error_in_a_data_loader_worker_is_no_lack_of_memory():
+def test_error_in_a_data_loader_worker_is_not_out_of_memory():
     tail = RAISED.replace("ValueError: loss is nan", "ValueError: Caught ValueError in DataLoader worker process 1.")
     assert "num_workers" not in verdict([(0, ended(0, 1, tail=tail))]).advice
 
 
-def test_a_worker_process_of_the_ranks_own_is_no_peer(messages: Messages):
+def test_worker_process_of_a_rank_is_no_peer(messages: Messages):
     gone = (
         '  File "/usr/lib/python3.11/multiprocessing/resource_sharer.py", line 86, in get_connection\n'
         "    c = Client(address)\nConnectionResetError: [Errno 104] Connection reset by peer\n"
@@ -194,7 +194,7 @@ def test_a_worker_process_of_the_ranks_own_is_no_peer(messages: Messages):
 
 
 @pytest.mark.feature("F1", "L6")
-def test_a_launchers_own_rank_on_another_node_is_named_with_that_node(messages: Messages):
+def test_rank_of_a_launcher_on_another_node_is_named_with_that_node(messages: Messages):
     tail = (
         "node-1: Traceback (most recent call last):\nnode-0: Traceback (most recent call last):\n"
         'node-0:   File "t.py", line 12, in <module>\nnode-1:   File "t.py", line 4, in <module>\n'
@@ -213,7 +213,7 @@ def test_a_launchers_own_rank_on_another_node_is_named_with_that_node(messages: 
         ("the rank can't be set up: Resource temporarily unavailable", Reason.RANK_COULD_NOT_START),
     ],
 )
-def test_a_start_that_fails_the_next_time_too_is_a_bad_command(error: str, reason: Reason):
+def test_start_that_fails_twice_is_a_bad_command(error: str, reason: Reason):
     found = verdict([(0, ended(0, None, error=error))])
     assert found.reason is reason
     assert ("uri_file" in found.advice) is ("too long" in error)

@@ -32,7 +32,7 @@ def output_of(name):
     return f"azureml://jobs/{name}/outputs/model/paths/"
 
 
-def test_job_that_has_ended_and_nobody_needs_goes():
+def test_ended_job_that_nothing_needs_is_deleted():
     made = decide(["a", "a", "unknown"], [job("a"), job("b")], [])
     assert (made.jobs, made.reasons) == (("a",), {})
 
@@ -127,7 +127,7 @@ def worlds(draw):
 
 
 @given(worlds())
-def test_nothing_that_stays_needs_a_job_that_goes(world):
+def test_no_kept_job_needs_a_deleted_one(world):
     jobs, assets, asked = world
     made = decide(asked, jobs, assets)
     gone, needs = set(made.jobs), {one.name: one for one in jobs}

@@ -65,7 +65,7 @@ def event_messages(decision: Decision) -> list[str]:
 
 
 # --- fewer nodes --------------------------------------------------------------------------------------------------
-def test_an_attempt_has_the_ranks_of_the_nodes_that_it_was_granted():
+def test_attempt_has_the_ranks_of_its_granted_nodes():
     job = on(elastic(), 2)
     assert (job.plan.nodes, job.plan.world_size, len(job.nodes)) == (2, 2, 2)
     assert job.sentence == "2 ranks started on 2 nodes"
@@ -78,7 +78,7 @@ def test_story_says_by_how_much_a_first_attempt_differs_from_what_was_asked_for(
     assert event_messages(told(elastic(), Placed(slots(3)))) == ["3 nodes granted on local"]
 
 
-def test_a_job_that_lost_a_node_goes_on_with_the_others_and_counts_no_retry(messages: Messages):
+def test_job_continues_after_a_lost_node_without_counting_a_retry(messages: Messages):
     queued = lost(on(elastic(max_retries=0), 3), 2)
     assert (queued.job.state, queued.job.reason) == (State.QUEUED, Reason.REPLACING_NODES)
     messages.check(queued.job.sentence)
@@ -87,7 +87,7 @@ def test_a_job_that_lost_a_node_goes_on_with_the_others_and_counts_no_retry(mess
     assert again.effects == (StartGang(2, slots(2)),)
 
 
-def test_a_job_whose_node_was_taken_away_says_so(messages: Messages):
+def test_sentence_of_a_job_names_a_preempted_node(messages: Messages):
     queued = lost(on(elastic(), 3), 1, Loss.PREEMPTED).job
     messages.check(after(queued, Placed(slots(2))).sentence)
 
@@ -131,7 +131,7 @@ def test_free_nodes_are_taken_at_once_if_the_job_says_so(messages: Messages):
     messages.check(decision.job.sentence)
 
 
-def test_a_checkpoint_ends_no_round_while_no_more_nodes_are_free():
+def test_checkpoint_ends_no_round_without_more_free_nodes():
     job = on(elastic(), 2)
     assert told(job, CheckpointSaved(1, 1, 10)) == Decision(job)
     taken_again = told(job, GrowthPossible(1, 3), GrowthPossible(1, 0))
@@ -139,7 +139,7 @@ def test_a_checkpoint_ends_no_round_while_no_more_nodes_are_free():
     assert told(taken_again.job, CheckpointSaved(1, 1, 10)).job.state is State.RUNNING
 
 
-def test_a_checkpoint_of_an_earlier_round_ends_none():
+def test_checkpoint_of_an_earlier_round_ends_no_round():
     noted = after(on(elastic(), 2), GrowthPossible(1, 3))
     for event in (CheckpointSaved(0, 1, 10), CheckpointSaved(1, 2, 10)):
         assert told(noted, event) == Decision(noted)
@@ -174,13 +174,13 @@ def test_a_cancel_outranks_growth():
     assert ends(ends(stopping, 0, 143).job, 1, 143).job.reason in (Reason.CANCEL_REQUESTED, Reason.KEEPING_RESULTS)
 
 
-def test_a_job_some_of_whose_ranks_have_ended_does_not_grow():
+def test_job_with_ended_ranks_does_not_grow():
     job = after(on(elastic(), 2), GrowthPossible(1, 3), done(0, 0))
     assert not may_grow(job, START)
     assert told(job, CheckpointSaved(1, 1, 10)).job.state is State.RUNNING
 
 
-def test_a_job_on_its_most_nodes_does_not_grow():
+def test_job_with_its_maximum_of_nodes_does_not_grow():
     assert not may_grow(on(elastic(), 4), START)
     assert may_grow(on(elastic(), 3), START)
 

@@ -51,7 +51,7 @@ def machines(one: Placement) -> str:
 
 
 # --- the first attempt --------------------------------------------------------------------------------------------
-def test_an_elastic_job_starts_at_once_with_the_nodes_that_are_free(messages: Messages):
+def test_elastic_job_starts_at_once_on_the_free_nodes(messages: Messages):
     job = waits("e", 3, 2, 4)
     assert machines(placed([job], holds("x", "a"))["e"]) == "bcd"
     assert machines(placed([job], holds("x", "a", "b"))["e"]) == "cd"
@@ -66,7 +66,7 @@ def test_an_elastic_job_has_more_than_it_asks_for_only_while_no_other_job_waits(
     assert (machines(both["e"]), machines(both["f"])) == ("ab", "c")
 
 
-def test_no_two_nodes_of_a_job_share_a_machine_so_that_it_has_more_than_it_asks_for():
+def test_nodes_beyond_the_requested_number_never_share_a_machine():
     rooms = [MachineCapacity(name, 8) for name in "ab"]
     assert machines(placed([waits("e", 2, 1, 4)], rooms=rooms)["e"]) == "ab"
     assert machines(placed([waits("e", 3, 1, 4)], rooms=rooms)["e"]) == "abab"
@@ -80,7 +80,7 @@ def test_an_elastic_job_fits_if_its_smallest_size_does(messages: Messages):
     messages.check(said.sentence)
 
 
-def test_an_elastic_job_passes_a_job_that_waits_with_as_many_nodes_as_delay_it_not():
+def test_elastic_job_overtakes_with_as_many_nodes_as_delay_no_other_job():
     first, busy = fixed("first", 4, second=0), replace(holds("x", "a", "b"), until=at(60))
     no_limit = placed([first, waits("e", 2, 1, 2, submitted_at=at(1))], busy)
     assert no_limit["e"].reason is Reason.WAITING_FOR_TURN
@@ -89,7 +89,7 @@ def test_an_elastic_job_passes_a_job_that_waits_with_as_many_nodes_as_delay_it_n
     assert (machines(said["e"]), said["first"].reason) == ("c", Reason.WAITING_FOR_SLOTS)
 
 
-def test_a_quota_makes_an_elastic_job_smaller_before_it_makes_it_wait():
+def test_quota_shrinks_an_elastic_job_before_it_makes_it_wait():
     quota = Quota(QuotaKind.USER, "ada", slots=4)
     balances = Balances(Allowances((quota,)))
     job = waits("e", 3, 1, 3, payer=Payer("ada", "default"))
@@ -98,19 +98,19 @@ def test_a_quota_makes_an_elastic_job_smaller_before_it_makes_it_wait():
 
 
 # --- after a loss -------------------------------------------------------------------------------------------------
-def test_a_job_that_lost_a_node_takes_its_other_machines_and_not_the_lost_one():
+def test_job_that_lost_a_node_keeps_its_other_machines():
     job = waits("e", 4, 2, 4, avoided=("c",), is_resized=True)
     assert machines(placed([job])["e"]) == "abd"
     assert machines(placed([waits("e", 4, 4, 5, avoided=("c",), is_resized=True)])["e"]) == "abcd"
 
 
-def test_a_job_between_two_attempts_comes_before_those_of_a_higher_priority():
+def test_job_between_two_attempts_precedes_higher_priorities():
     urgent = replace(fixed("urgent", 2, second=0), priority=9)
     both = placed([urgent, waits("e", 3, 2, 3, is_resized=True)], holds("x", "a"))
     assert (machines(both["e"]), both["urgent"].slots) == ("bcd", ())
 
 
-def test_a_job_waits_for_the_slots_of_its_last_attempt_rather_than_shrink(messages: Messages):
+def test_job_waits_for_the_slots_of_its_last_attempt_before_it_shrinks(messages: Messages):
     ending = waits("e", 3, 1, 3, is_resized=True)
     said = placed([ending], holds("e", "a", "b"))["e"]
     messages.check(said.sentence)
@@ -129,7 +129,7 @@ def test_a_job_may_grow_onto_free_machines_beside_its_own():
     assert growth(waits("e", 2, 1, 2), 2, RACK, [holds("e", "c", "d")], NO_BALANCES) == ()
 
 
-def test_quotas_count_what_a_job_has_once_when_it_grows():
+def test_quotas_count_the_slots_of_a_growing_job_once():
     payer = Payer("ada", "default")
     held = (HeldSlots("rack", "e", "ada", "default", 4, 0),)
     for most, nodes in ((6, 3), (5, 0)):

@@ -43,7 +43,7 @@ def find(text: str, aliases: dict[str, str] | None = None, **registered: tuple[R
         ("azureml://registries/r/environments/mine/labels/latest", "2", False),
     ],
 )
-def test_a_persons_environment_is_found_by_every_form(text: str, number: str, is_noted: bool):
+def test_environment_of_a_user_is_found_by_every_form_of_its_name(text: str, number: str, is_noted: bool):
     found = find(text)
     assert found.python
     assert (found.name, found.python.name, found.asset) == (f"mine:{number}", f"mine:{number}", ("mine", number))
@@ -63,14 +63,14 @@ def test_a_persons_environment_is_found_by_every_form(text: str, number: str, is
         ("azureml:mien:1", "Did you mean `mine`?"),
     ],
 )
-def test_what_isnt_there_is_refused_with_what_to_type(text: str, says: str):
+def test_missing_environment_is_refused_with_what_to_type(text: str, says: str):
     with pytest.raises(UnknownNameError) as caught:
         find(text)
     assert says in str(caught.value)
 
 
 @pytest.mark.feature("E1")
-def test_the_nearest_is_one_that_is_there_and_never_what_was_asked_for():
+def test_suggested_name_exists_and_differs_from_the_requested_one():
     for text, says in (
         ("yuors", "Did you mean `yours`?"),
         ("yours@latest", "Make it:"),
@@ -82,7 +82,7 @@ def test_the_nearest_is_one_that_is_there_and_never_what_was_asked_for():
 
 
 @pytest.mark.feature("E2")
-def test_a_curated_name_is_said_to_be_one(messages: Messages):
+def test_curated_environment_is_named_as_such(messages: Messages):
     found = find("azureml://registries/azureml/environments/acpt-pytorch-2.2-cuda12.1/versions/44")
     assert found.python
     assert 'torch==2.2.*; python_version < "3.13"' in found.python.requirements
@@ -100,7 +100,7 @@ def test_alias_of_a_curated_name_holds_for_its_other_spellings(asked: str):
 
 
 @pytest.mark.feature("E2")
-def test_a_persons_own_of_a_curated_name_holds_with_and_without_its_prefix():
+def test_users_environment_with_a_curated_name_counts_with_and_without_prefix():
     own = (version("sklearn-1.5", "1"),)
     assert find("AzureML-sklearn-1.5", **{"sklearn-1.5": own}).asset == ("sklearn-1.5", "1")
     assert wanted_names("AzureML-sklearn-1.5", {}) == ["AzureML-sklearn-1.5", "sklearn-1.5"]
@@ -118,7 +118,7 @@ def test_alias_of_an_image_is_what_a_job_that_names_the_image_alone_runs_in():
 
 
 @pytest.mark.feature("E2")
-def test_a_persons_own_comes_before_the_curated_one_in_any_version(messages: Messages):
+def test_users_environment_precedes_the_curated_one_in_any_version(messages: Messages):
     own = (version("AzureML-sklearn-1.0", "1", "scikit-learn==1.0\n"),)
     found = find("azureml:AzureML-sklearn-1.0:44", **{"AzureML-sklearn-1.0": own})
     assert found.python
@@ -139,7 +139,7 @@ def test_aliases_lead_to_current_to_curated_ones_and_to_a_persons_own():
         find("a", {"a": "b", "b": "a"})
 
 
-def test_only_the_versions_of_what_can_be_meant_are_asked_for():
+def test_only_versions_of_possible_names_are_requested():
     aliases = {("environment", "cloud"): "mine:1", ("environment", "x"): "current"}
     assert [wanted_names(one, aliases) for one in ("azureml:cloud:3", "x", "other@latest", None)] == [
         ["mine"], [], ["other"], [],
@@ -156,7 +156,7 @@ def plan(**keys: object) -> planning.Planned:
 
 
 @pytest.mark.feature("E1")
-def test_the_plan_has_what_the_nodes_are_to_make():
+def test_plan_has_the_environment_that_nodes_build():
     made = plan(environment={"conda_file": "env.yml", "image": "x"})
     assert made.plan.python
     assert (made.plan.environment, made.plan.python.requirements, made.plan.python.lines) == (
@@ -172,7 +172,7 @@ def test_the_plan_has_what_the_nodes_are_to_make():
 
 
 @pytest.mark.parametrize("install", ["pip install x", "python -m pip3.11 install -U x", "uv pip install x"])
-def test_an_installation_into_the_python_of_all_jobs_is_noted(install: str):
+def test_installation_into_the_shared_python_is_noted(install: str):
     def notes(**keys: object) -> list[str]:
         return [note for note in plan(**keys).notes if "changes the Python that every job" in note]
 
@@ -184,7 +184,7 @@ def test_an_installation_into_the_python_of_all_jobs_is_noted(install: str):
 
 
 @pytest.mark.feature("L12")
-def test_a_computes_preparation_comes_before_the_jobs_own_in_a_shell_of_its_own():
+def test_preparation_of_a_compute_precedes_the_jobs_in_its_own_shell():
     assert plan().plan.prepare == "set -e\nmodule load 'cuda'"
     both = plan(drumbeat={"prepare": "make"}).plan.prepare
     assert both == "/bin/bash -c 'set -e\nmodule load '\"'\"'cuda'\"'\"'' || exit\nmake"

@@ -68,7 +68,7 @@ def test_recent_use_sums_what_ran_and_what_runs() -> None:
     )
 
 
-def test_numbers_are_told_with_their_half_life(messages: Messages) -> None:
+def test_recent_use_is_printed_with_its_half_life(messages: Messages) -> None:
     messages.check(describe_use({"ada": 41.25}, ("bob", "ada"), WEEK))
     assert [format_half_life(timedelta(seconds=s)) for s in (5, 90, 7200, 129600)] == ["5 s", "1.5 min", "2 h", "1.5 d"]
 
@@ -103,7 +103,7 @@ def test_priority_comes_before_use() -> None:
     assert said["ada"].slots
 
 
-def test_one_person_sees_no_numbers() -> None:
+def test_single_user_sees_no_recent_use() -> None:
     queue = [waits("ada", n) for n in range(3)]
     queue = [QueuedJob(f"j{n}", one.need, 0, one.submitted_at, payer=one.payer) for n, one in enumerate(queue)]
     assert not any("recent use" in one.sentence for one in placed(queue).values())

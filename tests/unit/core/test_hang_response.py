@@ -32,7 +32,7 @@ def sentences(*decisions: Decision) -> list[str]:
     return [entry.sentence for one in decisions for entry in one.events]
 
 
-def test_hang_is_told_once_and_the_ranks_run_on() -> None:
+def test_hang_is_reported_once_and_the_ranks_keep_running() -> None:
     first = decide(hanging(), HANG, at(1))
     assert (first.job.state, first.job.reason, first.job.sentence) == (State.RUNNING, Reason.HANGING, HANG.sentence)
     assert decide(first.job, HANG, at(2)) == Decision(first.job)
@@ -46,13 +46,13 @@ def test_story_has_the_beginning_of_the_silence() -> None:
     assert [line.since for line in restarted.events] == [at(10)]
 
 
-def test_slow_rank_is_told_once_beside_a_hang() -> None:
+def test_slow_rank_is_reported_once_beside_a_hang() -> None:
     first = decide(hanging(), SLOW, at(1))
     second = decide(first.job, HANG, at(2))
     assert sentences(first, second, decide(second.job, SLOW, at(3))) == [SLOW.sentence, HANG.sentence]
 
 
-def test_end_of_a_hang_is_told_if_the_hang_was() -> None:
+def test_end_of_a_hang_is_reported_if_the_hang_was() -> None:
     job = hanging()
     assert decide(job, OVER, at(1)) == Decision(job)
     told = decide(job, HANG, at(1)).job
@@ -80,7 +80,7 @@ MAY_HANG = replace(HANG, is_certain=False, sentence="the job may hang: rank 1 on
 
 @pytest.mark.parametrize("first", [HANG, MAY_HANG])
 @pytest.mark.parametrize("second", [HANG, MAY_HANG])
-def test_second_hang_of_a_round_is_told_and_so_is_its_end(first: StallObserved, second: StallObserved) -> None:
+def test_second_hang_of_a_round_is_reported_with_its_end(first: StallObserved, second: StallObserved) -> None:
     job, told = hanging(), list[Decision]()
     for minute, event in enumerate((first, OVER, second, second, OVER, OVER), 1):
         told.append(decide(job, event, at(minute)))
@@ -97,7 +97,7 @@ def test_certain_hang_after_an_uncertain_one_restarts_the_ranks(between: list[St
     assert (stopping.state, stopping.reason) == (State.STOPPING, Reason.RANKS_HUNG)
 
 
-def test_hang_that_becomes_certain_is_told_again_and_once() -> None:
+def test_hang_that_becomes_certain_is_reported_once_more() -> None:
     job = after(hanging(), MAY_HANG)
     certain = decide(job, HANG, at(2))
     assert sentences(certain) == [HANG.sentence]
@@ -115,7 +115,7 @@ def test_hang_of_an_earlier_round_changes_nothing() -> None:
     assert decide(job, HANG, at(1)) == Decision(job)
 
 
-def test_rendezvous_that_is_late_is_told_once_a_round_and_the_ranks_run_on() -> None:
+def test_late_rendezvous_is_reported_once_a_round_and_the_ranks_keep_running() -> None:
     late = replace(STUCK, is_certain=False, sentence="the rendezvous is incomplete")
     first = decide(hanging("restart"), late, at(1))
     assert (first.job.state, first.job.reason) == (State.RUNNING, Reason.RANKS_RUNNING)
@@ -143,7 +143,7 @@ def test_hang_at_the_rendezvous_restarts_the_ranks_as_a_retry(on_hang: str, mess
     messages.check(again.sentence)
 
 
-def test_end_from_outside_tells_the_hang_in_which_it_found_the_job(messages: Messages) -> None:
+def test_end_from_outside_names_the_hang_of_the_job(messages: Messages) -> None:
     hung = decide(hanging(), HANG, at(1)).job
     canceled = decide(hung, CancelRequested("root"), at(2)).job
     assert canceled.verdict

@@ -141,7 +141,7 @@ def test_ranks_that_move_within_collectives_are_busy() -> None:
     assert judge([rank(0, moving), rank(1, moving)]).stillness is Stillness.BUSY
 
 
-def test_unknown_rank_leaves_it_open() -> None:
+def test_verdict_is_unknown_while_a_rank_is() -> None:
     assert judge([rank(0, WAITING)], missing=[1]).stillness is Stillness.UNKNOWN
 
 
@@ -188,7 +188,7 @@ def test_gpu_or_one_collective_of_all_ranks_needs_time() -> None:
     assert not judge([rank(0, WAITING), rank(1, process(OWN, state="T"))]).needs_time
 
 
-def test_rank_that_waits_for_its_gpu_beside_a_collective_of_the_others_is_the_odd_one(messages: Messages) -> None:
+def test_rank_that_waits_for_its_gpu_while_the_others_are_in_a_collective_is_named(messages: Messages) -> None:
     behind = process((ALL_REDUCE[0], replace(MODULE, line=41)), "futex_do_wait")
     said = judge([rank(0, behind), rank(1, process(GPU)), rank(2, behind)])
     messages.check(said.sentence)
@@ -208,7 +208,7 @@ POLLS = {"cpu_s": 5.0, "main_cpu_s": 5.0}
     ],
     ids=["by NCCL", "line before", "other file"],
 )
-def test_rank_that_waits_for_its_gpu_is_not_blamed_if_the_others_may_have_left_it_alone(
+def test_rank_that_waits_for_its_gpu_is_not_blamed_if_the_others_may_be_the_cause(
     other: ProcessFacts, messages: Messages
 ) -> None:
     said = judge([rank(0, process(GPU, **POLLS)), rank(1, other), rank(2, other)])
@@ -242,7 +242,7 @@ def test_rank_that_is_blocked_may_hang_though_gpus_seem_busy(
     assert (said.is_hang, said.rank, said.is_certain, said.needs_time) == (True, 1, False, True)
 
 
-def test_rank_without_proof_that_it_is_blocked_is_not_told_while_gpus_are_busy() -> None:
+def test_rank_without_proof_of_a_block_is_not_reported_while_gpus_are_busy() -> None:
     busy = process(GPU, gpu_memory_percent=1.0, **POLLS)
     sleeps_in_cuda = process(OWN, "do_poll.constprop.0", gpu_memory_percent=1.0)
     moves = process(OWN, is_same_place=False, **POLLS)
@@ -250,7 +250,7 @@ def test_rank_without_proof_that_it_is_blocked_is_not_told_while_gpus_are_busy()
     assert not any(judge([rank(0, busy), rank(1, one)]).is_hang for one in (sleeps_in_cuda, moves, without_stack))
 
 
-def test_rank_whose_gpu_reads_and_writes_its_memory_works_wherever_it_stands(messages: Messages) -> None:
+def test_rank_whose_gpu_accesses_its_memory_is_working(messages: Messages) -> None:
     computes = process(GPU, gpu_memory_percent=3.0, cpu_s=5.0, main_cpu_s=5.0)
     assert judge([rank(0, computes)]).stillness is Stillness.BUSY
     said = judge([rank(0, process(GPU, cpu_s=5.0, main_cpu_s=5.0)), rank(1, computes)])
@@ -268,7 +268,7 @@ def test_rank_that_goes_on_on_its_gpu_computes(messages: Messages) -> None:
     messages.check(said.sentence)
 
 
-def test_without_stacks_the_kernel_alone_names_a_stopped_rank() -> None:
+def test_stopped_rank_is_named_by_the_kernel_without_stacks() -> None:
     blind = process(kernel="futex_do_wait", problem="py-spy isn't installed")
     said = judge([rank(0, blind), rank(1, replace(blind, state="T"))])
     assert (said.stillness, said.rank) == (Stillness.HUNG, 1)
@@ -290,7 +290,7 @@ RECORDED = [
 
 
 @pytest.mark.parametrize("recorded", RECORDED, ids=[one["case"] for one in RECORDED])
-def test_recorded_silence_is_judged_as_it_was(recorded: dict[str, Any]) -> None:
+def test_recorded_silence_gets_its_recorded_verdict(recorded: dict[str, Any]) -> None:
     facts = {int(node): from_wire(NodeFacts, answer) for node, answer in recorded["answers"].items()}
     activities = [one for node, answer in facts.items() for one in stack_report.activities(node, answer)]
     ranks = set(range(recorded["ranks"]))
@@ -322,7 +322,7 @@ def judged_at(case: str, percent: float) -> HangVerdict:
 
 
 @pytest.mark.parametrize("case", ON_GPU)
-def test_recorded_hang_on_a_busy_gpu_is_told_where_a_rank_is_provably_blocked(case: str) -> None:
+def test_recorded_hang_on_a_busy_gpu_is_reported_if_a_rank_is_provably_blocked(case: str) -> None:
     said = judged_at(case, 1.0)
     assert said.is_hang == (case in PROVEN)
     assert not said.is_certain

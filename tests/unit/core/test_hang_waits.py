@@ -69,7 +69,7 @@ def test_frames_of_a_wait_give_its_kind_and_name(frames: list[StackFrame], expec
         ([TRAIN], False),
     ],
 )  # fmt: skip
-def test_only_the_rendezvous_of_all_ranks_is_the_start(frames: list[StackFrame], *, is_at_start: bool) -> None:
+def test_only_a_rendezvous_of_all_ranks_counts_as_the_start(frames: list[StackFrame], *, is_at_start: bool) -> None:
     assert waits.is_at_start(frames) is is_at_start
 
 

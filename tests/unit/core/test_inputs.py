@@ -72,14 +72,14 @@ def test_every_path_becomes_an_address(path: str, uri: str):
 
 
 @pytest.mark.feature("D2")
-def test_an_output_of_a_pipeline_is_that_of_the_step_which_gave_it():
+def test_output_of_a_pipeline_is_that_of_its_step():
     jobs = {"whole": JobOutputs({"final": "uri_folder"}, sources={"final": ("whole_train", "model")})}
     planned = inputs(DataFacts(jobs=jobs), path="azureml://jobs/whole/outputs/final/paths/a").inputs
     assert planned[0].uri == "azureml://jobs/whole_train/outputs/model/paths/a"
 
 
 @pytest.mark.feature("D4", "D2")
-def test_a_name_is_an_exact_version_and_its_use_is_told(messages: Messages):
+def test_name_becomes_an_exact_version_whose_use_is_recorded(messages: Messages):
     latest = inputs(path="azureml:digits@latest")
     assert latest.used == (UsedData("digits", "3", "inputs.data"),)
     messages.check(*latest.notes)
@@ -96,7 +96,7 @@ BLOBS = "azureml://datastores/blobs/paths"
 
 
 @pytest.mark.feature("D4", "D2")
-def test_a_version_whose_place_a_newer_one_has_taken_is_refused(messages: Messages):
+def test_version_overwritten_by_a_newer_one_is_refused(messages: Messages):
     facts = _two_versions(f"{BLOBS}/digits")
     for path in ("digits:2", "azureml:digits@latest"):
         assert inputs(facts, path=path).used == (UsedData("digits", "2", "inputs.data"),)
@@ -117,12 +117,12 @@ def test_a_version_whose_place_a_newer_one_has_taken_is_refused(messages: Messag
     ],
     ids=["named by content", "another place", "read as another type", "the same content"],
 )
-def test_a_version_beside_a_newer_one_is_taken(facts: DataFacts):
+def test_version_in_a_place_of_its_own_is_used_beside_a_newer_one(facts: DataFacts):
     assert inputs(facts, path="digits:1").used == (UsedData("digits", "1", "inputs.data"),)
 
 
 @pytest.mark.feature("D4", "D2")
-def test_a_version_whose_content_came_back_to_its_place_is_taken():
+def test_version_whose_content_was_restored_is_used():
     place = f"{BLOBS}/digits"
     contents = {"3": "first", "2": "second", "1": "first"}
     versions = tuple(DataVersion(one, "uri_folder", place, digest=digest) for one, digest in contents.items())
@@ -133,7 +133,7 @@ def test_a_version_whose_content_came_back_to_its_place_is_taken():
 
 
 @pytest.mark.feature("D3", "D4")
-def test_an_output_whose_place_the_next_job_takes_too_is_told(messages: Messages):
+def test_output_that_the_next_job_would_overwrite_is_noted(messages: Messages):
     outputs = {
         "a": Output.model_validate({"name": "model", "path": f"{BLOBS}/model"}),
         "b": Output.model_validate({"name": "model", "path": f"{BLOBS}/${{{{name}}}}/model"}),
@@ -145,14 +145,14 @@ def test_an_output_whose_place_the_next_job_takes_too_is_told(messages: Messages
 
 
 @pytest.mark.feature("D2")
-def test_an_asset_says_what_it_is_where_the_job_does_not():
+def test_type_of_an_asset_is_used_where_the_job_has_none():
     assert inputs(path="digits:1").inputs == (
         InputPlan("data", "uri_file", "https://host/digits.csv", "ro_mount", "digits.csv"),
     )
 
 
 @pytest.mark.parametrize("declared", ["uri_folder", "mltable"])
-def test_asset_of_another_form_is_taken_as_it_is_with_a_note(declared, messages: Messages):
+def test_asset_of_another_type_is_used_with_a_note(declared, messages: Messages):
     planned = inputs(path="digits:1", type=declared)
     assert [(one.type, one.file) for one in planned.inputs] == [("uri_file", "digits.csv")]
     messages.check(*planned.notes)
@@ -173,7 +173,7 @@ def test_asset_that_is_no_table_is_refused_where_its_table_is_to_be_evaluated():
          InputPlan("data", "uri_file", "azureml://datastores/blobs/paths/L/x.csv", "download", "x.csv")),
     ],
 )  # fmt: skip
-def test_what_the_client_has_brought_goes_before_the_path(brought: str, planned: InputPlan):
+def test_uploaded_data_precedes_the_path(brought: str, planned: InputPlan):
     found = inputs(brought={"data": brought}, path="a/x.csv", type="uri_file", mode="download")
     assert found.inputs == (planned,)
 
@@ -200,7 +200,7 @@ def test_literals_and_absent_ones_are_no_files():
         ({"path": "s3://a/b", "datastore": "blobs"}, RefusedError, "this path isn't local"),
     ],
 )
-def test_what_isnt_there_is_refused_with_the_nearest(keys: dict[str, object], error: type[DrumbeatError], says: str):
+def test_missing_data_is_refused_with_the_nearest_name(keys: dict[str, object], error: type[DrumbeatError], says: str):
     with pytest.raises(error) as refused:
         inputs(**keys)
     assert says in str(refused.value)
@@ -208,7 +208,7 @@ def test_what_isnt_there_is_refused_with_the_nearest(keys: dict[str, object], er
 
 
 @pytest.mark.feature("D2")
-def test_an_output_of_a_job_that_failed_can_be_read_and_that_is_said(messages: Messages):
+def test_output_of_a_failed_job_can_be_read_with_a_note(messages: Messages):
     found = inputs(path="azureml://jobs/train-2/outputs/model/paths/a")
     messages.check(*found.notes)
 
@@ -219,7 +219,7 @@ def outputs(**keys: object) -> OutputPlan:
 
 @pytest.mark.feature("D2")
 @pytest.mark.parametrize(("asked", "has"), [("artifacts", "default"), ("default", "artifacts"), ("default", "default")])
-def test_what_a_job_wrote_to_outputs_is_read_by_the_name_of_azure_and_by_ours(asked: str, has: str):
+def test_folder_outputs_is_read_by_azures_name_and_by_drumbeats(asked: str, has: str):
     facts = replace(FACTS, jobs={"j": JobOutputs({has: "uri_folder"})})
     place = JobOutputReference("j", asked, "m")
     assert check_output(place, facts, "inputs.x.path") == ""
@@ -235,7 +235,7 @@ def test_what_a_job_wrote_to_outputs_is_read_by_the_name_of_azure_and_by_ours(as
         ("uri_file", ["python a.py"], ["artifacts", "default"]),
     ],
 )
-def test_output_artifacts_is_the_folder_outputs_unless_a_text_names_it_or_it_is_a_file(
+def test_output_named_artifacts_is_the_folder_outputs_unless_referenced_or_a_file(
     type_: Literal["uri_folder", "uri_file"], texts: list[str], names: list[str]
 ):
     planned = plan_outputs({"artifacts": Output(type=type_)}, {"": "j"}, FACTS, texts)
@@ -244,7 +244,7 @@ def test_output_artifacts_is_the_folder_outputs_unless_a_text_names_it_or_it_is_
 
 
 @pytest.mark.feature("D3")
-def test_an_output_goes_where_it_says_and_is_called_what_it_says():
+def test_output_is_planned_with_its_path_mode_name_and_version():
     assert outputs() == OutputPlan("model", "uri_folder", "rw_mount")
     assert outputs(
         path="azureml://datastores/blobs/paths/${{name}}/m", mode="upload", name="best", version=4
@@ -271,7 +271,7 @@ def test_an_output_goes_where_it_says_and_is_called_what_it_says():
         ({"name": "digits", "version": "3"}, "is to become azureml:digits:3, and that is there already"),
     ],
 )
-def test_an_output_that_cant_go_there_is_refused(keys: dict[str, object], says: str):
+def test_output_with_an_unwritable_path_is_refused(keys: dict[str, object], says: str):
     with pytest.raises(DrumbeatError) as refused:
         outputs(**keys)
     assert says in str(refused.value)
@@ -294,20 +294,20 @@ def test_registered_model_is_an_input_of_its_type_and_a_folder(type_):
         ("azureml:digits:3", "is to be custom_model, and data digits:3 is uri_folder", "Write `type: uri_folder`"),
     ],
 )
-def test_data_that_is_no_model_of_the_type_is_refused_with_what_it_is(path, says, fix):
+def test_data_that_is_no_model_of_the_type_is_refused_with_its_own_type(path, says, fix):
     with pytest.raises(RefusedError, match=says) as refused:
         inputs(path=path, type="custom_model")
     assert fix in refused.value.fix
 
 
 @pytest.mark.feature("D3", "D4")
-def test_the_next_version_of_a_name_may_be_chosen():
+def test_new_version_of_a_name_can_be_requested():
     assert outputs(name="digits", version="4").version == "4"
     assert outputs(name="new", version="1").asset == "new"
 
 
 @pytest.mark.feature("D3", "D2")
-def test_a_path_knows_values_of_inputs():
+def test_path_of_an_output_can_contain_values_of_inputs():
     planned = outputs(path="azureml://datastores/blobs/paths/e${{inputs.epochs}}/${{ name }}")
     assert planned.uri == "azureml://datastores/blobs/paths/e3/train-9"
 
@@ -331,7 +331,7 @@ def test_two_outputs_dont_go_to_one_place():
         (OutputPlan("m", "uri_folder", "rw_mount"), State.COMPLETED, False, False),
     ],
 )
-def test_what_is_done_with_an_output_depends_on_how_the_job_ended(
+def test_publishing_and_registration_of_an_output_depend_on_the_final_state(
     output: OutputPlan, state: State, published: bool, registered: bool
 ):
     assert (is_published(output, state), is_registered(output, state)) == (published, registered)
@@ -356,7 +356,7 @@ PLACE = "azureml://datastores/blobs/paths/a"
         ({"mode": "eval_download", "type": "mltable"}, "download", False),
     ],
 )
-def test_a_mount_is_made_only_where_it_is_written(keys: dict[str, str], mode: str, is_mount: bool):
+def test_input_is_mounted_only_where_the_job_says_so(keys: dict[str, str], mode: str, is_mount: bool):
     found = inputs(path=PLACE, **keys)
     (planned,) = found.inputs
     assert (planned.mode, planned.mount) == (mode, is_mount)
@@ -365,7 +365,7 @@ def test_a_mount_is_made_only_where_it_is_written(keys: dict[str, str], mode: st
 
 
 @pytest.mark.feature("D2")
-def test_what_lies_on_the_nodes_or_is_sent_along_is_no_mount():
+def test_local_or_uploaded_input_is_not_mounted():
     for brought in ("file:///data/x", "snapshot:ab"):
         found = inputs(brought={"data": brought}, path="x", mode="ro_mount")
         assert not found.inputs[0].mount
@@ -373,13 +373,13 @@ def test_what_lies_on_the_nodes_or_is_sent_along_is_no_mount():
 
 
 @pytest.mark.feature("D2")
-def test_a_local_table_cannot_be_evaluated_and_that_is_said():
+def test_local_table_cannot_be_evaluated_and_has_a_note():
     with pytest.raises(RefusedError, match="an mltable on your own machine"):
         inputs(brought={"data": "snapshot:ab"}, path="./t", type="mltable", mode="eval_mount")
 
 
 @pytest.mark.feature("D1", "D2")
-def test_the_plan_says_every_way_in_the_order_in_which_it_is_tried(messages: Messages):
+def test_plan_lists_the_ways_to_an_input_in_their_order(messages: Messages):
     facts = replace(FACTS, folders=["blobs"])
     said = describe_staged(inputs(facts, path=PLACE, mode="ro_mount").inputs[0])
     messages.check(said)
@@ -391,7 +391,7 @@ def test_the_plan_says_every_way_in_the_order_in_which_it_is_tried(messages: Mes
 @pytest.mark.parametrize(
     ("written", "path"), [("file:/data/x", "/data/x"), ("/data//x/", "/data/x"), ("file:///data/ü%20x", "/data/ü x")]
 )
-def test_a_path_on_the_compute(written: str, path: str):
+def test_path_on_compute_is_planned(written: str, path: str):
     assert inputs(path=PLACE, path_on_compute=written).inputs[0].appears == path
     assert outputs(path_on_compute=written).appears == path
 
@@ -418,7 +418,7 @@ def test_two_things_never_appear_at_one_path_or_one_inside_the_other():
 @pytest.mark.feature("D3")
 @pytest.mark.parametrize("mode", ["upload", "direct"])
 @pytest.mark.parametrize("path", ["azureml://datastores/blobs/paths", "s3://bucket", "gs://bucket/models/"])
-def test_a_file_is_written_to_a_place_with_a_name(path: str, mode: str):
+def test_file_output_has_a_path_with_a_file_name(path: str, mode: str):
     with pytest.raises(RefusedError, match=r"is a file, and .* names none"):
         outputs(type="uri_file", path=path, mode=mode)
     assert outputs(type="uri_file", path=f"{path.rstrip('/')}/best.pt", mode=mode).uri.endswith("/best.pt")

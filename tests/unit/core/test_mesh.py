@@ -39,7 +39,7 @@ def test_coordinates_are_those_of_torchs_device_mesh():
     assert [tuple(mesh.coordinates(sizes, rank).values()) for rank in range(12)] == [*in_order]
 
 
-def test_a_rank_has_the_mesh_and_its_own_coordinates_as_variables():
+def test_rank_has_variables_with_the_mesh_and_its_coordinates():
     plan = planned(a_job({"pp": 2, "dp": 2}))
     roster = Roster(1, 1, tuple(Member(n, "h", f"10.0.0.{n}", "/n", "/c") for n in range(2)), 29500)
     of_rank = environment_variables.job_variables(plan, roster, plan.ranks[3])

@@ -59,7 +59,7 @@ def test_job_is_not_placed_on_machines_that_lack_a_share() -> None:
     assert [slot.machine for slot in said.slots] == ["b"]
 
 
-def test_job_that_the_machines_with_the_share_cannot_hold_fails_and_holds_nobody_up(messages: Messages) -> None:
+def test_job_larger_than_the_machines_with_its_share_fails_and_delays_no_other(messages: Messages) -> None:
     why = "a can't be used for this job: share data: nothing is mounted at /data. Mount it."
     rooms = [MachineCapacity("a", 4), MachineCapacity("b", 4), MachineCapacity("c", 4)]
     gang = QueuedJob("gang", Need(2, 1), 0, START, lacking=("a", "b"), lack=why)
@@ -80,7 +80,7 @@ def test_job_waits_for_busy_machines_that_have_the_share(messages: Messages) -> 
     messages.check(said.sentence)
 
 
-def test_job_waits_for_machines_that_were_not_seen_yet_and_holds_nobody_up() -> None:
+def test_job_that_waits_for_unseen_machines_delays_no_other() -> None:
     rooms = [MachineCapacity("a", 4), MachineCapacity("b", 0, unusable="it doesn't answer")]
     waiting = QueuedJob("j", Need(1, 1), 0, START, lacking=("a",), lack="a lacks it")
     said = place([waiting, QueuedJob("k", Need(1, 1), 0, at(9))], rooms, [], START, compute="rack")

@@ -24,7 +24,7 @@ def made(digest: str, python: str = "3.11.7", *, has_more: bool = False, **versi
 @pytest.mark.parametrize(
     "one", [made("a"), made("a", torch="2.13.0", numpy="2.1.0"), made("b", torch="2.13.0+cpu", has_more=True)]
 )
-def test_a_fingerprint_is_read_as_it_was_told(one: Fingerprint):
+def test_fingerprint_survives_being_written_and_read(one: Fingerprint):
     assert read(str(one)) == one
 
 
@@ -50,7 +50,7 @@ def test_nodes_that_are_alike_or_have_no_python_are_a_gang(prints: tuple[Fingerp
         ),
     ],
 )  # fmt: skip
-def test_the_first_that_differs_is_named_with_what_it_has(
+def test_first_node_that_differs_is_named_with_its_value(
     one: Fingerprint, other: Fingerprint, told: str, messages: Messages
 ):
     messages.check(difference(gang(one, one, other)))

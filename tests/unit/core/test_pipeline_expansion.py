@@ -53,7 +53,7 @@ def document(made: Graph, path: str, **jobs: str) -> dict[str, Any]:
 
 @pytest.mark.feature("P1")
 @pytest.mark.parametrize("step", [{"command": "python a.py"}, {"component": {"name": "a", "command": "python a.py"}}])
-def test_a_step_gives_artifacts_without_a_declaration_where_another_takes_it(step: dict[str, Any]):
+def test_undeclared_artifacts_are_an_output_if_another_step_takes_them(step: dict[str, Any]):
     made = graph({"train": train("${{parent.jobs.first.outputs.artifacts}}/csv"), "first": step, "other": step})
     assert [*made.step("first").outputs] == ["artifacts"]
     assert made.step("other").outputs == {}
@@ -208,7 +208,7 @@ def test_data_by_an_expression_with_keys_has_their_type_and_mode(type_: str, is_
         ("${{parent.inputs.raw}}/part", "mixes data and text"),
     ],
 )
-def test_what_is_no_data_of_the_type_is_refused_as_the_input_of_a_step(text: str, problem: str) -> None:
+def test_input_of_a_step_with_data_of_another_type_is_refused(text: str, problem: str) -> None:
     of_pipeline: dict[str, Any] = {
         "number": 3, "file": {"type": "uri_file", "path": "./f"}, "raw": {"path": "./raw"}
     }  # fmt: skip

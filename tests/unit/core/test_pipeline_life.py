@@ -89,7 +89,7 @@ def test_steps_are_submitted_when_those_before_them_have_completed(messages: Mes
     messages.check(*life.sentences)
 
 
-def test_a_level_that_comes_twice_or_late_changes_nothing() -> None:
+def test_repeated_or_late_level_changes_nothing() -> None:
     life = Life(make_pipeline())
     life.see()
     life.see(prep=State.RUNNING)

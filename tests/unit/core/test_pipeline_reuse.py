@@ -60,7 +60,7 @@ def test_content_that_an_address_does_not_tell_is_a_part_of_the_key() -> None:
     "document",
     [{"name": "q_s"}, {"display_name": "other"}, {"compute": "rack"}, {"tags": {"a": "b"}}, {"limits": {"timeout": 5}}],
 )
-def test_what_does_not_change_a_result_leaves_the_key(document: dict[str, Any]) -> None:
+def test_settings_without_effect_on_the_result_leave_the_key(document: dict[str, Any]) -> None:
     assert key(replace(PLAN, job="q_s", compute="rack", experiment="f"), **document) == key()
 
 
@@ -77,7 +77,7 @@ def test_an_extension_that_does_not_change_the_result_leaves_the_key(extensions:
     assert key(drumbeat=extensions) == key()
 
 
-def test_of_each_extension_it_is_decided_whether_it_may_change_a_result() -> None:
+def test_every_extension_is_classified_by_its_effect_on_results() -> None:
     assert sorted((*DECISIVE_EXTENSIONS, *OTHER_EXTENSIONS)) == sorted(Extensions.model_fields)
 
 

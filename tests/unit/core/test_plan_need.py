@@ -34,7 +34,7 @@ def test_job_that_names_no_compute_is_planned_for_the_default_one():
 
 
 @pytest.mark.feature("L5")
-def test_each_node_is_asked_for_as_the_fullest_of_them():
+def test_every_node_is_requested_with_the_size_of_the_largest():
     made = planned(8, 0, **tasks(3, 1, 2))
     assert made.need == Need(2, 3)
     assert (made.plan.processes_per_node, made.plan.world_size) == (3, 5)
@@ -48,17 +48,17 @@ def test_gpus_are_for_the_workers_alone():
 
 
 @pytest.mark.feature("L11")
-def test_too_few_gpus_are_said_in_ranks_that_would_use_them(messages: Messages):
+def test_note_on_missing_gpus_counts_the_ranks_without_one(messages: Messages):
     made = planned(16, 3, **tasks(4, 2, 2))
     assert made.need == Need(2, 4)
     messages.check(made.notes[0])
 
 
-def test_a_job_that_insists_on_gpus_waits_for_them():
+def test_job_that_requires_gpus_waits_for_them():
     assert planned(16, 3, **tasks(4, 2, 2, instance_type="gpu")).need.gpus == 2
 
 
-def test_where_all_ranks_compute_each_has_a_slot_and_a_gpu():
+def test_every_computing_rank_has_a_slot_and_a_gpu():
     distribution = {"type": "pytorch", "process_count_per_instance": 2}
     assert planned(8, 4, distribution=distribution, resources={"instance_count": 2}).need == Need(2, 2, 2)
 
@@ -70,7 +70,7 @@ def test_more_ranks_than_slots_run_alone():
 
 
 @pytest.mark.feature("L5", "J4")
-def test_a_chief_that_nobody_asked_for_is_told_of():
+def test_implicit_chief_is_noted():
     (note,) = planned(8, 0, **tasks(2, 1, 2)).notes
     assert note.startswith("rank 0 is TensorFlow's chief")
     assert "drumbeat.tensorflow_chief: false" in note
@@ -79,7 +79,7 @@ def test_a_chief_that_nobody_asked_for_is_told_of():
 
 
 @pytest.mark.feature("J1")
-def test_settings_of_a_container_that_change_nothing_are_told_of():
+def test_container_settings_without_effect_are_noted():
     resources = {"shm_size": "2g", "docker_args": "--ipc=host"}
     (shm, args) = planned(8, 0, resources=resources).notes
     assert shm.startswith("resources.shm_size changes nothing")
@@ -115,7 +115,7 @@ def test_words_for_the_engine_that_no_shell_reads_are_refused():
 
 
 @pytest.mark.feature("L12")
-def test_preparation_in_a_container_of_its_own_is_told_of(messages: Messages):
+def test_preparation_in_a_separate_container_is_noted(messages: Messages):
     prepare, image = {"prepare": "apt-get install -y x"}, {"image": "x"}
     assert planned(8, 0, drumbeat=prepare).notes == ()
     assert planned(8, 0, environment=image).notes == ()
@@ -134,7 +134,7 @@ def test_number_of_processes_in_an_input_counts_the_gpus():
     ("given", "most", "least"),
     [({"max_nodes": 3}, 3, 2), ({"min_nodes": 1}, 2, 1), ({"min_nodes": 1, "max_nodes": 3}, 3, 1)],
 )
-def test_an_elastic_job_is_planned_for_the_nodes_it_asks_for(given: dict[str, int], most: int, least: int):
+def test_elastic_job_is_planned_for_its_requested_nodes(given: dict[str, int], most: int, least: int):
     made = planned(8, 0, resources={"instance_count": 2}, drumbeat=given)
     assert made.need == Need(2, 1, min_nodes=least, max_nodes=most)
     assert made.plan.elastic == Elastic(least, 2, most)
@@ -185,11 +185,11 @@ def test_rendezvous_is_strict_where_the_job_sets_its_time():
 
 
 @pytest.mark.feature("F2")
-def test_retries_that_a_job_sets_itself_are_told_from_the_default():
+def test_retries_set_by_the_job_are_distinguished_from_the_default():
     policies = [planned(4, 0, **keys).policy for keys in ({}, {"drumbeat": {"max_retries": 3}})]
     assert [(one.max_retries, one.is_retry_asked) for one in policies] == [(3, False), (3, True)]
 
 
-def test_what_is_too_long_to_start_a_process_with_is_noted_with_its_size(messages: Messages):
+def test_command_or_environment_too_long_for_a_process_is_noted_with_its_size(messages: Messages):
     notes = planned(4, 0, command="echo ${{inputs.prompt}}", inputs={"prompt": "x" * 140_000}).notes
     messages.check(*[note for note in notes if "Linux takes 131,071" in note])

@@ -61,20 +61,20 @@ def test_wait_for_data_hides_no_gradients_and_can_be_the_limit(messages: Message
     messages.check(describe_limit(one, profile))
 
 
-def test_sync_is_named_with_what_of_it_is_not_hidden(messages: Messages):
+def test_exposed_part_of_sync_is_named_as_the_limit(messages: Messages):
     profile = StepProfile(0.1, 100e6)
     one = predict(profile, GIGABIT, 4)
     assert one.limit is ScalingLimit.SYNC
     messages.check(describe_limit(one, profile))
 
 
-def test_what_averaging_takes_beside_the_network_is_said_apart():
+def test_cost_of_averaging_beside_the_network_is_listed_separately():
     profile = calibrated(StepProfile(0.1, 12.5e6), GIGABIT, 0.25)
     expected = "sync: 100 ms of the 100 ms that gradients travel aren't hidden; averaging takes 50 ms more"
     assert describe_limit(predict(profile, GIGABIT, 2), profile) == expected
 
 
-def test_one_node_is_the_measure():
+def test_efficiency_of_one_node_is_1():
     assert predict(StepProfile(0.3, 1e9, extra_s=1), GIGABIT, 1).efficiency == 1
 
 

@@ -41,7 +41,7 @@ def links_of(node: int, nodes: int, link: LinkCheck) -> dict[tuple[int, int], Li
     return {(min(node, other), max(node, other)): link for other in range(nodes) if other != node}
 
 
-def test_gang_in_order_is_told_with_its_slowest_link(messages: Messages):
+def test_healthy_gang_is_reported_with_its_slowest_link(messages: Messages):
     verdict = judge(gang(checks(3, {(0, 2): LinkCheck(0, FAST, 800_000_000, 300)})))
     assert verdict.problems == ()
     messages.check(verdict.sentence)
@@ -65,7 +65,7 @@ def test_two_nodes_have_no_other_link_to_be_slower_than():
 
 
 @pytest.mark.parametrize(("ms", "words"), [(7200, "7.2 s ahead of"), (-61_000, "61.0 s behind")])
-def test_clock_that_is_off_is_told(ms: int, words: str, messages: Messages):
+def test_clock_that_is_off_is_reported(ms: int, words: str, messages: Messages):
     ahead = {(0, 1): LinkCheck(0, FAST, FAST, 200, -ms), (1, 2): LinkCheck(0, FAST, FAST, 200, ms)}
     own = checks(3, ahead)  # The higher node says how far the lower one is ahead.
     verdict = judge(gang(own))
@@ -73,12 +73,12 @@ def test_clock_that_is_off_is_told(ms: int, words: str, messages: Messages):
     messages.check(verdict.sentence)
 
 
-def test_two_clocks_that_differ_are_told_once():
+def test_two_clocks_that_differ_are_reported_once():
     verdict = judge(gang(checks(2, {(0, 1): LinkCheck(0, FAST, FAST, 200, 9000)})))
     assert [one.nodes for one in verdict.problems] == [(1,)]
 
 
-def test_devices_and_disks_are_told_and_missing_devices_first(messages: Messages):
+def test_devices_and_disks_are_reported_with_missing_devices_first(messages: Messages):
     own = [replace(one, gpus=8) for one in checks(3)]
     own[0] = replace(own[0], free_bytes=300 << 20)
     own[1] = replace(own[1], write_ms=8200)
@@ -87,7 +87,7 @@ def test_devices_and_disks_are_told_and_missing_devices_first(messages: Messages
     messages.check(sentence)
 
 
-def test_far_node_is_told(messages: Messages):
+def test_distant_node_is_reported(messages: Messages):
     verdict = judge(gang(checks(4, links_of(3, 4, LinkCheck(0, FAST, FAST, 40_000)))))
     messages.check(verdict.sentence)
 
@@ -113,11 +113,11 @@ def test_links_that_were_not_tried_for_lack_of_time_say_nothing(messages: Messag
 @pytest.mark.parametrize(
     ("rate", "said_rate"), [(940e6, "940 Mbit/s"), (1.25e9, "1.2 Gbit/s"), (25e9, "25 Gbit/s"), (300, "300 bit/s")]
 )
-def test_rates_are_said_with_two_digits_or_more(rate: float, said_rate: str):
+def test_rates_have_at_least_two_digits(rate: float, said_rate: str):
     assert format_rate(rate) == said_rate
 
 
-def test_times_are_said_in_ms():
+def test_times_are_in_ms():
     assert [format_time(one) for one in (120, 3400, 52_000)] == ["0.12 ms", "3.4 ms", "52 ms"]
 
 
@@ -148,7 +148,7 @@ def test_isolated_node_is_replaced_and_its_machine_left_out(messages: Messages):
     messages.check(decision.job.sentence)
 
 
-def test_two_nodes_that_are_apart_are_tried_once_more_elsewhere_and_then_the_job_fails(messages: Messages):
+def test_unconnected_nodes_are_replaced_once_before_the_job_fails(messages: Messages):
     apart = checks(2, {(0, 1): LinkCheck(0, error="no answer")})
     again = decided(a_job(2, 1), apart).job
     assert (again.state, again.lacking) == (State.QUEUED, ("m01",))

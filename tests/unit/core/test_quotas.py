@@ -83,7 +83,7 @@ def test_small_job_does_not_pass_a_larger_one_on_the_same_quota(messages: Messag
     assert said["gpu"].slots, "it counts on no limit of the quota"
 
 
-def test_job_larger_than_the_quota_waits_and_holds_nobody_up(messages: Messages) -> None:
+def test_job_larger_than_the_quota_waits_and_delays_no_other(messages: Messages) -> None:
     said = placed(
         [waits("huge", "ada", 9, second=1), waits("small", "ada", 1, second=2)], balances(Quota(USER, "ada", 8))
     )

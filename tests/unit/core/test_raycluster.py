@@ -38,13 +38,13 @@ pytestmark = pytest.mark.feature("L8")
         ([], 2, InstanceType(), Need(2, 1, alone=True)),
     ],
 )
-def test_a_node_takes_a_machine_or_its_share_of_one(machines: list[Size], nodes: int, kind: InstanceType, need: Need):
+def test_ray_node_takes_a_machine_or_its_share_of_one(machines: list[Size], nodes: int, kind: InstanceType, need: Need):
     cluster, found = plan_cluster(RayDistribution(), nodes, machines, kind)
     assert found == need
     assert cluster.cpus == need.cpus
 
 
-def test_what_is_said_of_cpus_and_gpus_is_what_is_taken():
+def test_cpus_and_gpus_of_node_arguments_are_the_nodes_size():
     wanted = RayDistribution(
         head_node_additional_args="--num-cpus=1", worker_node_additional_args="--num-cpus 3 --num-gpus=1"
     )
@@ -55,7 +55,7 @@ def test_what_is_said_of_cpus_and_gpus_is_what_is_taken():
     assert alone == Need(1, 1)
 
 
-def test_a_dashboard_is_there_when_its_port_is_named():
+def test_dashboard_runs_if_its_port_is_set():
     assert not plan_cluster(RayDistribution(), 1, [(2, 0)], InstanceType())[0].dashboard
     cluster, _ = plan_cluster(RayDistribution(dashboard_port=8265, port=7000), 1, [(2, 0)], InstanceType())
     assert cluster == RayCluster(cpus=2, port=7000, dashboard=True, dashboard_port=8265)
@@ -87,14 +87,14 @@ def test_a_cluster_is_joined_at_its_address(keys: dict[str, object], address: st
         ({"head_node_additional_args": "--num-gpus"}, 1, "--num-gpus needs a whole number, and has none"),
     ],
 )
-def test_what_can_t_be_is_refused_in_a_sentence(keys: dict[str, object], nodes: int, says: str):
+def test_impossible_ray_settings_are_refused(keys: dict[str, object], nodes: int, says: str):
     wanted = RayDistribution.model_validate({"type": "ray", **keys})
     with pytest.raises(SpecError, match=says):
         plan_cluster(wanted, nodes, [(8, 0)], InstanceType())
 
 
 @pytest.mark.parametrize("key", ["include_dashboard", "dashboard_port", "head_node_additional_args"])
-def test_what_is_said_beside_an_address_is_told_to_change_nothing(key: str, messages: Messages):
+def test_settings_beside_an_address_are_noted_as_without_effect(key: str, messages: Messages):
     values = {"include_dashboard": True, "dashboard_port": 8265, "head_node_additional_args": "--verbose"}
     told = unused(RayDistribution.model_validate({"type": "ray", "address": "a:1", key: values[key]}))
     messages.check(*told)

@@ -38,7 +38,7 @@ def test_lost_nodes_dont_count():
     assert after(failures(*[Reason.NODE_LOST] * 9), JobPolicy(max_retries=0)).next is Next.ATTEMPT
 
 
-def test_where_a_node_is_lost_the_ranks_failure_counts_and_they_go_to_other_nodes(messages: Messages):
+def test_failure_of_ranks_counts_and_moves_them_when_a_node_is_lost(messages: Messages):
     found = after(failures(Reason.RANK_FAILED), JobPolicy(max_retries=2), has_nodes=False)
     assert found.next == Next.ATTEMPT
     messages.check(found.sentence)
@@ -74,11 +74,11 @@ def test_nodes_that_never_call_are_not_asked_for_without_end(messages: Messages)
 @pytest.mark.parametrize(
     "reason", [Reason.BAD_COMMAND, Reason.STAGING_FAILED, Reason.OUT_OF_REACH, Reason.NODES_REFUSED]
 )
-def test_some_failures_are_never_tried_again(reason: Reason):
+def test_permanent_failures_are_never_retried(reason: Reason):
     assert after(failures(reason), JobPolicy(max_retries=3)).next is Next.GIVE_UP
 
 
-def test_the_same_place_twice_ends_it_and_another_place_doesnt():
+def test_second_failure_at_the_same_place_ends_the_job():
     same = [Failure(1, n, Verdict(Reason.RANK_FAILED, "x", place="t.py:7 ValueError"), START) for n in (1, 2)]
     assert after(same, JobPolicy(max_retries=3)).next is Next.GIVE_UP
     assert (
@@ -113,7 +113,7 @@ def raised(round_: int, error: str, place: str) -> Failure:
     return Failure(1, round_, Verdict(Reason.RANK_FAILED, f"rank 0 on node 0 stopped: {error}", place=place), START)
 
 
-def test_the_end_names_the_first_cause_where_later_rounds_failed_on_what_it_had_left(messages: Messages):
+def test_final_sentence_names_the_first_cause_of_failures_that_followed_from_it(messages: Messages):
     first = raised(1, "ValueError: no column price", "t.py:9 ValueError")
     later = [raised(n, "FileExistsError: [Errno 17] File exists: 'run'", "t.py:2 FileExistsError") for n in (2, 3)]
     messages.check(after([first, *later], JobPolicy(max_retries=3)).sentence)

@@ -47,7 +47,7 @@ def test_a_step_has_the_components_code_and_environment_and_its_own_inputs(messa
     messages.check(*made.notes)
 
 
-def test_an_environment_at_the_step_comes_before_the_components() -> None:
+def test_environment_of_a_step_precedes_the_components() -> None:
     own = EnvironmentFiles("own.yml", {"own.yml": ""})
     node = {"component": "azureml:fit:3", "environment": {"conda_file": "own.yml"}}
     made = resolve(request({"s": node}, s=StepParts(environment=own)), look_up)

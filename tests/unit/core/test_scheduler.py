@@ -86,7 +86,7 @@ def test_a_machine_that_the_job_has_lost_a_node_on_is_taken_last():
     assert {slot.machine for slot in placed(queue, rooms=rooms[:2])["again"].slots} == {"a", "b"}
 
 
-def test_nothing_is_started_where_nothing_may_be(messages: Messages):
+def test_no_job_starts_on_an_unusable_machine(messages: Messages):
     rooms = [MachineCapacity("m", 4, unusable="it doesn't answer"), MachineCapacity("n", 4)]
     assert [slot.machine for slot in placed([waits("one", cpus=1)], rooms=rooms)["one"].slots] == ["n"]
     said = placed([waits("pair", nodes=2, cpus=1)], rooms=rooms)["pair"]
@@ -94,7 +94,7 @@ def test_nothing_is_started_where_nothing_may_be(messages: Messages):
     messages.check(said.sentence)
 
 
-def test_the_wait_says_what_for_and_who_has_it(messages: Messages):
+def test_waiting_job_names_the_slots_and_their_holders(messages: Messages):
     said = placed([waits("big", nodes=2, cpus=2)], held=[holds("x", 3)])
     messages.check(said["big"].sentence)
 
@@ -110,13 +110,13 @@ def test_the_wait_says_what_for_and_who_has_it(messages: Messages):
         (4, {"a": 1, "b": 1, "c": 1, "d": 1}, ""),
     ],
 )
-def test_the_next_job_says_whose_end_is_enough_for_its_start(needed: int, held: dict[str, int], start: str):
+def test_next_job_names_the_jobs_whose_end_suffices_for_its_start(needed: int, held: dict[str, int], start: str):
     holding = [holds(name, cpus) for name, cpus in held.items() if cpus]
     said = placed([waits("next", cpus=needed)], held=holding)["next"]
     assert said.sentence.partition("; it is next")[2] == start
 
 
-def test_holder_that_waits_for_its_store_is_named_first_and_with_what_it_waits_for(messages: Messages):
+def test_holder_that_waits_for_a_store_is_named_first_with_the_input(messages: Messages):
     held = [holds("a", 1), holds("b", 1), holds("c", 1), stuck("z", 1, "input train")]
     said = placed([waits("big", cpus=2), waits("small", cpus=1, second=1)], held=held)
     messages.check(said["big"].sentence)
@@ -124,7 +124,7 @@ def test_holder_that_waits_for_its_store_is_named_first_and_with_what_it_waits_f
     messages.check(said["small"].sentence)
 
 
-def test_job_that_would_fit_says_behind_whom_it_waits_and_until_when(messages: Messages):
+def test_job_that_would_fit_names_the_job_before_it_and_the_time(messages: Messages):
     said = placed(
         [waits("big", cpus=2), waits("small", cpus=1, second=1)], rooms=[MachineCapacity("m", 2)], held=[holds("a", 1)]
     )
@@ -149,7 +149,7 @@ def test_too_many_devices_never_fit():
     assert "2 GPUs in all" in placed([waits("a", gpus=3)])["a"].sentence
 
 
-def test_a_node_that_no_machine_has_room_for_is_told_what_they_have(messages: Messages):
+def test_job_with_a_node_larger_than_any_machine_names_their_sizes(messages: Messages):
     said = placed(
         [waits("wide", cpus=4)], rooms=[MachineCapacity("m", 2), MachineCapacity("n", 3), MachineCapacity("o", 2)]
     )["wide"]
@@ -173,12 +173,12 @@ def test_a_job_with_more_ranks_than_slots_runs_alone_and_takes_them_all():
         (1, 100_000, "100,000 ranks would share 4 CPU slots; at most 1,024 ranks may share a machine of local"),
     ],
 )
-def test_one_digit_too_many_does_not_take_the_machine_down(nodes: int, cpus: int, says: str):
+def test_too_many_nodes_or_ranks_for_one_machine_are_refused(nodes: int, cpus: int, says: str):
     said = placed([waits("crowd", nodes=nodes, cpus=cpus, alone=True)])["crowd"]
     assert (said.never, said.sentence) == (bool(says), says)
 
 
-def test_a_small_job_passes_only_if_its_limit_ends_before_the_big_one_could_start():
+def test_small_job_overtakes_only_if_its_limit_ends_before_the_big_one_starts():
     running, big = holds("run", 3, until=100), waits("big", cpus=4)
     short = waits("short", second=1, lasts=timedelta(seconds=90))
     long = waits("long", second=2, lasts=timedelta(seconds=200))
@@ -187,12 +187,12 @@ def test_a_small_job_passes_only_if_its_limit_ends_before_the_big_one_could_star
     assert not said["long"].slots
 
 
-def test_nobody_passes_when_nobody_can_say_when_the_big_one_starts():
+def test_no_job_overtakes_while_the_start_of_the_big_one_is_unknown():
     said = placed([waits("big", cpus=4), waits("short", second=1, lasts=timedelta(seconds=1))], held=[holds("run", 3)])
     assert not said["short"].slots
 
 
-def test_a_job_passes_where_the_big_one_has_room_beside_it():
+def test_job_overtakes_if_the_big_one_fits_beside_it():
     rooms = [MachineCapacity("m", 4), MachineCapacity("n", 2)]
     held = [SlotAllocation("run", (Slot(0, "m", 4),), at(50)), SlotAllocation("other", (Slot(0, "n", 1),), at(500))]
     said = placed([waits("big", cpus=4), waits("small", second=1)], held=held, rooms=rooms)
@@ -263,7 +263,7 @@ small_needs = st.builds(Need, st.integers(1, 4), st.integers(1, 3), st.integers(
     st.lists(st.tuples(st.sampled_from("mno"), st.integers(1, 3), st.integers(0, 1)), max_size=4),
     st.lists(small_needs, min_size=1, max_size=5),
 )
-def test_first_blocked_job_starts_no_later_whoever_ends_first(taken: list[tuple[str, int, int]], wanted: list[Need]):
+def test_first_blocked_job_is_delayed_by_no_order_of_ends(taken: list[tuple[str, int, int]], wanted: list[Need]):
     rooms = [MachineCapacity("m", 6, ("0", "1")), MachineCapacity("n", 4, ("0",)), MachineCapacity("o", 4)]
     held: list[SlotAllocation] = []
     for number, (machine, cpus, gpus) in enumerate(taken):
@@ -287,7 +287,7 @@ def test_first_blocked_job_starts_no_later_whoever_ends_first(taken: list[tuple[
 SSH_ROOMS = [MachineCapacity(f"gpu-{n}", 8) for n in range(3)]
 
 
-def test_job_that_needs_a_missing_machine_holds_nobody_up(messages: Messages):
+def test_job_that_needs_a_missing_machine_delays_no_other(messages: Messages):
     rooms = [*SSH_ROOMS, MachineCapacity("gpu-3", 8, unusable="it doesn't answer by ssh", is_missing=True)]
     queue = [waits("big", nodes=4, cpus=4), waits("wide", nodes=3, cpus=8, second=1), waits("small", second=2)]
     said = placed(queue, rooms=rooms)
@@ -312,7 +312,7 @@ def test_job_that_fits_without_the_missing_machine_keeps_its_place():
     assert said["small"].reason is Reason.WAITING_FOR_TURN
 
 
-def test_job_that_may_need_an_unseen_machine_holds_nobody_up_once_that_is_missing():
+def test_job_that_may_need_an_unseen_machine_delays_no_other_once_it_is_missing():
     rooms = [MachineCapacity("m", 4), MachineCapacity("n", 0, unusable="it has not answered yet")]
     queue = [waits("pair", nodes=2, cpus=4), waits("small", second=1)]
     assert not placed(queue, rooms=rooms)["small"].slots
@@ -321,7 +321,7 @@ def test_job_that_may_need_an_unseen_machine_holds_nobody_up_once_that_is_missin
     assert (said["pair"].never, said["pair"].is_unsure) == (False, True)
 
 
-def test_what_might_fit_once_all_machines_were_seen_waits(messages: Messages):
+def test_job_that_may_fit_an_unseen_machine_waits(messages: Messages):
     rooms = [MachineCapacity("m", 2), MachineCapacity("n", 0, unusable="no answer yet")]
     said = placed([waits("j", cpus=4)], rooms=rooms)["j"]
     assert (said.never, said.is_unsure) == (False, True)
@@ -355,7 +355,7 @@ def test_slots_are_never_booked_twice(wanted: list[tuple[Need, int, int | None]]
 
 
 # --- engines with a queue of their own --------------------------------------------------------------------------
-def test_where_the_engine_has_a_queue_every_job_is_handed_over_at_once():
+def test_engine_with_a_queue_gets_every_job_at_once():
     said = enqueue(
         [waits("a", nodes=2, cpus=3), waits("b", nodes=2, cpus=4)],
         [MachineCapacity("m", 4), MachineCapacity("n", 4)],
@@ -368,7 +368,7 @@ def test_where_the_engine_has_a_queue_every_job_is_handed_over_at_once():
 
 
 @pytest.mark.parametrize("unusable", ["", "it is down"])
-def test_only_what_no_set_of_machines_has_never_fits_there(unusable: str, messages: Messages):
+def test_job_never_fits_a_queue_only_if_no_set_of_machines_holds_it(unusable: str, messages: Messages):
     rooms = [MachineCapacity("m", 4, ("0", "1"), unusable), MachineCapacity("n", 4)]
     said = enqueue([waits("three", nodes=3), waits("two", nodes=2), waits("gpu", nodes=2, gpus=1)], rooms, compute="c")
     assert [one.never for one in said] == [True, False, True]
@@ -400,7 +400,7 @@ def test_devices_in_a_queue_are_numbers_that_only_say_how_many():
     assert said.slots == (Slot(0, "", 1, ("0", "1")),)
 
 
-def test_a_job_with_more_ranks_than_slots_asks_for_what_a_machine_has():
+def test_job_with_more_ranks_than_slots_requests_a_whole_machine():
     (said,) = enqueue(
         [waits("a", nodes=2, cpus=16, alone=True)], [MachineCapacity("m", 4), MachineCapacity("n", 4)], compute="c"
     )

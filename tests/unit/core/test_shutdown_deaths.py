@@ -22,7 +22,7 @@ def died(rank: int, mark: str = WORKED, number: int = 6) -> RankExit:
 
 
 @pytest.mark.feature("F2")
-def test_a_rank_that_dies_after_its_good_end_completes_the_job_with_a_remark(messages: Messages):
+def test_rank_that_dies_after_a_clean_end_completes_the_job_with_a_note(messages: Messages):
     job = after(running(nodes=1), said(0, Phase.ENDED, exits=(ended(0), died(1))))
     assert (job.state, job.verdict and job.verdict.reason) == (State.FINALIZING, Reason.FINISHED)
     messages.check(job.sentence)
@@ -40,7 +40,7 @@ def test_several_ranks_are_named_together_with_what_exit_handlers_may_have_left(
     assert describe_deaths([(0, ended(0))]) == ""
 
 
-def test_a_rank_that_dies_so_while_others_need_it_has_left_early(messages: Messages):
+def test_rank_that_dies_after_a_clean_end_while_others_need_it_left_early(messages: Messages):
     found = verdict([(0, died(1)), (0, ended(0, 1, at=2.0, tail=PEER_GONE))])
     assert (found.reason, found.rank) == (Reason.RANK_LEFT_EARLY, 1)
     messages.check(found.sentence)

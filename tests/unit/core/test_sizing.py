@@ -56,9 +56,7 @@ pytestmark = [pytest.mark.feature("L11")]
         ("", 1, None),
     ],
 )  # fmt: skip
-def test_the_launcher_in_a_command_and_how_many_it_starts_on_a_node(
-    command: str, nodes: int, found: InlineLauncher | None
-):
+def test_launcher_in_a_command_is_found_with_its_count_per_node(command: str, nodes: int, found: InlineLauncher | None):
     assert find_launcher(command, nodes) == found
 
 
@@ -104,7 +102,7 @@ FEW = (
 )
 
 
-def test_what_was_decided_is_said():
+def test_chosen_number_of_gpus_is_noted():
     said = [
         size_up(1, table(1, 1), machines, InstanceType(), launcher)[1]
         for machines, launcher in ((TWO, EIGHT), (TWO, ALL), ([(2, 1)], EIGHT), ([(2, 0)], EIGHT), (TWO, None))

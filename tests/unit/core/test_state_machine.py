@@ -36,7 +36,7 @@ from .jobs import RAISED, a_job, after, at, done, ended, running, said, slots, t
 
 
 # --- the straight way -------------------------------------------------------------------------------------------
-def test_a_job_that_goes_well_passes_every_state():
+def test_successful_job_passes_every_state():
     decision = told(
         a_job(),
         Placed(slots()),
@@ -54,7 +54,7 @@ def test_a_job_that_goes_well_passes_every_state():
     assert decision.job.effects == 3
 
 
-def test_a_job_whose_agents_are_ready_as_soon_as_they_are_heard_passes_every_state_too():
+def test_job_with_agents_ready_at_their_first_report_passes_every_state():
     decision = told(a_job(nodes=1), Placed(slots(1)), said(0, Phase.READY))
     assert [entry.state for entry in decision.events] == [State.PROVISIONING, State.STAGING, State.RUNNING]
 
@@ -66,7 +66,7 @@ def test_the_roster_has_every_node_in_order_and_the_port_of_node_0():
     assert (roster.port, roster.master.address) == (29500, "10.0.0.1")
 
 
-def test_a_queued_job_tells_why_it_waits():
+def test_queued_job_has_the_reason_of_its_wait():
     job = after(a_job(), PlacementDeferred(Reason.WAITING_FOR_SLOTS, "needs 2"))
     assert (job.state, job.reason, job.sentence) == (State.QUEUED, Reason.WAITING_FOR_SLOTS, "needs 2")
     assert told(job, PlacementDeferred(Reason.WAITING_FOR_SLOTS, "needs 2")).events == ()
@@ -84,14 +84,14 @@ def test_no_rank_starts_before_every_node_is_ready():
     assert directive(job).order is Order.PREPARE
 
 
-def test_an_error_that_ends_with_a_full_stop_is_gone_on_with_as_one_sentence(messages: Messages):
+def test_error_with_a_full_stop_is_joined_into_one_sentence(messages: Messages):
     failing = said(0, Phase.STAGING, error="no such folder. Name another one.")
     job = after(a_job(1), Placed(slots(1)), failing)
     messages.check(job.sentence)
 
 
 @pytest.mark.feature("F10")
-def test_what_could_not_be_reached_may_be_reached_later(messages: Messages):
+def test_unreachable_store_is_a_transient_failure(messages: Messages):
     word = "input train: no answer from the store; no byte came for 600 s"
     job = after(a_job(1), Placed(slots(1)), said(0, Phase.STAGING, error=word, is_transient=True))
     assert (job.state, job.reason) == (State.FAILED, Reason.OUT_OF_REACH)
@@ -121,7 +121,7 @@ def test_ranks_that_serve_are_stopped_when_the_others_have_ended_well(messages: 
 
 @pytest.mark.feature("L5")
 @pytest.mark.parametrize("code", [0, 1])
-def test_a_rank_that_serves_and_ends_with_the_others_does_no_harm(code: int):
+def test_serving_rank_that_ends_with_the_others_is_no_failure(code: int):
     job = after(served(), said(1, Phase.ENDED, exits=(ended(1), ended(2, code))), done(0, 0))
     if code:  # It was heard of before node 0 told that all was done.
         assert job.state is State.FINALIZING
@@ -130,7 +130,7 @@ def test_a_rank_that_serves_and_ends_with_the_others_does_no_harm(code: int):
 
 
 @pytest.mark.feature("L5")
-def test_a_rank_that_serves_and_fails_while_it_is_needed_is_the_cause():
+def test_serving_rank_that_fails_while_needed_is_the_cause():
     job = after(served(), said(1, Phase.RUNNING, exits=(ended(2, 1, tail=RAISED),)))
     assert job.state is State.STOPPING
     assert job.verdict is not None
@@ -138,9 +138,7 @@ def test_a_rank_that_serves_and_fails_while_it_is_needed_is_the_cause():
 
 
 @pytest.mark.parametrize("lost", [(0,), (0, 1)])
-def test_a_node_that_is_lost_while_servers_are_stopped_takes_the_results_along(
-    lost: tuple[int, ...], messages: Messages
-):
+def test_node_lost_while_servers_are_stopped_loses_the_results(lost: tuple[int, ...], messages: Messages):
     job = after(served(), done(0, 0), said(1, Phase.RUNNING, exits=(ended(1),)))
     gone = after(job, *(NodeLost(1, node, "no power") for node in lost))
     left = [said(1, phase, exits=(ended(1), ended(2, 143))) for phase in (Phase.ENDED, Phase.UPLOADED)]
@@ -150,9 +148,7 @@ def test_a_node_that_is_lost_while_servers_are_stopped_takes_the_results_along(
 
 
 @pytest.mark.parametrize("is_last", [False, True])
-def test_the_results_of_a_node_that_is_lost_before_all_is_known_to_have_ended_well_are_missed(
-    is_last: bool, messages: Messages
-):
+def test_node_lost_before_all_ranks_are_known_to_have_ended_fails_the_round(is_last: bool, messages: Messages):
     """Found by the simulator with seeds 5055082 and 5156741."""
     job = after(served(), said(1, Phase.ENDED, exits=(ended(1), ended(2, 1))))
     assert (job.state, job.reason) == (State.STOPPING, Reason.RANK_FAILED)
@@ -165,7 +161,7 @@ def test_the_results_of_a_node_that_is_lost_before_all_is_known_to_have_ended_we
     messages.check(job.sentence)
 
 
-def test_a_new_attempt_was_not_seen_by_anybody():
+def test_new_attempt_begins_without_an_observed_state():
     job = after(a_job(), Placed(slots()), NodeLost(1, 0, "no power"), GangObserved(1, "running"))
     assert (job.state, job.observed is not None) == (State.QUEUED, True)
     assert after(job, Placed(slots())).observed is None
@@ -177,7 +173,7 @@ def test_cancel_while_servers_are_stopped_doesnt_undo_what_has_ended_well():
     assert job.verdict.reason is Reason.FINISHED
 
 
-def test_the_roster_tells_every_port_that_a_node_holds():
+def test_roster_has_every_port_that_a_node_holds():
     ready = [said(0, Phase.READY, more_ports=(7, 8)), said(1, Phase.READY)]
     roster = after(a_job(), Placed(slots()), *ready).roster
     assert roster is not None
@@ -223,7 +219,7 @@ def test_a_time_limit_counts_from_the_first_start_of_the_ranks():
 
 
 @pytest.mark.parametrize(("limit_s", "says"), [(1.5, "1.5 s"), (3600.0, "3600 s"), (14 * 86400.0, "1209600 s")])
-def test_time_limit_is_told_in_seconds_however_long_it_is(limit_s: float, says: str, messages: Messages):
+def test_time_limit_is_always_given_in_seconds(limit_s: float, says: str, messages: Messages):
     late = after(running(timeout_s=limit_s), TimeUp())
     messages.check(late.sentence)
 
@@ -240,7 +236,7 @@ def test_words_of_an_old_round_start_nothing():
     assert after(job, said(0, Phase.READY, 1), said(1, Phase.READY, 1)).state is State.STAGING
 
 
-def test_what_an_agent_said_earlier_and_comes_later_is_old_news():
+def test_late_report_with_an_older_serial_changes_nothing():
     job = after(running(), done(0, 0, 0), said(1, Phase.ENDED, serial=7, exits=(ended(2, 0), ended(3, 0))))
     assert job.state is State.FINALIZING
     assert decide(job, said(1, Phase.RUNNING, serial=6), at(1)).job == job
@@ -324,7 +320,7 @@ def test_every_loss_has_a_row():
 @pytest.mark.feature("C6", "F2")
 @pytest.mark.parametrize(("cause", "state", "reason", "code"), GONE)
 @pytest.mark.parametrize("is_running", [False, True])
-def test_what_follows_when_an_engine_takes_all_nodes(
+def test_loss_of_all_nodes_is_a_retry_or_the_end_by_its_cause(
     cause: Loss, state: State, reason: Reason, code: int | None, is_running: bool
 ):
     """Without retries left: what the cluster did isn't the job's failure."""
@@ -357,7 +353,7 @@ def test_ranks_that_end_as_their_nodes_are_taken_are_not_the_cause(first: str):
     assert [one.verdict.reason for one in job.failures] == [Reason.PREEMPTED]
 
 
-def test_a_node_that_was_told_to_stop_and_has_a_new_agent_goes_on():
+def test_preempted_node_with_a_new_agent_gets_a_new_round():
     job = after(running(), said(0, Phase.RUNNING, is_preempted=True))
     assert (job.state, job.reason) == (State.STOPPING, Reason.NODE_TAKEN)
     job = after(job, said(0, Phase.ENDED), said(1, Phase.ENDED))
@@ -377,7 +373,7 @@ def test_nodes_that_let_each_other_in_stay_until_the_ranks_of_all_have_ended(mes
 
 
 @pytest.mark.feature("L2")
-def test_a_world_that_is_smaller_than_was_meant_is_told_in_the_story_and_at_the_end(messages: Messages):
+def test_smaller_world_than_intended_is_in_the_events_and_in_the_last_sentence(messages: Messages):
     message = NodeMessage("world", "accelerate was asked for 2 processes, and the world has 1")
     first = told(running(1, 1), said(0, Phase.RUNNING, messages=(message,)))
     assert [entry.sentence for entry in first.events] == [f"node 0: {message.sentence}"]
@@ -404,7 +400,7 @@ def test_a_node_whose_machine_leaves_is_stopped_in_time_and_replaced(is_running:
 
 
 @pytest.mark.feature("C6")
-def test_a_machine_s_own_word_is_why_a_node_was_told_to_stop(messages: Messages):
+def test_notice_of_a_machine_is_the_reason_of_its_nodes_stop(messages: Messages):
     job = after(running(), said(0, Phase.RUNNING, is_preempted=True), NodeDeparture(1, 0, "machine m leaves: a reboot"))
     assert job.verdict is not None
     assert job.verdict.reason == Reason.PREEMPTED
@@ -412,7 +408,7 @@ def test_a_machine_s_own_word_is_why_a_node_was_told_to_stop(messages: Messages)
 
 
 @pytest.mark.feature("C6")
-def test_a_preemption_that_is_to_come_stands_in_the_story_once():
+def test_announced_preemption_is_one_event():
     notice = "Slurm will take the nodes away for another job"
     job = running()
     first = decide(job, GangObserved(1, "RUNNING", notice=notice), at(9))

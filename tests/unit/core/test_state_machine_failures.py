@@ -41,7 +41,7 @@ def missing_a_peer() -> Job:
 
 
 @pytest.mark.feature("F1")
-def test_ranks_that_miss_a_peer_stop_nobody_before_that_one_has_said_why(messages: Messages):
+def test_round_with_a_missing_peer_waits_for_the_peers_own_error(messages: Messages):
     job = missing_a_peer()
     assert (job.state, job.judge_at) == (State.RUNNING, at(10) + JUDGE_AFTER)
     messages.check(job.sentence)
@@ -54,7 +54,7 @@ def test_ranks_that_miss_a_peer_stop_nobody_before_that_one_has_said_why(message
 
 
 @pytest.mark.feature("F1")
-def test_ranks_that_miss_a_peer_are_the_cause_when_nobody_says_more_in_time(messages: Messages):
+def test_ranks_that_miss_a_peer_are_the_cause_when_no_other_error_comes_in_time(messages: Messages):
     job = after(missing_a_peer(), JudgeDue())
     assert (job.state, job.reason, job.judge_at) == (State.STOPPING, Reason.RANK_FAILED, None)
     messages.check(job.sentence)
@@ -89,9 +89,7 @@ def test_whatever_is_heard_of_while_ranks_miss_a_peer_counts_at_once(event: Even
     ],
     ids=["stopping", "one has ended", "over"],
 )
-def test_ranks_that_a_supervisor_ended_without_its_agent_are_not_blamed_for_the_signal(
-    status: Event, messages: Messages
-):
+def test_ranks_ended_by_a_supervisor_without_agent_are_not_blamed(status: Event, messages: Messages):
     for job in (running(), missing_a_peer()):
         stopped = after(job, status)
         assert stopped.reason is Reason.KEEPER_LOST
@@ -99,7 +97,7 @@ def test_ranks_that_a_supervisor_ended_without_its_agent_are_not_blamed_for_the_
 
 
 @pytest.mark.feature("F1")
-def test_abandoned_ranks_are_the_cause_too_when_their_peers_were_judged_before_they_were_heard_of(messages: Messages):
+def test_abandoned_ranks_are_the_cause_even_if_reported_after_their_peers_failed(messages: Messages):
     job = after(missing_a_peer(), JudgeDue())
     assert job.reason is Reason.RANK_FAILED
     gone = tuple(ended(rank, None, signal=9, is_stopped=True) for rank in (2, 3))
@@ -110,7 +108,7 @@ def test_abandoned_ranks_are_the_cause_too_when_their_peers_were_judged_before_t
 
 
 @pytest.mark.feature("F1")
-def test_a_worker_that_saved_and_left_when_its_supervisor_gave_up_is_not_done_beside_ranks_that_serve():
+def test_worker_that_left_when_its_supervisor_gave_up_has_not_finished():
     job = running(1, 2)
     server, worker = job.plan.ranks
     job = replace(job, plan=replace(job.plan, ranks=(replace(server, serves=True), worker)))
@@ -120,7 +118,7 @@ def test_a_worker_that_saved_and_left_when_its_supervisor_gave_up_is_not_done_be
 
 
 @pytest.mark.feature("F1")
-def test_machine_that_restarted_is_told_as_that_and_costs_no_retry(messages: Messages):
+def test_restarted_machine_is_named_as_the_reason_and_costs_no_retry(messages: Messages):
     job = after(running(), said(1, Phase.ENDED, lost=True, is_restarted=True))
     assert job.reason is Reason.MACHINE_RESTARTED
     messages.check(job.sentence)
@@ -132,7 +130,7 @@ def test_machine_that_restarted_is_told_as_that_and_costs_no_retry(messages: Mes
 
 
 @pytest.mark.feature("F1")
-def test_a_killed_supervisor_is_told_as_that_while_its_agent_still_sends_logs(messages: Messages):
+def test_killed_supervisor_is_named_as_the_reason_while_its_agent_sends_logs(messages: Messages):
     job = after(running(), said(1, Phase.RUNNING, lost=True))
     messages.check(job.sentence)
 
@@ -145,7 +143,7 @@ def test_a_rank_that_failed_before_its_supervisor_gave_up_is_the_cause(messages:
 
 
 @pytest.mark.feature("F1")
-def test_a_failure_that_nobody_knows_of_any_more_is_not_waited_for():
+def test_forgotten_failure_is_not_awaited():
     """The supervisor is gone, and its agent had to start again and can't start another one."""
     job = after(missing_a_peer(), said(0, Phase.ENROLLED, 0))
     assert (job.state, job.judge_at) == (State.RUNNING, None)
@@ -153,7 +151,7 @@ def test_a_failure_that_nobody_knows_of_any_more_is_not_waited_for():
 
 
 @pytest.mark.feature("F1")
-def test_what_ends_while_ranks_miss_a_peer_and_does_not_say_why_is_no_cause(messages: Messages):
+def test_rank_that_ends_without_an_error_while_others_miss_a_peer_is_no_cause(messages: Messages):
     job = after(missing_a_peer(), said(1, Phase.RUNNING, exits=(ended(2, 3, at=4.0, tail="lost rank 0"),)))
     assert job.judge_at == at(10) + JUDGE_AFTER
     job = after(
@@ -172,7 +170,7 @@ def test_ranks_that_all_miss_a_peer_and_have_all_ended_are_not_waited_for(messag
 
 
 @pytest.mark.feature("F2")
-def test_of_signals_to_come_is_only_spoken_while_a_rank_is_left(messages: Messages):
+def test_sentence_announces_signals_only_while_a_rank_is_left(messages: Messages):
     failed = (ended(0, 1),)
     some = told(running(1, 2), said(0, Phase.RUNNING, exits=failed))
     messages.check(some.job.sentence)
@@ -180,7 +178,7 @@ def test_of_signals_to_come_is_only_spoken_while_a_rank_is_left(messages: Messag
     assert (none.job.state, "SIG" in none.job.sentence) == (State.STOPPING, False)
 
 
-def test_an_own_failure_starts_a_new_round_on_the_same_nodes():
+def test_failure_of_the_program_starts_a_round_on_the_same_nodes():
     job = after(running(), done(0, 1, 0), done(1, 0, 0))
     assert (job.state, job.reason, job.round, job.attempt) == (State.STAGING, Reason.RESTARTING_RANKS, 2, 1)
     again = after(job, said(0, Phase.READY, 2), said(1, Phase.READY, 2))
@@ -189,7 +187,7 @@ def test_an_own_failure_starts_a_new_round_on_the_same_nodes():
     assert again.roster.round == 2
 
 
-def test_a_job_that_keeps_its_results_is_only_given_up_when_they_may_be_discarded():
+def test_finalizing_job_ends_early_only_with_discard():
     keeps = after(running(), done(0, 0, 0), done(1, 0, 0))
     assert told(keeps, CancelRequested("ada")).job == keeps
     given_up = told(keeps, CancelRequested("ada", discard=True))
@@ -198,7 +196,7 @@ def test_a_job_that_keeps_its_results_is_only_given_up_when_they_may_be_discarde
 
 
 @pytest.mark.feature("F2")
-def test_a_failure_that_is_first_heard_of_when_all_has_ended_is_followed_up_at_once():
+def test_failure_reported_after_all_ranks_ended_is_handled_at_once():
     job = after(running(nodes=1), done(0, 1, 0))
     assert (job.state, job.round) == (State.STAGING, 2)
 
@@ -214,7 +212,7 @@ def test_the_same_error_at_the_same_place_twice_ends_the_job(messages: Messages)
 
 
 @pytest.mark.feature("F2")
-def test_a_lost_node_means_a_new_attempt_and_counts_nothing():
+def test_lost_node_starts_a_new_attempt_and_counts_no_retry():
     decision = told(running(max_retries=0), NodeLost(1, 1, "no power"), done(0, 0, 0))
     assert (decision.job.state, decision.job.reason) == (State.QUEUED, Reason.REPLACING_NODES)
     assert decision.effects == (StopGang(1),)
@@ -253,7 +251,7 @@ def test_results_that_were_lost_fail_a_job_whose_ranks_ended_well():
     assert (job.state, job.reason) == (State.FAILED, Reason.RESULTS_LOST)
 
 
-def test_a_node_that_never_heard_of_the_last_round_can_still_finish():
+def test_node_that_missed_the_last_round_can_still_finish():
     job = after(running(), done(0, 1, 0), done(1, 0, 0), CancelRequested("ada"))
     assert job.state is State.FINALIZING
     assert after(job, said(0, Phase.UPLOADED, 1), said(1, Phase.UPLOADED, 2)).state is State.CANCELED

@@ -14,7 +14,7 @@ MOUNTED = NodeMessage("input data", "input data is mounted")
 UNREAD = NodeMessage("unread of input data", "input data: x can't be read")
 
 
-def test_of_each_thing_the_story_has_one_node_s_word(messages: Messages):
+def test_events_have_one_message_for_each_subject(messages: Messages):
     job = after(a_job(), Placed(slots()))
     first = decide(job, said(0, Phase.STAGING, messages=(MOUNTED,)), START)
     messages.check(*[line.sentence for line in first.events])
@@ -24,14 +24,14 @@ def test_of_each_thing_the_story_has_one_node_s_word(messages: Messages):
     messages.check(*told)
 
 
-def test_what_else_the_status_says_counts_all_the_same(messages: Messages):
+def test_status_with_a_message_still_changes_the_phase(messages: Messages):
     job = after(a_job(nodes=1), Placed(slots(1)))
     found = decide(job, said(0, Phase.READY, messages=(MOUNTED,)), START)
     assert found.job.state is State.RUNNING
     messages.check(found.events[0].sentence)
 
 
-def test_a_new_attempt_tells_anew_and_an_old_one_nothing():
+def test_new_attempt_reports_messages_again_and_an_old_one_none():
     job = after(a_job(), Placed(slots()), said(0, Phase.STAGING, messages=(MOUNTED,)))
     assert job.reported_subjects == ("input data",)
     assert decide(job, said(0, Phase.STAGING, attempt=2, messages=(UNREAD,)), START).events == ()

@@ -57,11 +57,11 @@ def canceled(one: Job) -> list[str]:
         ({"asset": "best"}, False),
     ],
 )
-def test_of_a_canceled_job_only_what_it_wrote_as_to_a_disk_goes_anywhere(output: dict[str, str], is_published: bool):
+def test_canceled_job_publishes_only_outputs_of_mode_rw_mount(output: dict[str, str], is_published: bool):
     assert ("publish_outputs" in canceled(job(**output))) == is_published
 
 
-def test_a_job_that_never_had_nodes_has_nothing_to_put_anywhere():
+def test_job_without_nodes_publishes_nothing():
     ended = decide(job(uri="s3://b/p"), CancelRequested("ann"), NOW)
     assert [type(effect) for effect in ended.effects] == [KeepEvents]
 
@@ -70,7 +70,7 @@ def ended() -> Job:
     return replace(job(uri="s3://b/p"), state=State.COMPLETED, sentence="done", attempt=1, ended_at=NOW)
 
 
-def test_what_became_of_an_output_is_in_the_story_and_changes_nothing_else(messages: Messages):
+def test_published_output_is_an_event_and_changes_nothing_else(messages: Messages):
     decision = decide(ended(), OutputPublished(TOLD), NOW)
     assert decision.job == replace(ended(), published=(TOLD,))
     messages.check(*[line.sentence for line in decision.events])
@@ -84,16 +84,16 @@ def test_what_became_of_an_output_is_in_the_story_and_changes_nothing_else(messa
         (Published("model", "s3://b/p", problem="no permission"), "output model: no permission"),
     ],
 )
-def test_the_sentence_says_where_it_is_or_why_not(told: Published, sentence: str):
+def test_sentence_of_an_output_has_its_place_or_the_error(told: Published, sentence: str):
     assert decide(ended(), OutputPublished(told), NOW).events[0].sentence == sentence
 
 
-def test_of_a_job_that_goes_on_nothing_is_published():
+def test_running_job_publishes_nothing():
     running = replace(ended(), state=State.RUNNING)
     assert decide(running, OutputPublished(TOLD), NOW).job == running
 
 
-def test_nothing_else_moves_a_job_that_has_ended():
+def test_ended_job_changes_only_by_its_outputs():
     for event in (CancelRequested("ann"), NodeLost(1, 0, "gone")):
         assert decide(ended(), event, NOW).job == ended()
 
@@ -102,7 +102,7 @@ def held_up(why: str, output: str = "model") -> OutputHeldUp:
     return OutputHeldUp(output, why)
 
 
-def test_why_an_output_is_held_up_is_told_once_and_forgotten_when_it_is_in_its_place(messages: Messages):
+def test_reason_of_a_delayed_output_is_one_event_and_cleared_once_published(messages: Messages):
     first = decide(ended(), held_up("no answer"), NOW)
     messages.check(*[line.sentence for line in first.events])
     second = decide(first.job, held_up("no answer"), LATER)
@@ -115,12 +115,12 @@ def test_why_an_output_is_held_up_is_told_once_and_forgotten_when_it_is_in_its_p
     assert decide(done, held_up("late news"), LATER).job == done
 
 
-def test_a_job_that_goes_on_has_no_outputs_that_are_held_up():
+def test_running_job_has_no_delayed_outputs():
     running = replace(ended(), state=State.RUNNING)
     assert decide(running, held_up("no answer"), NOW).job == running
 
 
-def test_who_follows_a_job_waits_for_its_outputs_but_not_for_ever():
+def test_following_ends_once_outputs_are_published_or_after_a_timeout():
     running = replace(ended(), state=State.RUNNING)
     assert not is_over(running)
     assert not is_over(ended())
@@ -129,7 +129,7 @@ def test_who_follows_a_job_waits_for_its_outputs_but_not_for_ever():
     assert is_over(decide(ended(), OutputPublished(TOLD), NOW).job)
 
 
-def test_one_output_that_is_held_up_doesnt_hide_another_that_is_on_its_way():
+def test_delayed_output_does_not_hide_another_in_progress():
     other = OutputPlan("log", "uri_folder", "rw_mount", "s3://b/log")
     both = replace(ended(), plan=replace(ended().plan, outputs=(*ended().plan.outputs, other)))
     first = decide(both, held_up("no answer"), LATER).job
@@ -137,7 +137,7 @@ def test_one_output_that_is_held_up_doesnt_hide_another_that_is_on_its_way():
     assert is_over(decide(first, held_up("no answer", "log"), LATER).job)
 
 
-def test_an_output_that_came_to_its_place_though_it_was_given_up_is_told_as_there():
+def test_output_published_after_it_was_given_up_counts_as_published():
     given_up = decide(ended(), CancelRequested("ann", discard=True), NOW).job
     after_all = decide(given_up, OutputPublished(TOLD), NOW)
     assert after_all.job.published == (TOLD,)
@@ -157,7 +157,7 @@ def test_outputs_that_are_held_up_can_be_given_up(messages: Messages):
     ]
 
 
-def test_where_each_output_is():
+def test_progress_of_an_output_follows_the_jobs_state():
     running = replace(ended(), state=State.RUNNING)
     assert output_progress(running) == [OutputProgress(OutputPlace.TO_COME, Published("model", "s3://b/p"))]
     assert output_progress(ended()) == [OutputProgress(OutputPlace.UNDER_WAY, Published("model", "s3://b/p"))]
@@ -173,7 +173,7 @@ def test_where_each_output_is():
     assert output_progress(replace(job(), state=State.COMPLETED, attempt=1)) == []
 
 
-def test_a_job_and_its_effect_survive_being_written_down():
+def test_job_and_effect_survive_serialization():
     kept = replace(ended(), published=(TOLD,), held_up=(HeldUp("log", "no answer", is_long=True),))
     assert wire.loads(Job, wire.dumps(kept)) == kept
     from drumbeat.core.lifecycle.events import Effect

@@ -118,7 +118,7 @@ def test_random_event_orders_stay_on_the_table(events: list[Event], timeout_s: f
 
 
 @given(st.lists(st.one_of(agent_events, other_events), max_size=30))
-def test_an_event_told_twice_is_the_same_as_once(events: list[Event]):
+def test_repeated_event_changes_nothing(events: list[Event]):
     job = a_job()
     for event in events:
         once = decide(job, event, at(1)).job

@@ -46,7 +46,7 @@ def parts(one: RankPhases) -> tuple[float, float, float, str]:
     return round(one.sync, 3), round(one.data, 3), round(one.compute, 3), one.place
 
 
-def test_collectives_loaders_and_all_else_are_told_apart() -> None:
+def test_collectives_loaders_and_computation_are_distinguished() -> None:
     assert parts(phases(program(0.8, sync=20, data=4, forward=16))) == (0.5, 0.1, 0.4, "train.py:40")
     assert parts(phases(program(0.0, sync=8, data=24, forward=8))) == (0.2, 0.6, 0.2, "data.py:14")
 
@@ -58,7 +58,7 @@ def test_backward_is_a_wait_for_as_long_as_the_thread_slept() -> None:
     assert parts(slept_in_the_loader_too) == (0.35, 0.25, 0.4, "train.py:9")
 
 
-def test_wait_in_which_a_rank_polls_is_one_though_it_never_sleeps() -> None:
+def test_polling_wait_counts_as_a_wait() -> None:
     assert parts(phases(program(2.0, sync=30, forward=10)))[0] == 0.75
 
 
@@ -87,7 +87,7 @@ def test_wait_for_the_gpu_in_a_data_set_loads_no_data() -> None:
     assert phases(in_loader).undecided == 1.0
 
 
-def test_only_what_has_nothing_to_do_with_a_gpu_is_certain_while_one_is_open() -> None:
+def test_only_time_without_a_gpu_is_classified_while_a_device_is_open() -> None:
     one = phases(replace(program(0.2, backward=8, forward=8, lock=4, data=4, child=6, sync=10), has_device=True))
     assert parts(one)[:3] == (0.25, 0.1, 0.15)
     assert one.undecided == pytest.approx(0.5)

@@ -45,7 +45,7 @@ def verdict(series: Sequence[Look]) -> HangVerdict | None:
 SLOW_2 = (0.61, 0.6, 0.02, 0.65)
 
 
-def test_rank_that_the_others_wait_for_is_named_with_what_it_does() -> None:
+def test_rank_that_the_others_wait_for_is_named_with_its_phase() -> None:
     said = verdict(looks(*[SLOW_2] * 11, data=0.9))
     assert said is not None
     assert (said.stillness, said.rank, said.node) == (Stillness.SLOW, 2, 1)
@@ -119,7 +119,7 @@ def test_recorded_ranks_on_a_gpu(recorded: dict[str, Any]) -> None:
     assert said is None or (said.rank, "while it loads data at train.py:" in said.sentence) == (1, True)
 
 
-def test_wait_that_does_not_end_names_nobody_for_it_is_a_hang() -> None:
+def test_endless_wait_names_no_slow_rank() -> None:
     hung = [[rank(0, 1.0, 9), rank(1, 0.0, 9)] for _ in range(100)]
     assert verdict(looks(*[(0.1, 0.1)] * 9) + hung) is None
 
@@ -130,7 +130,7 @@ def test_preparation_by_one_rank_counts_as_one_wait() -> None:
 
 
 @pytest.mark.parametrize(("sync", "is_named"), [(1.0, False), (0.97, False), (0.95, True)])
-def test_rank_that_polls_while_it_waits_has_gone_on_once_it_was_seen_elsewhere(sync: float, *, is_named: bool) -> None:
+def test_polling_rank_has_left_its_wait_once_it_is_elsewhere(sync: float, *, is_named: bool) -> None:
     series = [
         [replace(rank(0, sync, number, per_node=1), polls=True), rank(1, 0.0, number, per_node=1)]
         for number in range(MAX_WAITS)

@@ -170,7 +170,7 @@ def by_rank(rank: int, text: str) -> str:
     ],
     ids=["alone", "numbered", "numbered last", "of another", "whose"],
 )
-def test_what_torchruns_rank_raised_is_told_where_it_is_known(said: str, line: str):
+def test_error_of_torchruns_rank_is_quoted_if_recorded(said: str, line: str):
     table = TABLE.format(code=1, name="")
     told = read(said + OF_TORCHRUN + table)
     assert told.line == line
@@ -178,7 +178,7 @@ def test_what_torchruns_rank_raised_is_told_where_it_is_known(said: str, line: s
     assert "ended by SIGKILL" in read(said + OF_TORCHRUN + TABLE.format(code=-9, name="(SIGKILL)")).line
 
 
-def test_of_ranks_that_torchrun_found_failed_at_once_the_one_that_lost_nothing_is_the_cause(messages: Messages):
+def test_rank_without_a_lost_peer_is_the_cause_among_torchruns_failed_ranks(messages: Messages):
     at_once = TABLE.replace("-15 (pid: 7)  (SIGTERM)", "{} (pid: 7)")
     told = read(by_rank(2, OTHER) + by_rank(0, OWN) + OF_TORCHRUN + at_once.format(1, code=1, name=""))
     messages.check(told.process, told.line)
@@ -186,12 +186,12 @@ def test_of_ranks_that_torchrun_found_failed_at_once_the_one_that_lost_nothing_i
     messages.check(killed.line)
 
 
-def test_an_error_without_a_message_is_told_by_its_statement():
+def test_error_without_a_message_is_quoted_with_its_statement():
     told = read('Traceback (most recent call last):\n  File "t.py", line 4, in f\n    assert x < 3\nAssertionError\n')
     assert told.line == "AssertionError at `assert x < 3`"
 
 
-def test_an_error_whose_first_line_only_announces_has_the_next_one_too(messages: Messages):
+def test_error_whose_first_line_ends_with_a_colon_has_the_next_one(messages: Messages):
     frame = 'Traceback (most recent call last):\n  File "t.py", line 4, in f\n'
     told = read(frame + "RuntimeError: Error(s) in loading state_dict for Net:\n\tMissing key(s): fc.bias.\n")
     messages.check(told.line)
@@ -218,7 +218,7 @@ Exit code: {code}
         (137, "horovodrun's rank 3 was ended by SIGKILL"),
     ],
 )
-def test_what_horovodruns_rank_raised_or_what_has_ended_it(code: int, line: str):
+def test_error_or_signal_of_horovodruns_rank_is_found(code: int, line: str):
     assert read(OF_HOROVODRUN.format(code=1).replace("Process name: 3", "Process name: 0")).line.startswith(
         "ValueError"
     )
@@ -227,7 +227,7 @@ def test_what_horovodruns_rank_raised_or_what_has_ended_it(code: int, line: str)
     assert told.process == ("horovodrun's rank 3" if code == 1 else "")
 
 
-def test_an_error_that_sends_a_person_to_the_log_has_what_stands_there(messages: Messages):
+def test_error_that_refers_to_the_log_includes_its_line(messages: Messages):
     said = "[2026-11-22 08:28:44.36: E /x/operations.cc:681] [2]: Horovod could not be initialized: invalid rank: 7\n"
     raised = 'Traceback (most recent call last):\n  File "t.py", line 4, in f\n    init()\nValueError: Horovod '
     raised += "initialization failed. Please check log messages above for a more descriptive error.\n"
@@ -244,7 +244,7 @@ def test_progress_bars_and_colours_are_taken_away(messages: Messages):
     assert read(tail).line == "OSError: x"
 
 
-def test_a_cut_in_the_middle_of_anything_is_no_error():
+def test_text_cut_anywhere_is_read_without_an_exception():
     for whole in (CHAINED, WORKER, SPAWNED, TABLE, IGNORED, GROUP, ABORT):
         for n in range(0, len(whole), 31):
             read(whole[n:])
@@ -266,7 +266,7 @@ node-0: exits with return code = 1
 """
 
 
-def test_of_several_nodes_in_one_log_the_one_that_failed_first_is_heard():
+def test_first_failed_node_of_a_shared_log_is_the_cause():
     told = read(OF_TWO_NODES)
     assert (told.line, told.host) == ("ValueError: no such column", "node-1")
     assert read(OF_TWO_NODES.replace("node-", "10.0.0.")).host == "10.0.0.1"
@@ -314,7 +314,7 @@ def test_a_printed_stack_is_no_error(stack: str, after: str, messages: Messages)
     ],
     ids=["before a frame", "in the header", "before code", "in a frame", "not cut"],
 )
-def test_a_traceback_whose_header_is_cut_off_counts_at_the_top(above: str, kinds: list[str]):
+def test_traceback_without_its_header_counts_at_the_top(above: str, kinds: list[str]):
     assert [error.kind for error in read(above + CHAINED.partition("\n\n")[0]).errors] == kinds
 
 
@@ -352,7 +352,7 @@ def test_any_error_counts_below_frames_whose_header_was_cut_off(above: str, end:
     "call",
     ["traceback.print_stack(limit=2)", 'print("".join(traceback.format_stack()))', 'log.info("x", stack_info=True)'],
 )
-def test_stack_is_told_from_a_traceback_by_the_call_that_prints_it(call: str, after: str):
+def test_printed_stack_is_distinguished_by_the_call_that_prints_it(call: str, after: str):
     stack = f"{CUT}{FRAME}    {call}\n"
     assert read(stack + after).errors == ()
     assert read(f"{stack}epoch 3\n{stack}{after}").errors == ()
@@ -365,7 +365,7 @@ def test_output_below_a_cut_off_stack_without_code_is_no_error(after: str):
     assert read(f"{CUT}epoch 3\nINFO: x\nStack (most recent call last):\n{CUT}ValueError: x\n").errors == ()
 
 
-def test_a_file_that_cannot_be_compiled_needs_no_header():
+def test_syntax_error_needs_no_traceback_header():
     said = 'set up\nready\n  File "train.py", line 3\n    def f(:\n          ^\n'
     assert read(said + "SyntaxError: invalid syntax\n").line == "SyntaxError: invalid syntax"
     assert read(said + "ValueError: x\n").errors == ()
