@@ -82,6 +82,7 @@ COMMANDS = {
     "notice": CommandEntry("resource_family:notice"),
     "registry": CommandEntry("resource_family:registry"),
     "sweep": CommandEntry("sweeps:app"),
+    "azure": CommandEntry("azure:app"),
     "token": CommandEntry("tokens:app"),
     "quota": CommandEntry("quotas:app"),
 }
@@ -94,7 +95,7 @@ GROUPS = {
     "End, keep and delete jobs": ("cancel", "wait", "download", "archive", "restore", "delete", "prune"),
     "Data and what jobs share": ("data", "datastore", "environment", "component", "experiment", "sweep"),
     "Computes": ("compute", "alias", "registry", "bench"),
-    "The server and its users": ("server", "token", "quota", "notice", "usage", "ledger", "version"),
+    "The server and its users": ("server", "token", "quota", "notice", "azure", "usage", "ledger", "version"),
 }
 """The headings of the help, each with its commands in their order."""
 _GROUP_OF = {name: title for title, names in GROUPS.items() for name in names}

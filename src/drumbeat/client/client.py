@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from drumbeat.client import job_downloads, job_events, job_upload, partial_file_names
+from drumbeat.client.calls.azure import AzureCalls
 from drumbeat.client.calls.computes import ComputeCalls
 from drumbeat.client.calls.data import DataCalls
 from drumbeat.client.calls.metrics import MetricCalls
@@ -47,6 +48,7 @@ class Client(
     DataCalls,
     MetricCalls,
     UserCalls,
+    AzureCalls,
     ResourceCalls,
     RunningJobCalls,
 ):  # fmt: skip

@@ -16,7 +16,9 @@ from drumbeat.server.access.page_sessions import PageSessions
 from drumbeat.server.access.request_guard import Guard
 from drumbeat.server.access.request_sizes import TrafficMeter
 from drumbeat.server.access.response_compression import Compression
+from drumbeat.server.access.signed_tokens import SignedTokens
 from drumbeat.server.access.standby_guard import StandbyGuard
+from drumbeat.server.azure import session_routes as azure
 from drumbeat.server.computes import routes as computes
 from drumbeat.server.context import ServerContext
 from drumbeat.server.data import store_file_routes as store_files
@@ -58,7 +60,7 @@ def make_app(context: ServerContext, *, token: str, hosts: frozenset[str]) -> Fa
     )  # fmt: skip
     describe(app)
     app.state.context = context
-    context.sessions = PageSessions(token)
+    context.sessions, context.azure_tokens = PageSessions(token), SignedTokens(token)
     context.folder = context.folder or context.identity.home
     operations = context.operations = Operations(context.control, context.folder)
 
@@ -77,7 +79,7 @@ def make_app(context: ServerContext, *, token: str, hosts: frozenset[str]) -> Fa
     for part in (
         sync, server_info, jobs, job_logs, job_events, job_files, aliases, computes,
         store_files, space, sweeps, pipelines, exec_sessions, services, metrics, ledger, nodes, page_events,
-        monitoring, tokens, quotas, page_sessions, page, programs, tunnels, inputs, agent_metrics, mlflow,
+        monitoring, tokens, quotas, page_sessions, page, programs, tunnels, inputs, agent_metrics, mlflow, azure,
     ):  # fmt: skip
         add_routes(app, part.router)
     for router in resources.ROUTERS.values():

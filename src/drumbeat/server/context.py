@@ -18,9 +18,11 @@ from drumbeat.core.lifecycle.job import Job
 from drumbeat.model.principal import Principal
 from drumbeat.server.access.agent_listeners import TlsAgentListeners
 from drumbeat.server.access.callers import Callers
+from drumbeat.server.access.https_listener import HttpsListener
 from drumbeat.server.access.page_sessions import PageSessions
 from drumbeat.server.access.request_guard import bearer, valid_session
 from drumbeat.server.access.request_sizes import Traffic
+from drumbeat.server.access.signed_tokens import SignedTokens
 from drumbeat.server.control import Control
 from drumbeat.server.database.records import Record
 from drumbeat.server.fanout import Fanout
@@ -97,6 +99,10 @@ class ServerContext:
     """Sessions of the web page; set by the app, which knows the token."""
     callers: Callers | None = None
     """The known callers; set by the app."""
+    azure: HttpsListener | None = None
+    """The listener for Azure's clients."""
+    azure_tokens: SignedTokens | None = None
+    """The tokens of Azure's clients; set by the app, which knows the token of the home."""
 
     def is_active(self) -> bool:
         """Whether this server is the active one."""

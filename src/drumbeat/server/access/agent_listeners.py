@@ -97,6 +97,13 @@ class TlsAgentListeners:
         with self._lock:
             return self._authority()[0].pem
 
+    def certificate_for(self, addresses: Collection[str]) -> Certificate:
+        """Returns the server's certificate, which covers these addresses, too. Raises EngineError."""
+        with self._lock:
+            _, certificate = self._authority()
+        certificate.cover(addresses)
+        return certificate
+
     def require(self, address: str) -> None:
         """Raises EngineError or UnreachableError unless the server can listen on this address now."""
         resolve_address(address, allow_public=self.rules.allow_public).here()

@@ -10,8 +10,12 @@ from drumbeat.model.principal import Principal, Role
 READING = ("GET", "HEAD")
 
 _READS = re.compile(
-    r"/api/v1/(plan|storage/file|page/links)"
+    r"/api/v1/(plan|storage/file|page/links|azure/sessions)"
     r"|/mlflow/(ajax-)?api/2\.0/mlflow/((experiments|runs|logged-models)/search|registered-models/get-latest-versions)"
+    r"|/mlflow/v[12]\.0/subscriptions/.*/api/2\.0/mlflow/(experiments|runs)/search"
+    r"|/subscriptions/.*/(listSecrets|listNodes|listKeys)|/(history|data|modelregistry)/v1\.0/subscriptions/.*"
+    r"/(rundata|batchGetResolvedUris|runs:query)",
+    re.DOTALL,
 )
 """Paths that change nothing; they use POST because their queries are long."""
 _OWNERS = re.compile(
@@ -19,7 +23,12 @@ _OWNERS = re.compile(
 )
 """Paths on which only owners may make changes."""
 
-_JOB = re.compile(r"/api/v1/jobs/([^/]+)(/.*)?", re.DOTALL)
+_JOB = re.compile(
+    r"/api/v1/jobs/(?P<own>[^/]+)(/.*)?"
+    r"|/subscriptions/[^/]+/resourcegroups/[^/]+/providers/[^/]+/workspaces/[^/]+/jobs/(?P<azure>[^/]+)(/.*)?"
+    r"|/history/v1\.0/subscriptions/.*/runs/(?P<run>[^/]+)(/.*)?",
+    re.DOTALL | re.IGNORECASE,
+)
 """Paths of a job; every request that changes a job has one of them."""
 
 ASK = "An owner of the server can give another role: drumbeat token remove NAME, then drumbeat token create NAME."
@@ -44,4 +53,4 @@ def refusal(principal: Principal, method: str, path: str) -> ForbiddenError | No
 def job_changed(method: str, path: str) -> str:
     """Returns the job that a request changes, "" = none. Contributors may change only their own."""
     match = None if is_reading(method, path) else _JOB.fullmatch(path)
-    return match[1] if match else ""
+    return next(filter(None, match.groupdict().values())) if match else ""

@@ -17,6 +17,7 @@ from drumbeat.server.access.callers import Callers
 from drumbeat.server.access.page_sessions import PageSessions
 
 if TYPE_CHECKING:
+    from starlette.responses import Response
     from starlette.types import ASGIApp, Receive, Scope, Send
 
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
@@ -94,7 +95,7 @@ class Guard:
         except DrumbeatError as error:
             if scope["type"] == "http":
                 # A refused client loses its connection, and the rest of its body is not read.
-                await errors.response(error, headers=LAST)(scope, receive, send)
+                await self.refused(scope, error)(scope, receive, send)
             else:
                 await send({"type": "websocket.close", "code": 1008})
             return
@@ -103,6 +104,10 @@ class Guard:
             send = audit.noted(send, scope, principal)
         await self.app(scope, receive, send)
 
+    def refused(self, _scope: Scope, error: DrumbeatError) -> Response:
+        """Returns the response to a refused request."""
+        return errors.response(error, headers=LAST)
+
     async def principal(self, scope: Scope) -> Principal | None:
         """Returns the principal of a request; None for agents, health checks and the web page's files.
 
@@ -110,14 +115,17 @@ class Guard:
         """
         if scope["path"] in HEALTH and scope.get("method") in permissions.READING:
             return None
-        if refusal := self._refusal_of_origin(scope):
+        if refusal := self.refusal_of_origin(scope):
             raise refusal
         if scope["path"].startswith(AGENTS):
             require_secret(scope, self.check)
             return None
         if is_page(scope):
             return None
-        principal = await self._caller(scope)
+        return await self.admitted(scope, await self.caller(scope))
+
+    async def admitted(self, scope: Scope, principal: Principal) -> Principal:
+        """Returns the principal. Raises ForbiddenError, and notes it, if it may not send the request."""
         try:
             await self._require_permission(principal, scope.get("method", "CONNECT"), scope["path"])
         except ForbiddenError as refusal:
@@ -132,7 +140,8 @@ class Guard:
         if principal.role is not Role.OWNER and self.require_own and (job := permissions.job_changed(method, path)):
             await to_thread.run_sync(self.require_own, principal, job, abandon_on_cancel=True)
 
-    async def _caller(self, scope: Scope) -> Principal:
+    async def caller(self, scope: Scope) -> Principal:
+        """Returns who sends a request, by its token or session. Raises UnauthorizedError, ForbiddenError."""
         given, session = bearer(scope["headers"]), ""
         if not given and (session := self.session(scope)) and (refusal := self._refusal_of_session(scope, session)):
             raise refusal
@@ -146,7 +155,7 @@ class Guard:
             raise UnauthorizedError("that token is wrong, or was removed", fix=TOKEN)
         return principal
 
-    def _refusal_of_origin(self, scope: Scope) -> DrumbeatError | None:
+    def refusal_of_origin(self, scope: Scope) -> DrumbeatError | None:
         """Returns why a request to this host or from this origin is refused; None = it is admitted."""
         hosts, origins = values(scope["headers"], b"host"), values(scope["headers"], b"origin")
         # Browsers can't call the Unix socket in the home: `server` is its path and None (ASGI).

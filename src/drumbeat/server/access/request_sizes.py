@@ -70,6 +70,7 @@ IN_MEMORY: tuple[tuple[re.Pattern[str], int], ...] = (
     (re.compile(r"/agent/v1/[^/]+/[^/]+/[^/]+/outputs/commit"), LISTED_BYTES),
     (re.compile(r"/agent/v1/[^/]+/[^/]+/[^/]+/(sync|(logs|outputs)/.*)"), 4 * MIB),
     (re.compile(r"(/agent|/mlflow)/.*", re.DOTALL), 16 * MIB),
+    (re.compile(r"/(subscriptions|(history|data|modelregistry)/v1\.0)/.*", re.DOTALL), 4 * MIB),
     (re.compile(r"/api/v1/(jobs|plan|components|environments)"), 4 * MIB),
 )
 """The largest body of each address, first match. A list of outputs takes five times its length in memory while it is
@@ -78,6 +79,7 @@ read and checked.
 STREAMED: tuple[tuple[re.Pattern[str], int], ...] = (
     (re.compile(r"PUT /api/v1/snapshots/.*"), 1 * GIB + 64 * MIB),
     (re.compile(r"PUT /api/v1/storage/file"), 16 << 40),
+    (re.compile(r"PUT /blob/.*", re.DOTALL), 16 << 40),
     (
         re.compile(
             r"PUT (/agent/v1/[^/]+/[^/]+/[^/]+)?/mlflow/(ajax-)?api/2\.0/mlflow-artifacts/artifacts/.*", re.DOTALL

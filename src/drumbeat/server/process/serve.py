@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from types import FrameType
 
     from drumbeat.server.access.agent_listeners import TlsAgentListeners
+    from drumbeat.server.access.https_listener import HttpsListener
     from drumbeat.server.computes.agent_addresses import Endpoints
     from drumbeat.server.context import ServerContext
     from drumbeat.server.control import Control
@@ -111,16 +112,19 @@ def _serve(home: Home, options: Options, make_control: Callable[[Path, Endpoints
         print(options.name_warning, file=sys.stderr)  # noqa: T201 - the person who started it looks there
     at_home = home.listen()
     agent_listeners = _agent_listeners(home, options)
+    azure = _azure_listener(home, options, agent_listeners)
     endpoints = Endpoints((home_socket.address_in(home.path),), agent_listeners, options.url_elsewhere(port))
     control = make_control(home.path, endpoints)
     agent_listeners.reopen()
+    azure.reopen()
     with ExitStack() as closes:
         closes.callback(log.info, "stopped")
         closes.callback(agent_listeners.close)
+        closes.callback(azure.close)
         closes.callback(home.withdraw)
         while True:
             with _running(control, options):
-                options = _serve_on(Stand(home, options, control, agent_listeners), [*listeners, at_home], signals)
+                options = _serve_on(Stand(home, options, control, agent_listeners, azure), [*listeners, at_home], signals)
             if signals.is_told or not control.standby.is_replaced:
                 return
             if control.store.is_alone:
@@ -137,7 +141,11 @@ def _serve_on(stand: Stand, listeners: list[socket.socket], signals: StopSignals
     port = listeners[0].getsockname()[1]
     while True:
         options = replace(stand.options, idle_stop_s=_listen(stand, listeners, signals))
-        if signals.is_told or stand.control.standby.is_replaced or not stand.control.must_stay():
+        if (
+            signals.is_told
+            or stand.control.standby.is_replaced
+            or not (stand.control.must_stay() or stand.azure.is_promised())
+        ):
             return options
         # A request came in at the very end of the idle time.
         stand = replace(stand, options=options)
@@ -181,6 +189,14 @@ def _agent_listeners(home: Home, options: Options) -> TlsAgentListeners:
     )
 
 
+def _azure_listener(home: Home, options: Options, agents: TlsAgentListeners) -> HttpsListener:
+    """Returns the listener for Azure's clients: where the server itself listens, which is loopback by default."""
+    from drumbeat.server.access.https_listener import HttpsAddress, HttpsListener
+
+    host = "127.0.0.1" if options.host == "localhost" else options.host
+    return HttpsListener(HttpsAddress(host, options.allow_hosts), home.path / "azure.json", agents)
+
+
 @dataclass(frozen=True)
 class Stand:
     """The parts of a server process."""
@@ -189,6 +205,7 @@ class Stand:
     options: Options
     control: Control
     agent_listeners: TlsAgentListeners
+    azure: HttpsListener
 
 
 def _listen(stand: Stand, listeners: list[socket.socket], signals: StopSignals) -> float:
@@ -207,7 +224,7 @@ def _listen(stand: Stand, listeners: list[socket.socket], signals: StopSignals) 
     identity = Identity(*machine(), pid=os.getpid(), home=str(home.path))
     context = ServerContext(
         stand.control, identity, idle_stop_s=options.idle_stop_s, agent_listeners=stand.agent_listeners,
-        folder=str(home.path), service_host=options.host,
+        azure=stand.azure, folder=str(home.path), service_host=options.host,
     )  # fmt: skip
     app = make_app(context, token=read_home_token(home.path), hosts=hosts)
     url = options.url(port)

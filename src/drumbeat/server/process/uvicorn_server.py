@@ -19,10 +19,13 @@ from drumbeat.model.errors import StorageError
 from drumbeat.server.access.agent_listeners import HandshakeLimits
 from drumbeat.server.access.connections import Connections, HttpConnection, protocol_factory
 from drumbeat.server.context import ServerContext, away
-from drumbeat.server.nodes.agent_api.tls_server import AgentTlsServer
+from drumbeat.server.nodes.agent_api.tls_server import AgentTlsServer, agents_app
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
+    from starlette.types import ASGIApp
+
+    from drumbeat.server.access.https_listener import HttpsListener
 
 LONGEST_LOOK_S = 5.0
 
@@ -63,6 +66,7 @@ class StoppableServer(uvicorn.Server):
         self.context, self.on_ready, self.on_end = context, on_ready, on_end
         self._idle: asyncio.Task[None] | None = None
         self._agent_server: AgentTlsServer | None = None
+        self._azure_server: AgentTlsServer | None = None
 
     def stop(self) -> None:
         """Stops within two seconds, even with open requests."""
@@ -81,10 +85,17 @@ class StoppableServer(uvicorn.Server):
             )
             self.servers.append(server)
         if self.context.agent_listeners is not None:
+            listeners = self.context.agent_listeners
             self._agent_server = AgentTlsServer(
-                self.context, self.context.agent_listeners, self.server_state, self._connections
+                lambda: agents_app(self.context, listeners.hosts), listeners, self.server_state, self._connections
             )
-            self.context.agent_listeners.start_accepting(self._agent_server)
+            listeners.start_accepting(self._agent_server)
+        if self.context.azure is not None:
+            azure = self.context.azure
+            self._azure_server = AgentTlsServer(
+                lambda: self._azure_app(azure), azure, self.server_state, self._connections
+            )
+            azure.start_accepting(self._azure_server)
         self.context.traffic.touch()  # The idle time begins now.
         self.on_ready()
         self._idle = asyncio.create_task(self._stop_when_idle())
@@ -98,13 +109,25 @@ class StoppableServer(uvicorn.Server):
         if self._agent_server is not None and self.context.agent_listeners is not None:
             await self._agent_server.close()
             self.context.agent_listeners.stop_accepting()
+        if self._azure_server is not None and self.context.azure is not None:
+            await self._azure_server.close()
+            self.context.azure.stop_accepting()
         await super().shutdown(sockets)
-        if self._agent_server is not None:
-            await self._agent_server.see_off()
+        for one in (self._agent_server, self._azure_server):
+            if one is not None:
+                await one.see_off()
+
+    def _azure_app(self, listener: HttpsListener) -> ASGIApp:
+        """Returns the app for Azure's clients, which is imported when the first one calls."""
+        from drumbeat.server.azure.app import azure_app
+
+        assert self.context.azure_tokens is not None  # noqa: S101 - the app of the server has set it
+        return azure_app(self.context, self.context.azure_tokens, listener.hosts)
 
     def _may_have_work(self) -> bool:
         try:
-            return self.context.control.must_stay()
+            is_promised = self.context.azure is not None and self.context.azure.is_promised()
+            return is_promised or self.context.control.must_stay()
         except StorageError:  # Unknown at present.
             return True
 

@@ -11,7 +11,7 @@ import logging
 import socket
 from collections.abc import Callable
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import uvicorn
 from fastapi import FastAPI
@@ -27,10 +27,12 @@ from drumbeat.server.context import ServerContext
 from drumbeat.server.nodes.agent_api import inputs, metrics, programs, sync, tunnels
 
 if TYPE_CHECKING:
+    import ssl
+
     from starlette.types import ASGIApp, Receive, Scope, Send
     from uvicorn.server import ServerState
 
-    from drumbeat.server.access.agent_listeners import TlsAgentListeners
+    from drumbeat.server.access.agent_listeners import AgentListenerRules
 
 GOODBYE_S = 5.0
 MAX_HANDSHAKES = 128
@@ -76,13 +78,33 @@ class AgentsOnly:
         return None
 
 
+class TlsListeners(Protocol):
+    """What a TLS server needs to know of its listeners."""
+
+    @property
+    def rules(self) -> AgentListenerRules:
+        """The limits for unauthenticated clients."""
+        ...
+
+    def context(self) -> ssl.SSLContext:
+        """The TLS context for the next connection. Raises EngineError."""
+        ...
+
+
 class AgentTlsServer:
-    """Accepts connections of agents, in the event loop in which it is created. state: of the running server."""
+    """Accepts connections by TLS, of agents unless make_app says whose, in the event loop in which it is created.
+
+    state: of the running server. make_app: makes what the clients call, at the first connection.
+    """
 
     def __init__(
-        self, context: ServerContext, listeners: TlsAgentListeners, state: ServerState, connections: Connections
+        self,
+        make_app: Callable[[], ASGIApp],
+        listeners: TlsListeners,
+        state: ServerState,
+        connections: Connections,
     ) -> None:
-        self._context, self._listeners, self._state, self._connections = context, listeners, state, connections
+        self._make_app, self._listeners, self._state, self._connections = make_app, listeners, state, connections
         self._loop = asyncio.get_running_loop()
         self._accepting: set[asyncio.Task[None]] = set()
         self._greeting: dict[asyncio.Task[None], socket.socket | None] = {}
@@ -93,7 +115,7 @@ class AgentTlsServer:
     def _config(self) -> uvicorn.Config:
         """The configuration, built at the first connection, because most servers have no listeners for agents."""
         config = uvicorn.Config(
-            agents_app(self._context, self._listeners.hosts), http="httptools", ws="none", lifespan="off",
+            self._make_app(), http="httptools", ws="none", lifespan="off",
             log_config=None, access_log=False, server_header=False, proxy_headers=False, timeout_keep_alive=75,
         )  # fmt: skip
         config.load()

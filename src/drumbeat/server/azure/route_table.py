@@ -1,0 +1,130 @@
+"""The table of Azure's routes. docs/azure.md lists what is refused."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from drumbeat.model.errors import NotFoundError, RefusedError
+from drumbeat.server.azure import assets, codes, history, jobs, workspaces
+from drumbeat.server.azure.call import Handler
+
+WORKSPACE = (
+    r"/subscriptions/(?P<subscription>[^/]+)/resourcegroups/(?P<group>[^/]+)"
+    r"/providers/Microsoft\.MachineLearningServices/workspaces/(?P<workspace>[^/]+)"
+)
+HISTORY, DATA, MODELS = r"/history/v1\.0", r"/data/v1\.0", r"/modelregistry/v1\.0"
+
+
+@dataclass(frozen=True)
+class AzureRoute:
+    """A method and a path below the workspace, with variable parts, such as `jobs/{name}`. before: what leads to it."""
+
+    method: str
+    path: str
+    handler: Handler
+    before: str = ""
+
+    @property
+    def pattern(self) -> re.Pattern[str]:
+        """Matches the path of a request. Clients write `resourcegroups` in small letters, too."""
+        inner = re.sub(r"\{(\w+)\}", r"(?P<\1>[^/]+)", self.path)
+        below = f"/{inner}" if inner else ""
+        return re.compile(f"{self.before}{WORKSPACE}{below}/?", re.IGNORECASE)
+
+
+class AzureMatch(NamedTuple):
+    """The route of a request, and the variable parts of its path."""
+
+    handler: Handler
+    parts: dict[str, str]
+
+
+def _table(paths: Mapping[str, Handler], before: str = "") -> Iterator[AzureRoute]:
+    for key, handler in paths.items():
+        method, _, path = key.partition(" ")
+        yield AzureRoute(method, path, handler, before)
+
+
+ROUTES: tuple[AzureRoute, ...] = (
+    *_table({
+        "GET ": workspaces.show,
+        "GET operations/{name}": workspaces.operation,
+        "GET computes": workspaces.list_computes,
+        "GET computes/{name}": workspaces.show_compute,
+        "PUT computes/{name}": workspaces.put_compute,
+        "DELETE computes/{name}": workspaces.delete_compute,
+        "POST computes/{name}/listNodes": workspaces.list_nodes,
+        "POST computes/{name}/start": workspaces.refuse_action,
+        "POST computes/{name}/stop": workspaces.refuse_action,
+        "POST computes/{name}/restart": workspaces.refuse_action,
+        "GET datastores": workspaces.list_datastores,
+        "GET datastores/{name}": workspaces.show_datastore,
+        "PUT datastores/{name}": workspaces.put_datastore,
+        "DELETE datastores/{name}": workspaces.delete_datastore,
+        "POST datastores/{name}/listSecrets": workspaces.list_secrets,
+        "GET codes/{name}/versions": codes.versions,
+        "GET codes/{name}/versions/{version}": codes.show,
+        "PUT codes/{name}/versions/{version}": codes.put,
+        "POST codes/{name}/versions/{version}/startPendingUpload": codes.start_upload,
+        "GET jobs": jobs.list_jobs,
+        "GET jobs/{name}": jobs.show,
+        "PUT jobs/{name}": jobs.put,
+        "DELETE jobs/{name}": jobs.delete,
+        "POST jobs/{name}/cancel": jobs.cancel,
+        "GET jobs/{name}/cancellation": jobs.cancellation,
+    }),
+    *(
+        AzureRoute(method, path, handler)
+        for kind in (assets.ENVIRONMENTS, assets.DATA, assets.MODEL_VERSIONS, assets.COMPONENTS)
+        for (method, path), handler in kind.handlers().items()
+    ),
+    *_table({
+        "GET runs/{name}": history.show,
+        "GET runs/{name}/details": history.details,
+        "GET runs/{name}/children": history.children,
+        "GET runs/{name}/serviceinstances/{node}": history.service_instances,
+        "GET experiments/{experiment}/runs/{name}": history.show,
+        "GET experiments/{experiment}/runs/{name}/details": history.details,
+        "PATCH experiments/{experiment}/runs/{name}": history.patch,
+        "PATCH runs/{name}": history.patch,
+        "POST rundata": history.run_data,
+    }, HISTORY),
+    *_table({"POST dataversion/batchGetResolvedUris": history.resolve_outputs}, DATA),
+    *_table({"POST models/batchGetResolvedUris": history.resolve_outputs}, MODELS),
+)  # fmt: skip
+
+_COMPILED = [(route, route.pattern) for route in ROUTES]
+REFUSED: tuple[tuple[re.Pattern[str], str, str], ...] = tuple(
+    (re.compile(f"{WORKSPACE}/(?:{paths})(?:/.*)?", re.IGNORECASE | re.DOTALL), what, fix)
+    for paths, what, fix in (
+        (
+            "onlineEndpoints|batchEndpoints|serverlessEndpoints|inferencePools|capacityReservationGroups",
+            "this version of drumbeat serves no endpoints",
+            "Run scoring as a job, or serve the model with a program of your own.",
+        ),
+        ("schedules", "drumbeat has no schedules", "Submit the job from cron or from your CI."),
+        (
+            (
+                "featuresets|featurestoreEntities|featurestores|connections|marketplaceSubscriptions|outboundRules"
+                "|managedNetworks|datasets|privateEndpointConnections|raiPolicies|labelingJobs"
+            ),
+            "drumbeat has no such thing",
+            "docs/azure.md says what is there.",
+        ),
+        ("listKeys|resyncKeys|diagnose|notebookAccessToken", "a drumbeat server has no keys of accounts", ""),
+    )
+)
+
+
+def find(method: str, path: str) -> AzureMatch:
+    """Returns the route of a request. Raises RefusedError, NotFoundError."""
+    for route, pattern in _COMPILED:
+        if route.method == method and (match := pattern.fullmatch(path)):
+            return AzureMatch(route.handler, match.groupdict())
+    for refused, what, fix in REFUSED:
+        if refused.fullmatch(path):
+            raise RefusedError(what, where=path.rpartition("/workspaces/")[2][:200], fix=fix)
+    raise NotFoundError(f"drumbeat has no route {method} {path[:300]} of Azure's API", fix="docs/azure.md")

@@ -1,0 +1,1 @@
+"""Between the bodies of Azure ML's API and the documents of the dialect: pure functions."""

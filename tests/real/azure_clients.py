@@ -1,0 +1,54 @@
+"""Azure's own clients, unmodified, each in an environment of its own; made once."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+from tools.kept_folder import KEPT
+from tools.kept_programs import AZURE_ML
+
+from . import started
+from .house import House
+
+SCRIPTS = Path(__file__).with_name("azure_scripts")
+*OLDER, NEWEST = AZURE_ML
+ENVIRONMENT = "AzureML-pytorch-for-tests"
+
+
+def variables(house: House, *options: str) -> dict[str, str]:
+    """The variables that `drumbeat azure env` prints, as a shell would set them."""
+    done = house.run("azure", "env", *options)
+    assert done.returncode == 0, done.stderr
+    lines = [shlex.split(line) for line in done.stdout.splitlines()]
+    return dict(words[1].split("=", 1) for words in lines if words[0] == "export")
+
+
+def prepare(house: House) -> None:
+    """Says what the names mean that the scripts have from a cloud, and writes config.json."""
+    for kind, name, target in (("environment", ENVIRONMENT, "current"), ("compute", "cpu-cluster", "local")):
+        done = house.run("alias", "set", kind, name, target)
+        assert done.returncode == 0, done.stderr
+    done = house.run("azure", "config", cwd=house.folder)
+    assert done.returncode == 0, done.stderr
+
+
+def run_script(
+    house: House, name: str, version: str = NEWEST, folder: Path | None = None, timeout: float = 550
+) -> subprocess.CompletedProcess[str]:
+    """Runs a script with a release of the client, in an interpreter that has nothing else installed."""
+    started.provide(AZURE_ML[version])
+    python = Path(sys.base_prefix, "bin", f"python{sys.version_info.major}.{sys.version_info.minor}")
+    environment = {
+        "PATH": os.environ["PATH"], "HOME": str(house.folder), "PYTHONPATH": str(KEPT / f"azure-ai-ml-{version}"),
+        "PYTHONDONTWRITEBYTECODE": "1", "AZUREML_RUN_POLLING_INTERVAL_MIN": "1", **variables(house),
+    }  # fmt: skip
+    done = subprocess.run(
+        [str(python), "-S", str(SCRIPTS / f"{name}.py")], env=environment, capture_output=True, text=True,
+        timeout=timeout, check=False, cwd=folder or house.folder,
+    )  # fmt: skip
+    assert done.returncode == 0, f"{done.stdout[-2000:]}\n{done.stderr[-4000:]}"
+    return done
