@@ -124,7 +124,8 @@ def _serve(home: Home, options: Options, make_control: Callable[[Path, Endpoints
         closes.callback(home.withdraw)
         while True:
             with _running(control, options):
-                options = _serve_on(Stand(home, options, control, agent_listeners, azure), [*listeners, at_home], signals)
+                stand = Stand(home, options, control, agent_listeners, azure)
+                options = _serve_on(stand, [*listeners, at_home], signals)
             if signals.is_told or not control.standby.is_replaced:
                 return
             if control.store.is_alone:
