@@ -90,7 +90,7 @@ def test_a_name_is_followed_while_its_old_address_stays_here(
     assert not is_open("127.0.0.3", port)
 
 
-def test_a_name_that_was_unknown_at_the_start_is_listened_at_once_it_is_known(
+def test_listener_opens_once_a_name_unknown_at_the_start_resolves(
     names: NameServer, make: Callable[[], TlsAgentListeners]
 ) -> None:
     before = make()

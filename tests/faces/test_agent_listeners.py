@@ -143,7 +143,7 @@ def there(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Listeners]:
 
 
 @pytest.mark.feature("X4", "X1")
-def test_an_agent_elsewhere_is_told_what_to_do_over_tls(there: Listeners) -> None:
+def test_remote_agent_gets_its_directive_over_tls(there: Listeners) -> None:
     job = there.house.submit("far")
     enrolment = there.enrolment(job)
     assert enrolment.servers == (f"https://{FIRST}:{there.port()}",)
@@ -171,7 +171,7 @@ def test_every_route_of_agents_is_served_at_the_listeners(there: Listeners) -> N
     "/", "/api/v1/version", "/api/v1/jobs", "/api/v1/openapi.json", "/api/v1/status", "/agent/v1/", "/agent/v1/j/1/0",
     "/agent/v1/../../api/v1/jobs", "/agent/v1/%2e%2e/%2e%2e/api/v1/jobs", "//api/v1/jobs", "/agent/v1/j/1/0/",
 ])  # fmt: skip
-def test_nothing_else_is_there_whoever_asks(there: Listeners, path: str) -> None:
+def test_agent_listener_serves_no_other_path(there: Listeners, path: str) -> None:
     there.house.submit(f"else-{len(there.engine.gangs)}")
     host = f"{FIRST}:{there.port()}"
     for method in ("GET", "POST", "PUT", "DELETE", "OPTIONS"):
@@ -240,7 +240,7 @@ def test_an_agent_believes_its_own_authority_only(there: Listeners, tmp_path: Pa
 @pytest.mark.parametrize(
     "server", ["http://10.1.2.3:80", "http://server.example:80", "http://[fd00::1]:80", "ftp://127.0.0.1:1"]
 )
-def test_an_agent_says_its_secret_to_no_other_machine_in_the_open(there: Listeners, server: str) -> None:
+def test_agent_sends_its_secret_to_no_other_machine_unencrypted(there: Listeners, server: str) -> None:
     job = there.house.submit(f"open-{len(there.engine.gangs)}")
     right = there.enrolment(job)
     with pytest.raises(UnreachableError, match="plain http would reveal this job's secret"):
@@ -263,7 +263,7 @@ def test_agents_are_listened_for_at_every_address_that_they_call(there: Listener
 
 
 @pytest.mark.feature("X6")
-def test_the_server_says_which_listeners_are_open(there: Listeners) -> None:
+def test_status_lists_the_open_listeners(there: Listeners) -> None:
     there.house.submit("shown")
     told = there.house.http.get("/api/v1/status").json()["doors"]
     mine = next(one for one in told if one["address"] == FIRST)
@@ -280,7 +280,7 @@ def test_plain_http_gets_nowhere(there: Listeners) -> None:
 
 
 @pytest.mark.feature("X8")
-def test_a_crowd_that_says_nothing_keeps_nobody_out(there: Listeners) -> None:
+def test_silent_connections_do_not_block_agents(there: Listeners) -> None:
     job = there.house.submit("crowd")
     place = (FIRST, there.port())
     with contextlib.ExitStack() as crowd:
@@ -293,7 +293,7 @@ def test_a_crowd_that_says_nothing_keeps_nobody_out(there: Listeners) -> None:
 
 
 @pytest.mark.feature("X8")
-def test_who_asks_for_nothing_makes_room_for_an_agent(tmp_path: Path) -> None:
+def test_silent_connection_makes_room_for_an_agent(tmp_path: Path) -> None:
     with listeners_in(tmp_path, HandshakeLimits(most=20)) as there, contextlib.ExitStack() as crowd:
         enrolment = there.enrolment(there.house.submit("room"))
         known = crowd.enter_context(linked(enrolment))
@@ -307,7 +307,7 @@ def test_who_asks_for_nothing_makes_room_for_an_agent(tmp_path: Path) -> None:
 
 
 @pytest.mark.feature("X8")
-def test_who_takes_too_long_is_sent_away(tmp_path: Path) -> None:
+def test_slow_connection_is_closed(tmp_path: Path) -> None:
     with listeners_in(tmp_path / "a", HandshakeLimits(handshake_s=0.2)) as there:
         there.house.submit("slow")
         with socket.create_connection((FIRST, there.port()), 20) as line:
@@ -344,7 +344,7 @@ def _end(tls: ssl.SSLSocket) -> bytes:
 
 
 @pytest.mark.feature("X4", "X1")
-def test_the_certificate_is_renewed_and_nobody_notices(tmp_path: Path) -> None:
+def test_certificate_is_renewed_without_interruption(tmp_path: Path) -> None:
     with listeners_in(tmp_path, clock=MovableClock(timedelta(days=-20))) as there:
         enrolment = there.enrolment(there.house.submit("renewed"))
         status = wire.to_wire(there.house.agent("renewed").status(Phase.ENROLLED))
@@ -373,7 +373,7 @@ def rules(home: Path, **more: bool) -> AgentListenerRules:
     return AgentListenerRules(home / "ca.pem", home / "doors.json", **more)
 
 
-def test_a_server_that_starts_again_is_where_it_was(tmp_path: Path) -> None:
+def test_restarted_server_keeps_its_agent_addresses_and_authority(tmp_path: Path) -> None:
     with listeners_in(tmp_path) as there:
         enrolment = there.enrolment(there.house.submit("again"))
         secret = enrolment.secret
@@ -385,7 +385,7 @@ def test_a_server_that_starts_again_is_where_it_was(tmp_path: Path) -> None:
         assert there.sync(enrolment)["order"] == "prepare", "known by the authority of before"
 
 
-def test_it_ends_whoever_is_connected(tmp_path: Path) -> None:
+def test_server_stops_despite_open_connections(tmp_path: Path) -> None:
     with contextlib.ExitStack() as open_still:
         with listeners_in(tmp_path) as there:
             enrolment = there.enrolment(there.house.submit("ends"))
@@ -414,7 +414,7 @@ def test_a_connection_whose_greeting_never_began_is_closed(tmp_path: Path) -> No
     theirs.close()
 
 
-def test_who_comes_while_nobody_is_there_waits_in_the_queue(tmp_path: Path) -> None:
+def test_connection_between_two_event_loops_waits_in_the_queue(tmp_path: Path) -> None:
     """A server that was about to stop itself, and found something to do, begins anew in another event loop."""
     with listeners_in(tmp_path) as there:
         enrolment = there.enrolment(there.house.submit("waits"))
@@ -427,7 +427,7 @@ def test_who_comes_while_nobody_is_there_waits_in_the_queue(tmp_path: Path) -> N
                 assert told.result(20)["order"] == "prepare"
 
 
-def test_only_a_port_that_is_taken_is_changed(tmp_path: Path) -> None:
+def test_port_of_a_listener_changes_only_if_taken(tmp_path: Path) -> None:
     (before,) = _closed(TlsAgentListeners(rules(tmp_path), SystemClock()), lambda listeners: listeners.urls([FIRST]))  # type: ignore[misc]
     port = urlsplit(before).port
     assert json.loads((tmp_path / "doors.json").read_text()) == {FIRST: port}
@@ -471,7 +471,7 @@ def test_listener_that_no_compute_has_is_closed_by_the_running_server(tmp_path: 
         assert there.port(FIRST)
 
 
-def test_a_listener_is_open_before_anybody_stands_in_it(tmp_path: Path) -> None:
+def test_listener_is_open_before_the_server_accepts(tmp_path: Path) -> None:
     listeners = TlsAgentListeners(rules(tmp_path), SystemClock())
     (url,) = listeners.urls([FIRST])
     assert listeners.urls([FIRST]) == (url,)
@@ -507,7 +507,7 @@ def test_an_address_that_is_not_here_yet_is_no_refusal(tmp_path: Path, address: 
 
 
 @pytest.mark.feature("F10")
-def test_a_job_waits_for_the_address_that_its_agents_call_and_says_so(
+def test_job_waits_with_the_reason_for_the_address_of_its_agents(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("drumbeat.server.loop.outbox.RETRY_INTERVAL_S", 0.01)
@@ -523,7 +523,7 @@ def test_a_job_waits_for_the_address_that_its_agents_call_and_says_so(
         assert store.load("early").job.failures == ()
 
 
-def test_a_name_that_nobody_can_look_up_now_is_no_refusal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unresolvable_name_is_not_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(number: int) -> None:
         def look_up(*_asked: object, **_more: object) -> None:
             raise socket.gaierror(number, "nobody knows")
@@ -538,7 +538,7 @@ def test_a_name_that_nobody_can_look_up_now_is_no_refusal(tmp_path: Path, monkey
 
 
 @pytest.mark.feature("X6")
-def test_a_public_address_is_listened_at_when_that_is_meant(tmp_path: Path) -> None:
+def test_public_address_is_opened_with_allow_public(tmp_path: Path) -> None:
     with pytest.raises(UnreachableError, match="Cannot assign requested address"):
         _closed(
             TlsAgentListeners(rules(tmp_path, allow_public=True), SystemClock()),
@@ -603,7 +603,7 @@ listeners.close()
 
 
 @pytest.mark.feature("C4", "X6")
-def test_an_address_that_came_back_is_listened_at_again_and_a_name_at_all_that_it_stands_for(tmp_path: Path) -> None:
+def test_listener_reopens_for_a_returned_address_and_for_all_of_a_name(tmp_path: Path) -> None:
     alone = ["unshare", "--net", "--map-root-user"]
     if subprocess.run([*alone, "ip", "link"], capture_output=True, check=False).returncode:
         pytest.skip("a network namespace is needed: install util-linux and iproute2")

@@ -38,7 +38,7 @@ def snapshot_of(text: str) -> tuple[str, bytes]:
     return hashlib.sha256(file.getvalue()).hexdigest(), file.getvalue()
 
 
-def test_an_agent_is_told_what_to_do(house: House) -> None:
+def test_agent_gets_its_directive(house: House) -> None:
     agent = house.agent(house.submit("told"))
     directive = wire.from_wire(Directive, agent.say(Phase.ENROLLED))
     assert (directive.order, directive.attempt, directive.round) == (Order.PREPARE, 1, 1)
@@ -101,7 +101,7 @@ def test_node_of_a_large_gang_fetches_the_whole_roster_by_its_digest(house: Hous
 
 
 @pytest.mark.feature("F7")
-def test_canceled_order_is_news_for_agents_that_know_of_it_and_others_wait(house: House) -> None:
+def test_canceled_directive_is_sent_at_once_to_agents_that_know_the_field(house: House) -> None:
     job = house.submit("canceled")
     agent = house.agent(job)
     agent.say(Phase.ENROLLED)
@@ -133,7 +133,7 @@ def test_a_wait_ends_with_the_agent_that_waited(house: House) -> None:
 
 
 @pytest.mark.parametrize("given", [{}, {"Authorization": "Bearer wrong"}, BEARER])
-def test_an_agent_without_its_secret_is_nobody(house: House, given: dict[str, str]) -> None:
+def test_agent_without_its_secret_is_refused(house: House, given: dict[str, str]) -> None:
     job = house.submit(f"nobody-{len(house.engine.gangs)}")
     agent = house.agent(job)
     with client_of(house.context) as http:
@@ -186,7 +186,7 @@ def test_an_agent_writes_only_its_own_logs(house: House, path: str) -> None:
     assert house.http.get(f"/api/v1/jobs/{job}/logs").json()["pieces"] == []
 
 
-def test_a_log_takes_what_it_lacks_and_says_its_size(house: House) -> None:
+def test_log_appends_missing_bytes_and_returns_its_size(house: House) -> None:
     agent = house.agent(house.submit("appended"))
     agent.log(b"abc", 0)
     put = lambda data, offset: house.http.put(  # noqa: E731
@@ -229,7 +229,7 @@ def test_outputs_show_at_once_and_only_when_they_are_whole(house: House) -> None
         assert status in (403, 404), body
 
 
-def test_outputs_that_take_long_to_check_are_checked_once_and_hold_up_nobody(
+def test_outputs_slow_to_check_are_checked_once_and_block_no_other(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     agent = house.agent(house.submit("large"))
@@ -256,9 +256,7 @@ def test_outputs_that_take_long_to_check_are_checked_once_and_hold_up_nobody(
     assert len(begun) == 2
 
 
-def test_what_a_long_check_found_missing_is_told_to_whoever_asks_next(
-    house: House, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_result_of_a_long_check_is_returned_to_the_next_request(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     agent = house.agent(house.submit("lacks"))
     artifacts, checks = house.control.artifacts, []
     commit = artifacts.commit_outputs

@@ -43,9 +43,7 @@ def lay(folder: Path, text: str = TRAIN) -> Path:
     return folder / "train.yml"
 
 
-def test_a_component_is_registered_with_its_code_and_the_same_content_is_the_same_version(
-    client: Client, tmp_path: Path
-) -> None:
+def test_component_is_registered_with_its_code_and_same_content_as_same_version(client: Client, tmp_path: Path) -> None:
     first, again = client.create_component(lay(tmp_path)), client.create_component(tmp_path / "train.yml")
     assert first == again
     assert (first.title, first.type, first.display_name, [*first.inputs]) == ("train:1", "command", "Train it", ["lr"])
@@ -69,7 +67,7 @@ def test_a_pipeline_component_is_registered_with_the_components_that_it_names(cl
     assert made.document["jobs"]["fit"]["component"]["name"] == "train"
 
 
-def test_what_is_not_registered_is_refused_with_the_nearest(client: Client, tmp_path: Path) -> None:
+def test_unregistered_component_is_refused_with_the_nearest_name(client: Client, tmp_path: Path) -> None:
     client.create_component({"name": "evaluate", "command": "echo"})
     with pytest.raises(NotFoundError, match=r"there is no component evaluat\. Did you mean `evaluate`"):
         client.component("evaluat")

@@ -76,11 +76,11 @@ def test_a_compute_is_made_looked_at_and_deleted(house: House):
         assert (gone.status_code, gone.json()["code"]) == (404, "not_found")
 
 
-def test_the_same_again_is_the_same_success(house: House):
+def test_repeated_creation_succeeds(house: House):
     assert [create(house, LAB).status_code for _ in range(3)] == [201, 200, 200]
 
 
-def test_machines_say_how_they_are(house: House):
+def test_machines_have_their_state(house: House):
     create(house, LAB)
     job = {"document": {"command": "true", "name": "held", "compute": "lab", "drumbeat": {"environment": "current"}}}
     assert house.http.post("/api/v1/jobs", json=job).status_code == 201
@@ -103,14 +103,14 @@ def test_machines_say_how_they_are(house: House):
         ({"name": "rack", "type": "ssh", "hosts": ["a"]}, 502, "nothing is reached from here"),
     ],
 )
-def test_what_cant_be_is_refused_and_not_kept(house: House, document: dict[str, object], status: int, says: str):
+def test_invalid_compute_is_refused_and_not_stored(house: House, document: dict[str, object], status: int, says: str):
     answer = create(house, document)
     assert answer.status_code == status
     assert says in f"{answer.json()['what']}. {answer.json()['fix']}"
     assert [one["name"] for one in house.http.get(PATH).json()] == ["local"]
 
 
-def test_what_is_always_there_cant_be_deleted(house: House):
+def test_built_in_compute_cannot_be_deleted(house: House):
     assert house.http.delete(f"{PATH}/local").json()["code"] == "conflict"
 
 
@@ -119,7 +119,7 @@ def test_odd_names_are_no_computes(house: House, name: str):
     assert house.http.get(f"{PATH}/{name}").status_code in (404, 422)
 
 
-def test_the_python_client_does_the_same(house: House, tmp_path: Path):
+def test_python_client_manages_computes(house: House, tmp_path: Path):
     from drumbeat.client import Client
     from drumbeat.model.errors import ConflictError, NotFoundError, SpecError
 
@@ -140,7 +140,7 @@ def test_the_python_client_does_the_same(house: House, tmp_path: Path):
             client.create_compute(file)
 
 
-def test_the_numbers_of_a_compute_are_changed_alone(house: House):
+def test_scale_changes_only_the_limits_of_a_compute(house: House):
     create(house, LAB)
     scaled = house.http.post(f"{PATH}/lab/scale", json={"max_instances": 1})
     assert (scaled.status_code, scaled.json()["spec"]) == (200, {**LAB, "max_instances": 1})
@@ -149,7 +149,7 @@ def test_the_numbers_of_a_compute_are_changed_alone(house: House):
     assert house.http.post(f"{PATH}/lab/scale", json={"most": 3}).status_code in (400, 422)
 
 
-def test_each_machine_says_its_state_why_and_since_when(house: House):
+def test_machine_has_its_state_with_reason_and_time(house: House):
     create(house, LAB)
     idle, cut = house.http.get(f"{PATH}/lab").json()["machines"]
     assert (idle["state"], cut["state"], cut["why"]) == ("idle", "unusable", "its line is cut")

@@ -115,7 +115,7 @@ def test_a_datastore_is_made_looked_at_and_forgotten_and_its_secret_never_comes_
         ({**BLOBS, "account_name": "A C M E"}, "account_name"),
     ],
 )
-def test_what_cant_be_meant_is_refused_without_the_secret(house: House, document: dict[str, Any], says: str):
+def test_invalid_datastore_is_refused_without_its_secret(house: House, document: dict[str, Any], says: str):
     answer = create(house, document)
     assert answer.status_code == 422
     assert says in answer.text
@@ -123,7 +123,7 @@ def test_what_cant_be_meant_is_refused_without_the_secret(house: House, document
 
 
 @pytest.mark.feature("D1")
-def test_a_folder_that_isnt_there_doesnt_answer_unless_nobody_asks(house: House, tmp_path: Path):
+def test_missing_folder_is_refused_only_with_check(house: House, tmp_path: Path):
     folder = {"name": "share", "type": "folder", "path": str(tmp_path / "nowhere")}
     refused = create(house, folder, check=True)
     assert refused.status_code == 404
@@ -133,7 +133,7 @@ def test_a_folder_that_isnt_there_doesnt_answer_unless_nobody_asks(house: House,
 
 
 @pytest.mark.feature("D1")
-def test_a_folder_that_counts_from_nowhere_is_refused_and_the_client_says_from_where(
+def test_relative_folder_is_refused_and_resolved_by_the_client(
     house: House, client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     folder = {"name": "near", "type": "folder", "path": "near"}
@@ -186,7 +186,7 @@ def test_a_version_keeps_its_content(client: Client, tmp_path: Path):
 
 
 @pytest.mark.feature("D10")
-def test_links_are_followed_and_those_that_lead_elsewhere_are_told(client: Client, tmp_path: Path):
+def test_links_are_followed_and_those_that_lead_elsewhere_noted(client: Client, tmp_path: Path):
     store = folder_of(tmp_path / "store", **{"big/x": "12", "one": "3", "big/deep/y": "4"})
     place = folder_of(tmp_path / "digits", a="1", **{"in/z": "5"})
     (place / "near").symlink_to("a")
@@ -253,7 +253,7 @@ def test_local_model_is_registered_as_its_folder_with_a_tag(client: Client, tmp_
 
 
 @pytest.mark.feature("D2")
-def test_model_of_one_file_is_refused_with_what_to_do(client: Client, tmp_path: Path):
+def test_model_of_one_file_is_refused_with_the_next_step(client: Client, tmp_path: Path):
     (tmp_path / "model.pkl").write_text("weights")
     with pytest.raises(SpecError, match="this is a file, and the type is custom_model") as refused:
         client.create_data({"name": "mod", "path": str(tmp_path / "model.pkl"), "type": "custom_model"})
@@ -261,7 +261,7 @@ def test_model_of_one_file_is_refused_with_what_to_do(client: Client, tmp_path: 
 
 
 @pytest.mark.feature("D2", "D10")
-def test_one_file_is_data_too(client: Client, tmp_path: Path):
+def test_single_file_can_be_registered(client: Client, tmp_path: Path):
     file = folder_of(tmp_path, **{"x.csv": "1,2"}) / "x.csv"
     made = client.create_data({"name": "table", "type": "uri_file", "path": str(file)})
     assert (made.files, made.uri.rsplit("/", 1)[1]) == (1, "x.csv")
@@ -283,7 +283,7 @@ def test_one_file_is_data_too(client: Client, tmp_path: Path):
         (None, "there is no file MLTable in it"),
     ],
 )
-def test_a_table_is_looked_through_before_it_has_a_name(client: Client, tmp_path: Path, table: str | None, says: str):
+def test_table_is_validated_before_it_is_registered(client: Client, tmp_path: Path, table: str | None, says: str):
     place = folder_of(tmp_path / "table", **{"a.csv": "1", "sub/c.csv": "3", **({"MLTable": table} if table else {})})
     asked = {"name": "table", "type": "mltable", "path": str(place)}
     if not says:
@@ -303,7 +303,7 @@ def uploaded(home: Path) -> list[str]:
 
 
 @pytest.mark.feature("D10")
-def test_an_upload_that_is_refused_goes_again_unless_something_else_uses_it(client: Client, tmp_path: Path):
+def test_refused_upload_is_removed_unless_in_use(client: Client, tmp_path: Path):
     place = folder_of(tmp_path / "digits", a="1")
     client.create_data({"name": "digits", "path": str(place), "version": "1"})
     kept = uploaded(tmp_path)
@@ -358,7 +358,7 @@ def test_two_uploads_of_the_same_folder_at_once_make_one_version(client: Client,
 
 
 @pytest.mark.feature("D10")
-def test_a_refused_upload_to_which_somebody_else_sends_stays(house: House, client: Client, tmp_path: Path):
+def test_refused_upload_stays_while_another_client_sends_to_it(house: House, client: Client, tmp_path: Path):
     place = folder_of(tmp_path / "digits", a="1", b="2")
     uri = upload_by_content(client.connection, place, "workspaceblobstore", UploadListener(), is_sending=False).uri
     theirs = {"uri": uri, "by": "bob on another machine", "complete": False, "files": {}}
@@ -371,7 +371,7 @@ def test_a_refused_upload_to_which_somebody_else_sends_stays(house: House, clien
 
 
 @pytest.mark.feature("D4", "D10")
-def test_a_file_that_is_uploaded_a_second_time_stays_as_it_was_listed(house: House, client: Client, tmp_path: Path):
+def test_file_uploaded_twice_keeps_its_listing(house: House, client: Client, tmp_path: Path):
     file = folder_of(tmp_path, **{"x.csv": "1,2"}) / "x.csv"
     uri = upload_by_content(client.connection, file, "workspaceblobstore", UploadListener()).uri
     listed = client.list_files(uri)
@@ -384,7 +384,7 @@ def test_a_file_that_is_uploaded_a_second_time_stays_as_it_was_listed(house: Hou
 
 
 @pytest.mark.feature("D4", "D10")
-def test_a_version_whose_files_were_replaced_is_not_downloaded_as_what_it_was(client: Client, tmp_path: Path):
+def test_version_with_replaced_files_is_not_downloaded(client: Client, tmp_path: Path):
     for content in ("first", "other"):
         client.upload_data(folder_of(tmp_path / "model", a=content), f"{HERE}/model")
         client.create_data({"name": "model", "path": f"{HERE}/model"})
@@ -397,7 +397,7 @@ def test_a_version_whose_files_were_replaced_is_not_downloaded_as_what_it_was(cl
 
 
 @pytest.mark.feature("D4", "D10")
-def test_what_others_put_somewhere_stays_whatever_is_said_of_it(house: House, client: Client, tmp_path: Path):
+def test_refused_registration_removes_no_files_of_others(house: House, client: Client, tmp_path: Path):
     client.upload_data(folder_of(tmp_path / "theirs", a="1"), f"{HERE}/theirs")
     client.create_data({"name": "digits", "path": str(folder_of(tmp_path / "mine", a="1"))})
     (mine,) = client.data("digits")
@@ -436,7 +436,7 @@ def test_upload_of_a_folder_sends_again_what_a_single_file_replaced(client: Clie
 
 
 @pytest.mark.feature("D10")
-def test_upload_of_a_folder_sends_again_what_an_inner_or_outer_one_replaced(client: Client, tmp_path: Path):
+def test_upload_of_a_folder_resends_files_replaced_by_an_overlapping_one(client: Client, tmp_path: Path):
     outer = folder_of(tmp_path / "outer", a="a", **{"sub/b": "v1", "sub/c": "c"})
     inner = folder_of(tmp_path / "inner", b="v2", c="c")
     assert client.upload_data(outer, f"{HERE}/m").moved == 3
@@ -513,7 +513,7 @@ def test_file_in_a_store_of_less_than_no_bytes_is_refused(house: House):
 
 
 @pytest.mark.feature("D10")
-def test_half_a_file_is_gone_on_with(client: Client, tmp_path: Path):
+def test_partial_file_resumes(client: Client, tmp_path: Path):
     client.upload_data(folder_of(tmp_path / "tree", a="0123456789" * 1000), f"{HERE}/tree")
     file = client.list_files(f"{HERE}/tree").files[0]
     (tmp_path / "got").mkdir()
@@ -525,7 +525,7 @@ def test_half_a_file_is_gone_on_with(client: Client, tmp_path: Path):
 
 
 @pytest.mark.feature("D10")
-def test_long_names_of_any_letters_and_one_content_come_each_whole(client: Client, tmp_path: Path):
+def test_files_with_long_names_and_same_content_are_downloaded_separately(client: Client, tmp_path: Path):
     names = ["数" * 80 + end for end in ("甲", "乙")] + ["x" * 250 + end for end in "abcdef"]
     client.upload_data(folder_of(tmp_path / "tree", **dict.fromkeys(names, "0123456789" * 300_000)), f"{HERE}/tree")
     assert client.download_data(f"{HERE}/tree", tmp_path / "got").moved == 8
@@ -545,7 +545,7 @@ def test_no_path_leaves_its_folder(house: House, path: str):
     "uri", ["file:///etc/passwd", "/etc/passwd", "x", "azureml://datastores/workspaceblobstore/paths/../x"]
 )
 @pytest.mark.feature("X5")
-def test_files_of_the_servers_machine_are_nobodys(house: House, uri: str):
+def test_files_of_the_servers_machine_cannot_be_accessed(house: House, uri: str):
     for answer in (
         house.http.get("/api/v1/storage/listing", params={"uri": uri}),
         house.http.get("/api/v1/storage/entries", params={"uri": uri}),
@@ -567,7 +567,7 @@ def test_a_local_path_that_isnt_sent_is_refused(house: House):
 
 
 @pytest.mark.feature("D10")
-def test_nothing_to_send_is_refused(client: Client, tmp_path: Path):
+def test_empty_upload_is_refused(client: Client, tmp_path: Path):
     (tmp_path / "empty").mkdir()
     with pytest.raises(RefusedError, match="no file in this folder"):
         client.upload_data(tmp_path / "empty", f"{HERE}/x")
@@ -575,9 +575,7 @@ def test_nothing_to_send_is_refused(client: Client, tmp_path: Path):
         client.upload_data(tmp_path / "missing", f"{HERE}/x")
 
 
-def test_stores_that_are_slow_to_be_written_keep_nobodys_snapshot_waiting(
-    house: House, monkeypatch: pytest.MonkeyPatch
-):
+def test_slow_writes_to_stores_do_not_delay_snapshots(house: House, monkeypatch: pytest.MonkeyPatch):
     begun, may_end = threading.Semaphore(0), threading.Event()
 
     def write(uri: str, path: str, pieces: Iterable[bytes], _size: int) -> Written:

@@ -56,7 +56,7 @@ def test_versions_are_counted_and_the_same_content_is_the_same_version(house: Ho
     assert (taken.status_code, taken.json()["code"]) == (409, "conflict")
 
 
-def test_one_that_isnt_there_is_told_with_the_nearest(house: House, client: Client):
+def test_missing_environment_is_refused_with_the_nearest_name(house: House, client: Client):
     create(house, "digits", "numpy\n")
     with pytest.raises(NotFoundError, match=r"there is no environment dgits\. Did you mean `digits`"):
         client.environment("dgits")
@@ -104,7 +104,7 @@ def test_a_version_is_forgotten(house: House):
         ({"document": {"name": "a", "conda_file": {}}, "texts": {"files": {"x": "y" * (1 << 21)}}}, "1 MiB together"),
     ],
 )
-def test_what_cant_be_an_environment_is_refused(house: House, body: dict[str, Any], says: str):
+def test_invalid_environment_is_refused(house: House, body: dict[str, Any], says: str):
     answer = house.http.post(PATH, json=body)
     assert answer.status_code in (400, 409, 413, 422), answer.text
     told = answer.json()
@@ -113,7 +113,7 @@ def test_what_cant_be_an_environment_is_refused(house: House, body: dict[str, An
 
 
 @pytest.mark.feature("E2")
-def test_curated_ones_can_be_listed_seen_and_changed(client: Client, tmp_path: Path):
+def test_curated_environments_can_be_listed_shown_and_overridden(client: Client, tmp_path: Path):
     curated = {one.name: one for one in client.environments(curated=True)}
     assert {"pytorch", "sklearn", "tensorflow", "lightgbm", "horovod", "deepspeed", "ray", "fastai"} == set(curated)
     assert client.environment("lightgbm", "7") == curated["lightgbm"]
@@ -131,7 +131,7 @@ def test_curated_ones_can_be_listed_seen_and_changed(client: Client, tmp_path: P
     assert after.plan.environment == "AzureML-lightgbm-3.3:1"
 
 
-def test_a_jobs_files_go_with_it_and_its_lines_are_known(client: Client, tmp_path: Path):
+def test_environment_files_of_a_job_are_sent_and_errors_have_their_line(client: Client, tmp_path: Path):
     (tmp_path / "conda").mkdir()
     (tmp_path / "conda" / "env.yml").write_text("dependencies:\n- python=3.11\n- pip:\n  - numpy\n  - -r ../more.txt\n")
     (tmp_path / "more.txt").write_text("# more\nscipy\n-r gone.txt\n")
@@ -148,7 +148,7 @@ def test_a_jobs_files_go_with_it_and_its_lines_are_known(client: Client, tmp_pat
     assert any("the image ubuntu isn't used" in note for note in shown.notes)
 
 
-def test_a_conda_file_in_the_job_has_the_jobs_lines_and_a_build_folder_its_requirements(client: Client, tmp_path: Path):
+def test_inline_conda_file_and_build_folder_report_their_own_lines(client: Client, tmp_path: Path):
     file = tmp_path / "job.yml"
     file.write_text(
         "command: 'true'\nenvironment:\n  conda_file:\n    dependencies:\n    - pip: [numpy,\n             scipy]\n"
@@ -167,7 +167,7 @@ def test_a_conda_file_in_the_job_has_the_jobs_lines_and_a_build_folder_its_requi
     assert "no Dockerfile is used" in shown.notes[0]
 
 
-def test_a_file_that_isnt_there_is_said_and_current_needs_none(client: Client, tmp_path: Path):
+def test_missing_environment_file_is_refused_and_current_needs_none(client: Client, tmp_path: Path):
     file = tmp_path / "job.yml"
     file.write_text("command: 'true'\nenvironment: {conda_file: enviroment.yml}\n")
     (tmp_path / "environment.yml").write_text("dependencies: []\n")
@@ -176,7 +176,7 @@ def test_a_file_that_isnt_there_is_said_and_current_needs_none(client: Client, t
     assert client.plan(file, sets=["drumbeat.environment=current"]).plan.environment == "current"
 
 
-def test_jobs_that_named_an_environment_are_told_with_it(house: House, client: Client):
+def test_environment_lists_the_jobs_that_use_it(house: House, client: Client):
     made = client.create_environment(Environment(name="lineage", conda_file={"dependencies": [{"pip": ["numpy"]}]}))
     assert made.jobs == ()
     for name in ("first-user", "second-user"):

@@ -60,7 +60,7 @@ REFUSALS: list[Refusal] = [
 
 
 @pytest.mark.parametrize("refusal", REFUSALS, ids=lambda one: f"{one[0]} {one[1]} {one[3]}")
-def test_a_refusal_says_what_where_and_what_to_do(house: House, refusal: Refusal) -> None:
+def test_refusal_has_what_where_and_fix(house: House, refusal: Refusal) -> None:
     method, path, options, status, code = refusal
     answer = house.http.request(method, path, **options)
     told = answer.json()
@@ -91,7 +91,7 @@ def test_a_body_without_a_length_is_cut_off_too(house: House) -> None:
     assert (answer.status_code, answer.json()["code"]) == (413, "refused")
 
 
-def test_a_defect_is_told_as_one_without_its_insides(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_internal_error_hides_its_details(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken() -> None:
         raise KeyError("a secret of the insides")
 

@@ -70,7 +70,7 @@ def test_stream_follows_one_job_beside_the_others(house: House) -> None:
         assert next(data for _, data in events if is_completed(data, "beside"))
 
 
-def test_reader_of_a_deleted_job_begins_anew_with_the_next_job_of_its_name(house: House) -> None:
+def test_reader_of_a_deleted_job_restarts_with_the_next_job_of_its_name(house: House) -> None:
     last, logs = "", list[str]()
     for text in ("one\ntwo\n", "new\n"):
         house.submit("again")
@@ -85,7 +85,7 @@ def test_reader_of_a_deleted_job_begins_anew_with_the_next_job_of_its_name(house
     assert logs == ["one\ntwo\n", "new\n"]
 
 
-def test_stream_of_a_deleted_job_is_not_gone_on_with_by_the_next_of_its_name(house: House) -> None:
+def test_stream_of_a_deleted_job_does_not_continue_with_the_next_of_its_name(house: House) -> None:
     house.submit("heir")
     house.finish("heir")
     old = house.control.store.load("heir").job

@@ -62,7 +62,7 @@ def test_a_range_of_another_version_is_the_whole_file(house: House) -> None:
     assert (same.status_code, other.status_code) == (206, 200)
 
 
-def test_story_and_plan_are_there_for_whoever_saw_the_job_end(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_events_and_plan_are_readable_once_the_job_has_ended(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     job = house.submit("quick")
     monkeypatch.setattr(house.control.outbox, "carry_out", lambda _pending: None)
     house.control.jobs.cancel(job, "a test")
@@ -76,7 +76,7 @@ def test_head_tells_the_size_and_nothing_else(house: House) -> None:
     assert (answer.status_code, answer.headers["content-length"], answer.content) == (200, "10", b"")
 
 
-def test_what_grows_while_it_is_sent_is_sent_as_it_was(house: House) -> None:
+def test_growing_file_is_sent_with_its_size_at_the_request(house: House) -> None:
     job = house.submit("growing")
     agent = house.agent(job)
     agent.log(b"x" * 1_000_000, 0)
@@ -120,7 +120,7 @@ def test_no_name_of_a_job_is_a_path(house: House, name: str) -> None:
         assert status in (403, 404, 422), body
 
 
-def test_the_list_of_files_names_what_can_be_fetched(house: House) -> None:
+def test_every_listed_file_can_be_fetched(house: House) -> None:
     listed = house.http.get("/api/v1/jobs/other/files").json()
     assert {"path": "logs/1.1/0/0.log", "size": 7} in listed
     for file in listed:

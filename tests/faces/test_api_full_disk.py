@@ -62,7 +62,7 @@ def test_a_snapshot_is_refused_and_taken_later(house: House, ballast: Path) -> N
     assert house.http.put(address, content=data).status_code == 201
 
 
-def test_artifact_too_large_for_the_disk_is_refused_before_it_takes_the_databases_room(house: House) -> None:
+def test_artifact_too_large_for_the_disk_leaves_the_databases_reserve(house: House) -> None:
     address = "/mlflow/api/2.0/mlflow-artifacts/artifacts/models/large"
     answer = house.http.put(address, content=(os.urandom(1 << 20) for _ in range(16)))
     assert answer.status_code == 507
@@ -71,7 +71,7 @@ def test_artifact_too_large_for_the_disk_is_refused_before_it_takes_the_database
     assert house.http.put(address, content=b"small").status_code == 200
 
 
-def test_a_log_waits_and_says_so_to_all_who_look(house: House, ballast: Path) -> None:
+def test_waiting_log_is_shown_as_a_notice(house: House, ballast: Path) -> None:
     job = house.submit("waits")
     agent = house.agent(job)
     path = f"{agent.path}/logs/1.1/0/0.log"
@@ -119,7 +119,7 @@ def test_outputs_are_refused_and_committed_later_as_a_whole(house: House, ballas
     assert "outputs/default/model" in shown()
 
 
-def test_a_state_that_cannot_be_stored_is_told_to_all_who_look(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unstorable_state_is_shown_as_a_notice(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     """The database refuses as it does once its files can't grow: on a full disk it overwrites its log for long."""
     job = house.submit("runs")
 

@@ -148,7 +148,7 @@ def test_headers_that_come_twice_are_refused() -> None:
     "given",
     ["tr33-frog", "Basic tr33-frog", "Bearer", "Bearer  ", "Bearer tr33-frog x", "Bearer tr33-fróg", "bearertr33-frog"],
 )
-def test_a_token_said_wrongly_is_refused(given: str) -> None:
+def test_malformed_token_is_refused(given: str) -> None:
     headers = [("Host", RIGHT["Host"]), ("Authorization", given)]
     encoded = [(name.encode(), value.encode("latin-1")) for name, value in headers]
     assert refused("GET", "/api/v1/version", cast("list[tuple[str, str]]", encoded)) == "unauthorized"

@@ -14,7 +14,7 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
         yield there
 
 
-def test_the_same_key_again_gives_the_same_job(house: House) -> None:
+def test_repeated_key_returns_the_same_job(house: House) -> None:
     body = {"document": DOCUMENT, "key": "k1", "experiment": "tries"}
     first = house.http.post("/api/v1/jobs", json=body)
     again = house.http.post("/api/v1/jobs", json=body)
@@ -23,7 +23,7 @@ def test_the_same_key_again_gives_the_same_job(house: House) -> None:
     assert first.json()["experiment"] == "tries"
 
 
-def test_without_a_key_each_request_is_a_job(house: House) -> None:
+def test_request_without_a_key_is_always_a_new_job(house: House) -> None:
     names = {house.http.post("/api/v1/jobs", json={"document": DOCUMENT}).json()["name"] for _ in range(3)}
     assert len(names) == 3
 
@@ -145,7 +145,7 @@ def test_parent_is_shown_only_for_a_job_that_has_one(house: House) -> None:
     assert "parent" not in house.http.get(f"/api/v1/jobs/{alone}").json()
 
 
-def test_cancel_twice_is_once_and_an_ended_job_stays_as_it_is(house: House) -> None:
+def test_cancel_is_idempotent_and_leaves_ended_jobs(house: House) -> None:
     name = house.submit("canceled")
     assert house.http.post(f"/api/v1/jobs/{name}/cancel").status_code == 200
     assert house.http.post(f"/api/v1/jobs/{name}/cancel").status_code == 200
@@ -170,7 +170,7 @@ def test_computes_show_machines_and_what_is_held(house: House) -> None:
     assert name in {held["job"] for held in local["held"]}
 
 
-def test_the_server_says_who_it_is_and_what_it_does(house: House) -> None:
+def test_version_and_status_describe_the_server(house: House) -> None:
     version = house.http.get("/api/v1/version").json()
     assert set(version) == {"version", "protocol", "boot_id", "host", "pid", "home", "stands_by"}
     assert version["protocol"] == 1
@@ -180,7 +180,7 @@ def test_the_server_says_who_it_is_and_what_it_does(house: House) -> None:
     assert status["uptime_s"] > 0
 
 
-def test_stop_waits_for_nobody_only_when_forced(tmp_path: Path) -> None:
+def test_stop_ignores_unfinished_jobs_only_with_force(tmp_path: Path) -> None:
     with house_in(tmp_path) as house:
         stopped: list[str] = []
         house.context.stop = lambda: stopped.append("now")
@@ -195,7 +195,7 @@ def test_stop_waits_for_nobody_only_when_forced(tmp_path: Path) -> None:
         assert stopped == ["now", "now"]
 
 
-def test_what_an_ended_job_leaves_to_do_is_done(house: House) -> None:
+def test_effects_of_an_ended_job_are_carried_out(house: House) -> None:
     name = house.submit("leaves")
     house.finish(name)
     eventually(lambda: f"{name}.1" in house.engine.stopped)

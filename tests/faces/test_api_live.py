@@ -74,7 +74,7 @@ def test_a_line_comes_while_the_follower_waits(house: House) -> None:
 
 
 @pytest.mark.feature("M1")
-def test_a_follower_that_comes_back_goes_on_where_it_was(house: House) -> None:
+def test_reconnected_follower_resumes_where_it_was(house: House) -> None:
     job = house.submit("resumed")
     agent = house.agent(job)
     for n in range(20):
@@ -89,7 +89,7 @@ def test_a_follower_that_comes_back_goes_on_where_it_was(house: House) -> None:
         assert seen[-1][0] == "end"
 
 
-def test_the_place_can_be_told_in_the_query_too(house: House) -> None:
+def test_stream_position_can_be_in_the_query(house: House) -> None:
     job = house.submit("queried")
     house.agent(job).log(b"one\n", 0)
     house.finish(job)
@@ -183,7 +183,7 @@ def test_an_id_that_is_none_of_ours_is_refused_or_harmless(house: House, last: s
     house.finish(job)
 
 
-def test_the_word_of_the_end_comes_after_all_that_was_written(house: House) -> None:
+def test_final_state_comes_after_all_logs(house: House) -> None:
     job = house.submit("much")
     agent = house.agent(job)
     piece = b"y" * 100_000
@@ -194,7 +194,7 @@ def test_the_word_of_the_end_comes_after_all_that_was_written(house: House) -> N
     assert kinds.index("state") > max(n for n, kind in enumerate(kinds) if kind == "log")
 
 
-def test_exits_of_ranks_are_told_as_states(house: House) -> None:
+def test_exits_of_ranks_are_states_in_the_stream(house: House) -> None:
     job = house.submit("exits")
     agent = house.agent(job)
     for phase in (Phase.ENROLLED, Phase.READY, Phase.RUNNING):

@@ -151,7 +151,7 @@ def test_a_curve_is_thinned_and_a_history_is_whole(house: House, job: str) -> No
         assert [point.step for point in client.points(job, "loss")] == list(range(5000))
 
 
-def test_a_run_ends_with_its_job_whatever_a_rank_says(house: House) -> None:
+def test_run_ends_with_its_job_regardless_of_ranks(house: House) -> None:
     done, failed = house.submit("ends-well"), house.submit("ends-badly")
     for job in (done, failed):
         nested = RunCreated("ab" * 16 if job == done else "cd" * 16, experiment_id("x"), "inner", 1, job=job)
@@ -172,7 +172,7 @@ def test_all_runs_of_ended_jobs_are_settled_at_once(house: House) -> None:
     assert run_id(job) not in dict(house.control.metrics.store.open_runs())
 
 
-def test_the_primary_metric_is_in_lists_and_in_the_stream(house: House, job: str) -> None:
+def test_primary_metric_is_in_lists_and_in_the_stream(house: House, job: str) -> None:
     with Client(url=house.url, token=TOKEN) as client:
         assert client.get(job).primary is None
         send(house, job, points(job, "other", 7, rank=1), points(job, "accuracy", 0.5, 0.75), points(job, "loss", 1))
@@ -204,7 +204,7 @@ def test_a_deleted_job_leaves_no_run(house: House) -> None:
 
 
 @pytest.mark.feature("M12")
-def test_a_comparison_has_what_differs_and_what_came_of_it(house: House) -> None:
+def test_comparison_has_differences_and_results(house: House) -> None:
     a = house.submit("cmp-a", inputs={"lr": 0.1, "epochs": 3}, command="echo ${{inputs.lr}} ${{inputs.epochs}}")
     b = house.submit("cmp-b", inputs={"lr": 0.2, "epochs": 3}, command="echo  ${{inputs.lr}} ${{inputs.epochs}}")
     send(house, a, points(a, "loss", 3, 1))

@@ -84,7 +84,7 @@ def test_agent_that_names_no_requests_gets_none(house: House) -> None:
     assert answers[0].json()[0]["error"] == ""
 
 
-def test_node_without_an_agent_is_said_to_have_none(house: House) -> None:
+def test_node_without_an_agent_is_reported_as_such(house: House) -> None:
     job = house.submit("young")
     thread, answers = asked(house, job)
     thread.join(60)

@@ -91,7 +91,7 @@ def test_logs_that_are_refused_again_and_again_wait(one: House, clock: FakeClock
     assert notice(one, job) == ""
 
 
-def test_nothing_waits_of_a_job_that_has_ended(one: House):
+def test_ended_job_has_no_notice(one: House):
     job = one.submit("j")
     refuse(one, job)
     one.finish(job)

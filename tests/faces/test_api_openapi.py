@@ -5,7 +5,7 @@ import json
 from tools.make_openapi_docs import PLACE, make_openapi_docs
 
 
-def test_the_description_is_up_to_date() -> None:
+def test_openapi_description_is_up_to_date() -> None:
     assert PLACE.read_text() == make_openapi_docs(), "run `make docs`"
 
 

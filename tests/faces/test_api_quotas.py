@@ -57,7 +57,7 @@ def test_plan_tells_of_the_quota(house: House) -> None:
     )
 
 
-def test_one_waiting_job_too_many_is_refused_and_repeating_an_earlier_one_is_not(house: House) -> None:
+def test_waiting_job_over_the_quota_is_refused_but_a_repeated_request_is_not(house: House) -> None:
     quota(house, "person/ada", slots=0, waiting=1)
     with as_user(house, "ada") as ada:
         body = {"document": {**DOCUMENT, "name": "one"}, "key": "k"}
@@ -81,7 +81,7 @@ def test_quotas_are_listed_changed_and_removed(house: House) -> None:
 
 
 @pytest.mark.parametrize("path", ["person/a%20b", "team/ada", "person/"])
-def test_quota_of_nobody_is_refused(house: House, path: str) -> None:
+def test_quota_without_a_user_is_refused(house: House, path: str) -> None:
     assert quota(house, path, slots=1).status_code in (404, 405, 422)
     assert quota(house, "person/ada", slots=-1).status_code == 422
     assert house.http.get("/api/v1/quotas").json() == []

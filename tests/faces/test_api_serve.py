@@ -79,7 +79,7 @@ def test_a_first_start_makes_everything_private(tmp_path: Path) -> None:
         os.umask(old)
 
 
-def test_a_second_server_says_who_has_the_home(tmp_path: Path) -> None:
+def test_second_server_names_the_owner_of_the_home(tmp_path: Path) -> None:
     with serving(tmp_path) as first:
         first.address()
         code, said = Process(tmp_path).end()
@@ -88,7 +88,7 @@ def test_a_second_server_says_who_has_the_home(tmp_path: Path) -> None:
         assert len(said.splitlines()) == 1
 
 
-def test_of_servers_that_are_started_at_once_one_serves(tmp_path: Path) -> None:
+def test_one_of_several_servers_started_at_once_serves(tmp_path: Path) -> None:
     started = [Process(tmp_path) for _ in range(4)]
     try:
         eventually(lambda: sum(one.process.poll() is not None for one in started) == 3, within_s=60)
@@ -104,7 +104,7 @@ def test_of_servers_that_are_started_at_once_one_serves(tmp_path: Path) -> None:
 
 
 @pytest.mark.thorough
-def test_it_ends_at_once_whatever_is_open(tmp_path: Path) -> None:
+def test_server_stops_at_once_despite_open_requests(tmp_path: Path) -> None:
     with serving(tmp_path) as server, server.client() as http:
         body = {"document": {"name": "j", "command": "sleep 60", "drumbeat": {"environment": "current"}}}
         assert http.post("/api/v1/jobs", json=body).status_code == 201
@@ -131,7 +131,7 @@ def _end_what_runs(home: Path) -> None:
 
 
 @pytest.mark.thorough
-def test_it_comes_back_to_its_port_with_its_token(tmp_path: Path) -> None:
+def test_restarted_server_keeps_its_port_and_token(tmp_path: Path) -> None:
     with serving(tmp_path) as server:
         first, token = server.address(), (tmp_path / "token").read_text()
     assert (tmp_path / "server.json").exists(), "killed: it had no time to take it back"
@@ -179,7 +179,7 @@ def test_named_mlflow_server_and_its_credentials_are_kept_across_restarts(
 
 
 @pytest.mark.thorough
-def test_it_stops_by_itself_only_when_nothing_is_unfinished(tmp_path: Path) -> None:
+def test_idle_server_stops_only_without_unfinished_jobs(tmp_path: Path) -> None:
     """An output that its store doesn't take yet is work without requests: a job's agents always have one open."""
     with socket.create_server(("127.0.0.1", 0)) as store, serving(tmp_path, "--idle-stop", "1") as server:
         store.settimeout(60)
@@ -223,7 +223,7 @@ def next_ask(store: socket.socket) -> float:
     return time.monotonic()
 
 
-def test_an_address_that_others_reach_is_refused_unless_meant(tmp_path: Path) -> None:
+def test_address_reachable_by_others_needs_an_option(tmp_path: Path) -> None:
     code, said = Process(tmp_path, "--host", "0.0.0.0").end()
     assert code == 1
     assert "--allow-remote" in said
@@ -238,7 +238,7 @@ def test_an_address_that_others_reach_is_refused_unless_meant(tmp_path: Path) ->
 
 
 @pytest.mark.feature("X6")
-def test_agents_elsewhere_find_it_where_it_was_before_they_ask(tmp_path: Path) -> None:
+def test_restarted_server_listens_for_remote_agents_before_they_call(tmp_path: Path) -> None:
     (port,) = free_ports(1)
     (tmp_path / "doors.json").write_text(json.dumps({"127.0.0.2": port, "8.8.8.8": port}))
     with serving(tmp_path) as server, server.client() as http:
@@ -268,7 +268,7 @@ def test_a_home_that_cannot_be_used_is_refused_in_a_sentence(tmp_path: Path) -> 
     assert "DRUMBEAT_HOME" in said
 
 
-def test_a_port_that_is_taken_is_told(tmp_path: Path) -> None:
+def test_taken_port_is_refused(tmp_path: Path) -> None:
     with serving(tmp_path / "a") as first:
         port = first.address()["url"].rpartition(":")[2]
         code, said = Process(tmp_path / "b", "--port", port).end()

@@ -80,9 +80,7 @@ def test_a_store_that_is_silent_is_named_while_the_node_still_waits(house: House
     )
 
 
-def test_a_list_that_takes_long_is_made_once_and_each_who_waits_is_told_of_it(
-    house: House, agent: Agent, data: MemoryData
-):
+def test_slow_listing_is_made_once_and_every_caller_is_informed(house: House, agent: Agent, data: MemoryData):
     house.context.silent_s, is_over, listing = 0.2, threading.Event(), data.listing
 
     def slow(uri: str, *, is_file: bool) -> Listing:
@@ -198,7 +196,7 @@ def test_agent_of_a_deleted_job_is_not_taken_for_one_of_the_next_job_of_its_name
     assert agent.sync(status).status_code == 200
 
 
-def test_many_who_ask_at_once_get_one_listing(house: House, agent: Agent, data: MemoryData):
+def test_concurrent_requests_share_one_listing(house: House, agent: Agent, data: MemoryData):
     all_ask, found = threading.Barrier(8), list[Any]()
 
     def ask() -> None:
@@ -232,7 +230,7 @@ def test_links_are_given_file_by_file(agent: Agent, data: MemoryData):
     ("said", "body"),
     [(None, b"0123456789"), ("bytes=2-4", b"234"), ("bytes=8-", b"89"), ("bytes=8-99", b"89"), ("bytes=10-", b"")],
 )
-def test_a_file_or_a_range_of_it_is_passed_on(agent: Agent, said: str | None, body: bytes):
+def test_file_or_range_is_relayed(agent: Agent, said: str | None, body: bytes):
     answer = get(agent, "inputs/train/files/a", **({"Range": said} if said else {}))
     assert (answer.status_code, answer.content) == (206, body)
     assert answer.headers["Content-Length"] == str(len(body))
@@ -255,7 +253,7 @@ def test_a_range_that_cant_be_read_is_refused(agent: Agent, said: str):
         "inputs/x/files/a",
     ],
 )
-def test_nothing_but_the_jobs_own_inputs_can_be_asked_for(agent: Agent, path: str):
+def test_only_the_jobs_own_inputs_can_be_requested(agent: Agent, path: str):
     assert get(agent, path.replace("..", "%2e%2e")).status_code in (403, 404)
     assert get(agent, path.replace("..", "%2e%2e")).json()["code"] in ("forbidden", "not_found")
 
@@ -270,7 +268,7 @@ def test_a_wrong_secret_gets_nothing(house: House, agent: Agent):
 @pytest.mark.parametrize(
     ("error", "status"), [(ForbiddenError("the store refuses"), 403), (UnreachableError("no answer"), 503)]
 )
-def test_what_the_store_refuses_names_the_input(agent: Agent, data: MemoryData, error: Any, status: int):
+def test_refusal_of_a_store_names_the_input(agent: Agent, data: MemoryData, error: Any, status: int):
     def refuse(*_asked: object, **_more: object) -> Any:
         raise error
 
@@ -288,7 +286,7 @@ def test_a_changed_file_is_refused_before_its_first_byte(agent: Agent, data: Mem
     assert (answer.status_code, answer.json()["code"]) == (409, "conflict")
 
 
-def test_peers_say_where_they_pass_on(agent: Agent):
+def test_peers_have_the_addresses_at_which_they_relay(agent: Agent):
     assert get(agent, "peers").json() == {"peers": [None]}
     agent.say(Phase.ENROLLED)
     (peer,) = get(agent, "peers").json()["peers"]

@@ -49,7 +49,7 @@ def test_job_has_the_person_of_its_token(house: House) -> None:
 
 
 @pytest.mark.feature("X3")
-def test_cancel_is_told_in_the_story_with_the_person(house: House) -> None:
+def test_cancel_is_an_event_with_the_user(house: House) -> None:
     with as_user(house, "ada") as ada:
         assert submit(ada, "long").status_code == 201
         assert ada.post("/api/v1/jobs/long/cancel").status_code == 200
@@ -144,7 +144,7 @@ def test_name_that_no_person_can_have_is_refused(house: House, person: str) -> N
 
 
 @pytest.mark.feature("X3")
-def test_page_of_a_reader_says_so_and_acts_on_nothing(house: House) -> None:
+def test_page_of_a_reader_offers_no_actions(house: House) -> None:
     house.submit("shown")
     with as_user(house, "eve", "reader") as eve, httpx.Client(base_url=house.url, trust_env=False) as browser:
         browser.get(eve.post("/api/v1/page/links").json()["path"])

@@ -38,7 +38,7 @@ def submitted(server: FakeServer) -> list[dict[str, object]]:
     return [call[1] for call in server.calls if call[0] == "submit"]  # type: ignore[misc]
 
 
-def test_the_table_has_each_number_of_ranks_and_the_folder_the_results(drumbeat: Type, server: FakeServer, tmp_path):
+def test_bench_prints_each_number_of_ranks_and_keeps_the_results(drumbeat: Type, server: FakeServer, tmp_path):
     done = drumbeat(*WORDS)
     assert done.exit_code == 0, done.output
     lines = [" ".join(line.split()) for line in done.output.splitlines()]
@@ -49,7 +49,7 @@ def test_the_table_has_each_number_of_ranks_and_the_folder_the_results(drumbeat:
     assert [one["case"]["ranks"] for one in results["measurements"]] == [1, 2]
 
 
-def test_the_same_command_runs_no_case_twice(drumbeat: Type, server: FakeServer):
+def test_repeated_bench_runs_no_case_twice(drumbeat: Type, server: FakeServer):
     server.contents["outputs/result/measured.json"] = b"{"
     assert drumbeat(*WORDS).exit_code != 0
     server.contents["outputs/result/measured.json"] = json.dumps(MEASURED).encode()

@@ -50,7 +50,7 @@ def test_plan_as_json_is_the_servers_own(drumbeat: Type, server: FakeServer):
     assert [process["rank"] for process in told["processes"]] == [0, 1, 2, 3]
 
 
-def test_without_a_file_job_yml_is_taken(drumbeat: Type, server: FakeServer, tmp_path: Path):
+def test_job_yml_is_the_default_file(drumbeat: Type, server: FakeServer, tmp_path: Path):
     server.preview = preview()
     (tmp_path / "job.yml").write_text("command: true\n")
     assert drumbeat("plan").exit_code == 0
@@ -58,7 +58,7 @@ def test_without_a_file_job_yml_is_taken(drumbeat: Type, server: FakeServer, tmp
 
 
 @pytest.mark.parametrize("command", ["plan", "run"])
-def test_without_any_file_the_error_says_so(drumbeat: Type, server: FakeServer, command: str, tmp_path: Path):
+def test_missing_job_file_is_refused(drumbeat: Type, server: FakeServer, command: str, tmp_path: Path):
     shown = drumbeat(command)
     assert shown.exit_code == 2
     assert shown.stderr == (
@@ -70,7 +70,7 @@ def test_without_any_file_the_error_says_so(drumbeat: Type, server: FakeServer, 
 
 
 @pytest.mark.parametrize("command", ["plan", "run"])
-def test_of_a_folder_with_a_job_file_the_error_says_what_to_type(
+def test_folder_with_a_job_file_is_refused_with_what_to_type(
     drumbeat: Type, server: FakeServer, tmp_path: Path, command: str
 ):
     (tmp_path / "hello").mkdir()
@@ -176,7 +176,7 @@ def test_show_tells_everything(drumbeat: Type, server: FakeServer):
     assert "first in line" in text
 
 
-def test_show_of_a_job_that_ended_doesnt_say_what_its_engine_once_said(drumbeat: Type, server: FakeServer):
+def test_show_of_an_ended_job_leaves_out_the_engines_state(drumbeat: Type, server: FakeServer):
     running = a_job(observed=ObservedView("running", NOON), verdict=VerdictView("finished", "4 ranks ended"))
     server.jobs["mnist-7f3a"] = running
     assert "engine says" in drumbeat("show", "mnist").stdout
@@ -194,7 +194,7 @@ def test_show_of_a_job_that_ended_doesnt_say_what_its_engine_once_said(drumbeat:
         ("failed", "results_lost", "Why it ended"),
     ],
 )
-def test_show_says_why_only_of_what_went_wrong(drumbeat: Type, server: FakeServer, state: str, reason: str, title: str):
+def test_show_has_a_cause_only_for_failures(drumbeat: Type, server: FakeServer, state: str, reason: str, title: str):
     server.jobs["mnist-7f3a"] = a_job(state=state, verdict=VerdictView(reason, "so it is"))
     titles = [line for line in drumbeat("show", "mnist").stdout.splitlines() if line.startswith("Why")]
     assert titles == [title] * bool(title)
@@ -273,7 +273,7 @@ def test_beginning_is_found_behind_a_thousand_trials_of_a_later_sweep(drumbeat: 
     assert json.loads(drumbeat("show", "mnist", "--json").stdout)["name"] == "mnist-1"
 
 
-def test_the_last_of_no_jobs(drumbeat: Type):
+def test_last_job_is_refused_without_jobs(drumbeat: Type):
     assert drumbeat("show", "@last").stderr.startswith("error: there is no job yet\n")
 
 
@@ -285,7 +285,7 @@ def test_cancel(drumbeat: Type, server: FakeServer):
 
 
 @pytest.mark.feature("F7")
-def test_the_terminal_of_who_cancels_obeys_nothing_that_the_job_says(drumbeat: Type, server: FakeServer):
+def test_cancel_escapes_control_characters_of_the_job(drumbeat: Type, server: FakeServer):
     server.jobs["mnist-7f3a"] = a_job()
     server.cancel_sentence = "\x1b[2J"
     assert drumbeat("cancel", "mnist").stdout == "mnist-7f3a: stopping; \\x1b[2J\n"
@@ -314,7 +314,7 @@ def test_wait_whose_time_is_up_ends_with_3_though_no_server_answers(
 
 
 @pytest.mark.feature("D3")
-def test_wait_says_which_output_isnt_in_its_place(drumbeat: Type, server: FakeServer):
+def test_wait_names_an_unpublished_output(drumbeat: Type, server: FakeServer):
     refused = sample(OutputView, "model", "failed", "s3://b/p", problem="no permission to write")
     server.jobs["mnist-7f3a"] = replace(a_job(state="completed", exit_code=0), outputs=(refused,))
     shown = drumbeat("wait", "mnist")
@@ -345,7 +345,7 @@ def test_aliases_are_set_listed_and_removed(drumbeat: Type, server: FakeServer):
     ("kind", "target", "there_is"),
     [("compute", "nowhere", "lab"), ("environment", "torch", "current"), ("instance_type", "tpu", "cpu, gpu")],
 )
-def test_an_alias_of_what_there_isnt_yet_says_so(
+def test_alias_of_a_missing_target_has_a_note(
     drumbeat: Type, server: FakeServer, kind: str, target: str, there_is: str
 ):
     server.known_computes = [sample(ComputeView, "lab", "netlab", ())]
@@ -355,7 +355,7 @@ def test_an_alias_of_what_there_isnt_yet_says_so(
     assert drumbeat("alias", "set", kind, "x", there_is.partition(",")[0]).stderr == ""
 
 
-def test_server_status_says_where_agents_on_other_hosts_call(drumbeat: Type, server: FakeServer):
+def test_server_status_has_the_address_of_remote_agents(drumbeat: Type, server: FakeServer):
     ends = datetime(2026, 12, 21, tzinfo=UTC)
     server.doors = (AgentListenerView("10.0.0.1", 4713, ends), AgentListenerView("fd00::1", 4713, ends))
     told = drumbeat("server", "status").stdout
@@ -385,7 +385,7 @@ def test_server_start_gives_a_running_server_another_idle_time(
     assert f"  stops        {row}" in shown
 
 
-def test_server_start_says_which_variables_the_running_server_lacks(
+def test_server_start_names_variables_that_the_running_server_lacks(
     drumbeat: Type, server: FakeServer, monkeypatch: pytest.MonkeyPatch
 ):
     machine = here()
@@ -435,7 +435,7 @@ def test_version(drumbeat: Type, words: tuple[str, ...]):
 SLOW = ("httpx", "pydantic", "rich", "ruamel", "drumbeat.jobfile")
 
 
-def test_nothing_slow_is_loaded_before_a_command_needs_it():
+def test_slow_modules_are_imported_only_by_commands_that_need_them():
     code = f"""
 import sys, typer
 from drumbeat.cli.main import app

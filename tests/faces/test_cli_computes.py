@@ -70,7 +70,7 @@ def test_a_netlab_is_made_from_options(drumbeat: Type, server: FakeServer):
         (("-f", "lba.yml"), "Did you mean `lab.yml`?"),
     ],
 )
-def test_what_cant_be_meant_is_refused_before_a_server_is_asked(
+def test_invalid_options_are_refused_without_the_server(
     drumbeat: Type, server: FakeServer, words: tuple[object, ...], says: str
 ):
     shown = drumbeat("compute", "create", *words)
@@ -103,7 +103,7 @@ def test_show_tells_of_each_machine_and_what_the_compute_was_made_from(drumbeat:
     ]  # fmt: skip
 
 
-def test_show_says_why_a_compute_cant_be_used(drumbeat: Type, server: FakeServer):
+def test_show_names_why_a_compute_is_unusable(drumbeat: Type, server: FakeServer):
     server.known_computes = [
         sample(ComputeView, "lab", "netlab", (), trouble="it needs root", spec={"from": "the future"})
     ]
@@ -113,14 +113,14 @@ def test_show_says_why_a_compute_cant_be_used(drumbeat: Type, server: FakeServer
 
 
 @pytest.mark.parametrize("words", [("list",), ("show", "rack")])
-def test_the_same_as_json(drumbeat: Type, server: FakeServer, words: tuple[str, ...]):
+def test_json_output_has_the_same_values(drumbeat: Type, server: FakeServer, words: tuple[str, ...]):
     server.known_computes = [rack()]
     told = json.loads(drumbeat("compute", *words, "--json").stdout)
     one = told[0] if isinstance(told, list) else told
     assert (one["name"], one["machines"][1]["state"], one["spec"]["type"]) == ("rack", "unusable", "ssh")
 
 
-def test_delete_says_that_it_is_gone_or_why_not(drumbeat: Type, server: FakeServer):
+def test_delete_reports_success_or_the_reason(drumbeat: Type, server: FakeServer):
     server.known_computes = [rack()]
     assert drumbeat("compute", "delete", "rack", "--yes").stdout == "compute rack is deleted\n"
     shown = drumbeat("compute", "delete", "rack")
@@ -131,7 +131,7 @@ def test_delete_says_that_it_is_gone_or_why_not(drumbeat: Type, server: FakeServ
     )
 
 
-def test_scale_changes_what_is_given_and_says_the_numbers_in_effect(drumbeat: Type, server: FakeServer):
+def test_scale_changes_given_limits_and_prints_those_in_effect(drumbeat: Type, server: FakeServer):
     scale = Scale(0, 4, 60.0, None, 3.0, Tier.DEDICATED, {})
     server.known_computes = [sample(ComputeView, "lab", "netlab", (), spec={}, scale=scale, remarks=("so and so",))]
     shown = drumbeat("compute", "scale", "lab", "--min", 0, "--idle-time", 60)
@@ -160,7 +160,7 @@ def test_show_has_the_numbers_the_states_and_the_notes(drumbeat: Type, server: F
     assert "idle~; it is switched off" in text
 
 
-def test_machines_of_a_new_compute_that_start_are_said_to_start_in_one_line():
+def test_starting_machines_of_a_new_compute_are_printed_in_one_line():
     machines = tuple(
         sample(Machine, f"node-{n}", 2, state="preparing", word="silent", unusable="it is starting") for n in range(3)
     )

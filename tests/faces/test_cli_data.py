@@ -81,11 +81,11 @@ class Data:
         return DIGITS
 
     def create_data(
-        self, data: object, *, sets: Sequence[str] = (), seen: Callable[[int], None], told: Callable[[str], None]
+        self, data: object, *, sets: Sequence[str] = (), on_bytes: Callable[[int], None], on_note: Callable[[str], None]
     ) -> DataView:
         self.calls.append(("create_data", data, tuple(sets)))
-        seen(2048)
-        told("1 link leads out of the folder and is followed: b\x1b[2Jig")
+        on_bytes(2048)
+        on_note("1 link leads out of the folder and is followed: b\x1b[2Jig")
         return DIGITS
 
     def delete_data(self, name: str, version: str) -> None:
@@ -96,16 +96,16 @@ class Data:
         return [sample(EntryView, "a.csv", 2048), sample(EntryView, "sub", is_folder=True)]
 
     def upload_data(
-        self, local: Path, uri: str, *, seen: Callable[[int], None], told: Callable[[str], None]
+        self, local: Path, uri: str, *, on_bytes: Callable[[int], None], on_note: Callable[[str], None]
     ) -> Transfer:
-        told("2 links lead out of the folder and are followed: a, b")
+        on_note("2 links lead out of the folder and are followed: a, b")
         self.calls.append(("upload_data", str(local), uri))
-        seen(1)
+        on_bytes(1)
         return Transfer(uri, 3, 2048, 1)
 
-    def download_data(self, uri: str, to: Path, *, seen: Callable[[int], None]) -> Transfer:
+    def download_data(self, uri: str, to: Path, *, on_bytes: Callable[[int], None]) -> Transfer:
         self.calls.append(("download_data", uri, str(to)))
-        seen(1)
+        on_bytes(1)
         return Transfer(uri, 3, 2048, 3)
 
 
@@ -146,9 +146,7 @@ def test_a_secret_can_be_set_and_come_from_a_file(drumbeat: Type, server: Data, 
 
 
 @pytest.mark.feature("D1")
-def test_a_secret_that_isnt_there_is_said_and_none_is_printed(
-    drumbeat: Type, server: Data, monkeypatch: pytest.MonkeyPatch
-):
+def test_missing_secret_is_refused_and_none_printed(drumbeat: Type, server: Data, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.delenv("ACME_KEY")
     shown = drumbeat("datastore", "create", "-f", "blobs.yml")
     assert (shown.exit_code, server.calls) == (2, [])
@@ -203,7 +201,7 @@ def test_data_is_made_from_options_or_from_a_file(drumbeat: Type, server: Data):
         (("show", "digits@stable"), "'digits@stable' isn't the name of data"),
     ],
 )
-def test_what_cant_be_meant_is_refused(drumbeat: Type, server: Data, words: tuple[str, ...], says: str):
+def test_invalid_options_are_refused(drumbeat: Type, server: Data, words: tuple[str, ...], says: str):
     shown = drumbeat("data", *words)
     assert (shown.exit_code, server.calls) == (2, [])
     assert says in shown.stderr

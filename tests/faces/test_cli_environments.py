@@ -52,7 +52,7 @@ environment mine:1 created: 2 packages with pip, Python 3.11
 """
 
 
-def test_an_environment_is_made_from_its_file_with_the_files_that_it_names(drumbeat: Type, server: FakeServer):
+def test_environment_is_created_from_its_file_with_the_files_it_names(drumbeat: Type, server: FakeServer):
     assert drumbeat("environment", "create", "-f", "env.yml", "--set", "version=7").stdout == MADE
     files = {"conda.yml": "dependencies:\n- pip:\n  - torch==2.13.0\n"}
     texts = {"main": "conda.yml", "files": files, "lines": [], "context": "", "dockerfile": ""}
@@ -83,14 +83,14 @@ def test_an_environment_is_made_from_options(drumbeat: Type, server: FakeServer,
         (("-f", "conda.yml"), "drumbeat environment create NAME --conda FILE"),
     ],
 )
-def test_what_cant_be_meant_is_refused(drumbeat: Type, server: FakeServer, words: tuple[str, ...], says: str):
+def test_invalid_options_are_refused(drumbeat: Type, server: FakeServer, words: tuple[str, ...], says: str):
     shown = drumbeat("environment", "create", *words)
     assert shown.exit_code == 2
     assert says in shown.stderr
     assert server.calls == []
 
 
-def test_the_list_is_a_table(drumbeat: Type, server: FakeServer):
+def test_list_is_a_table(drumbeat: Type, server: FakeServer):
     assert drumbeat("environment", "list").stdout.startswith("no environments; ")
     broken = sample(EnvironmentView, "old", "1", problem="its file didn't come")
     boxed = sample(EnvironmentView, "boxed", "1", image="ubuntu:24.04")
@@ -104,7 +104,7 @@ def test_the_list_is_a_table(drumbeat: Type, server: FakeServer):
 
 
 @pytest.mark.feature("E2")
-def test_the_curated_ones_are_listed_with_the_names_that_mean_them(drumbeat: Type, server: FakeServer):
+def test_curated_environments_are_listed_with_their_names(drumbeat: Type, server: FakeServer):
     server.known_environments = [mine(), curated()]
     text = drumbeat("environment", "list", "--curated").stdout
     assert "mine" not in text
@@ -133,7 +133,7 @@ Notes
 """
 
 
-def test_show_says_everything_about_one(drumbeat: Type, server: FakeServer):
+def test_show_prints_all_of_an_environment(drumbeat: Type, server: FakeServer):
     server.known_environments = [mine(), curated()]
     since = datetime(2026, 1, 2, 12, tzinfo=UTC).astimezone().strftime("%Y-%m-%d %H:%M:%S")
     assert drumbeat("environment", "show", "azureml:mine:2").stdout == SHOWN.format(since=since)
@@ -148,12 +148,12 @@ def test_show_says_everything_about_one(drumbeat: Type, server: FakeServer):
 @pytest.mark.parametrize(
     "spelled", ["mine", "mine:2", "mine@latest", "azureml:mine:2", "azureml:mine@latest", "azureml:mine"]
 )
-def test_one_is_shown_however_it_is_spelled(drumbeat: Type, server: FakeServer, spelled: str):
+def test_environment_is_shown_for_every_spelling_of_its_name(drumbeat: Type, server: FakeServer, spelled: str):
     server.known_environments = [mine(), curated()]
     assert drumbeat("environment", "show", spelled).stdout.splitlines()[0] == "environment  mine:2"
 
 
-def test_another_label_than_latest_is_refused_of_what_people_made(drumbeat: Type, server: FakeServer):
+def test_label_other_than_latest_is_refused_for_users_environments(drumbeat: Type, server: FakeServer):
     server.known_environments = [mine(), curated()]
     shown = drumbeat("environment", "show", "mine@stable")
     assert (shown.exit_code, shown.stderr.splitlines()[0]) == (
@@ -163,7 +163,7 @@ def test_another_label_than_latest_is_refused_of_what_people_made(drumbeat: Type
     assert drumbeat("environment", "show", "sklearn@stable").exit_code == 0
 
 
-def test_a_list_of_one_that_isnt_there_says_so(drumbeat: Type, server: FakeServer):
+def test_list_of_a_missing_environment_is_refused(drumbeat: Type, server: FakeServer):
     server.known_environments = [mine(), curated()]
     shown = drumbeat("environment", "list", "--name", "nix")
     assert (shown.exit_code, shown.stdout, shown.stderr) == (1, "", "error: there is no environment nix\n")
@@ -186,7 +186,7 @@ def test_a_build_is_a_job_on_every_machine_that_can_be_used(drumbeat: Type, serv
     assert "sys.prefix" in job["command"]
 
 
-def test_a_version_is_forgotten_and_which_one_must_be_said(drumbeat: Type, server: FakeServer):
+def test_delete_removes_a_version_and_requires_it(drumbeat: Type, server: FakeServer):
     server.known_environments = [mine()]
     shown = drumbeat("environment", "delete", "mine")
     assert (shown.exit_code, "which version of mine?" in shown.stderr) == (2, True)
@@ -212,7 +212,7 @@ def test_a_version_is_forgotten_and_which_one_must_be_said(drumbeat: Type, serve
         ("what is", "`what is` doesn't name an environment"),
     ],
 )
-def test_an_alias_may_mean_any_environment_and_one_that_isnt_there_is_said(
+def test_alias_takes_any_environment_and_notes_a_missing_one(
     drumbeat: Type, server: FakeServer, target: str, says: str
 ):
     server.known_environments = [mine()]

@@ -49,7 +49,7 @@ def test_raw_of_one_rank_is_its_text_as_it_comes(drumbeat: Type, server: FakeSer
         (("--node", 2), "error: the job has no node 2\n  at mnist-7f3a\n  → It has nodes 0 to 1.\n"),
     ],
 )
-def test_a_rank_or_node_that_there_is_not(drumbeat: Type, logged: FakeServer, option: tuple[object, ...], said: str):
+def test_missing_rank_or_node_is_refused(drumbeat: Type, logged: FakeServer, option: tuple[object, ...], said: str):
     assert drumbeat("logs", "mnist", *option).stderr == said
 
 

@@ -65,7 +65,7 @@ lr  0.1
 """
 
 
-def test_the_table_of_metrics_has_last_lowest_and_highest_value(drumbeat) -> None:
+def test_metrics_table_has_last_lowest_and_highest_value(drumbeat) -> None:
     shown = drumbeat("metrics", "cli-a")
     assert shown.stdout.splitlines() == TABLE.splitlines(), shown.stdout
 
@@ -135,14 +135,14 @@ def test_json_and_csv_exclude_each_other(drumbeat) -> None:
     assert drumbeat("metrics", "cli-a", "--json", "--csv").exit_code == 2
 
 
-def test_the_primary_metric_is_in_list_and_show(drumbeat) -> None:
+def test_primary_metric_is_in_list_and_show(drumbeat) -> None:
     line = next(line for line in drumbeat("list").stdout.splitlines() if line.startswith("cli-a"))
     assert "loss 0.02" in line
     assert "loss 0.02 at step 49" in drumbeat("show", "cli-a").stdout
 
 
 @pytest.mark.feature("M12")
-def test_a_comparison_shows_what_differs_and_what_came_of_it(drumbeat) -> None:
+def test_compare_shows_differences_and_results(drumbeat) -> None:
     shown = drumbeat("compare", "cli-a", "cli-b").stdout
     differs, came = shown.split("What came of it")
     assert "inputs lr 0.1 0.2" in " ".join(differs.split())
@@ -154,7 +154,7 @@ def test_a_comparison_shows_what_differs_and_what_came_of_it(drumbeat) -> None:
 
 
 @pytest.mark.feature("M12")
-def test_a_comparison_of_one_job_is_refused(drumbeat) -> None:
+def test_compare_of_one_job_is_refused(drumbeat) -> None:
     assert drumbeat("compare", "cli-a", "cli-a").exit_code == 2
 
 

@@ -86,7 +86,7 @@ def test_detached_only_the_name_goes_to_standard_output(run: Type, server: FakeS
     assert [call[0] for call in server.calls] == ["submit"]
 
 
-def test_a_server_that_is_lost_for_good_says_that_the_job_goes_on(run: Type, server: FakeServer):
+def test_lost_server_is_reported_with_the_job_still_running(run: Type, server: FakeServer):
     def lose() -> None:
         raise UnreachableError("no server answers", where="http://127.0.0.1:1")
 
@@ -132,7 +132,7 @@ ASKED = VerdictView("cancel_requested", "a person asked for it")
 @pytest.mark.parametrize(
     ("verdict", "says"), [(None, IS_KEPT), (ASKED, ["mnist-7f3a is canceled, and keeps its results"])]
 )
-def test_ctrl_c_while_results_are_kept_promises_no_signal_and_a_second_one_detaches(
+def test_ctrl_c_while_finalizing_announces_no_signal_and_a_second_one_detaches(
     run: Type, server: FakeServer, verdict: VerdictView | None, says: list[str]
 ):
     server.jobs["mnist-7f3a"] = a_job(state="finalizing", verdict=verdict)
@@ -154,7 +154,7 @@ def test_ctrl_c_while_results_are_kept_promises_no_signal_and_a_second_one_detac
 @pytest.mark.parametrize(
     ("words", "look", "job"), [((), "drumbeat list", "JOB"), (("--name", "mine"), "drumbeat show mine", "mine")]
 )
-def test_who_is_interrupted_before_the_server_has_answered_is_told_that_there_may_be_a_job(
+def test_interrupt_before_the_answer_of_the_server_notes_a_possible_job(
     run: Type,
     server: FakeServer,
     monkeypatch: pytest.MonkeyPatch,

@@ -56,7 +56,7 @@ def test_run_submits_command_nodes_ranks_and_gpus(drumbeat: Type, server: FakeSe
     }
 
 
-def test_run_submits_what_the_written_file_says(drumbeat: Type, server: FakeServer, files: Path):
+def test_run_submits_the_written_file(drumbeat: Type, server: FakeServer, files: Path):
     words = ["--nodes", "2", "--procs", "2", "--env", "requirements.txt", "--input", "data=./data", "--input", "lr=0.1"]
     words += ["--output", "model", "--compute", "rack", "--experiment", "mnist", "--set", "limits.timeout=60"]
     command = ["--", "python", "train.py", "--data=${{inputs.data}}", "${{outputs.model}}", "${{inputs.lr}}"]

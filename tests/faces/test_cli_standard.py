@@ -28,7 +28,7 @@ def waiting(file: int) -> int:
 
 @pytest.mark.feature("M1")
 @pytest.mark.parametrize("unbuffered", ["", "1"])
-def test_a_command_that_is_stopped_and_goes_on_in_the_middle_of_a_write_loses_nothing(unbuffered):
+def test_command_stopped_and_continued_within_a_write_loses_nothing(unbuffered):
     environment = {**os.environ, "PYTHONUNBUFFERED": unbuffered, "PYTHONIOENCODING": "utf-8"}
     with subprocess.Popen([sys.executable, "-c", WRITES], stdout=subprocess.PIPE, env=environment) as writing:
         came = b""

@@ -56,7 +56,7 @@ def test_quotas_are_set_listed_and_removed_and_use_is_shown(house: House, drumbe
 
 
 @pytest.mark.feature("X3")
-def test_jobs_are_listed_by_person_and_shown_with_it(house: House, drumbeat: Type) -> None:
+def test_jobs_are_listed_by_user_and_shown_with_the_user(house: House, drumbeat: Type) -> None:
     house.submit("of-mine")
     assert "of-mine" in drumbeat("list", "--person", USER).stdout
     assert drumbeat("list", "--person", "nobody").stdout == "no jobs\n"

@@ -73,14 +73,14 @@ class Proxy:
 
 
 @pytest.mark.feature("F5")
-def test_an_answer_that_is_lost_after_the_commit_is_asked_for_again_and_gives_one_job(house: House) -> None:
+def test_answer_lost_after_the_commit_is_retried_and_gives_one_job(house: House) -> None:
     with Proxy(house.url, b"POST /api/v1/jobs", lost=1) as proxy, Client(url=proxy.url, token=TOKEN) as client:
         job = client.submit(DOCUMENT)
     assert [one["name"] for one in house.http.get("/api/v1/jobs").json()["jobs"]] == [job.name]
     assert proxy.lost == 0
 
 
-def test_a_removal_whose_answer_is_lost_is_done_and_one_of_nothing_is_refused(house: House) -> None:
+def test_removal_with_a_lost_answer_succeeds_and_of_a_missing_job_is_refused(house: House) -> None:
     with Proxy(house.url, b"DELETE /api/v1/aliases", lost=1) as proxy, Client(url=proxy.url, token=TOKEN) as client:
         client.set_alias("compute", "mine", "local")
         client.set_alias("compute", "mine", None)
@@ -89,7 +89,7 @@ def test_a_removal_whose_answer_is_lost_is_done_and_one_of_nothing_is_refused(ho
             client.set_alias("compute", "mine", None)
 
 
-def test_answers_that_are_lost_again_and_again_are_told_and_still_made_one_job(house: House) -> None:
+def test_repeatedly_lost_answers_are_reported_and_make_one_job(house: House) -> None:
     with (
         Proxy(house.url, b"POST /api/v1/jobs", lost=9) as proxy,
         Client(url=proxy.url, token=TOKEN) as client,
@@ -127,7 +127,7 @@ def test_a_job_whose_commit_broke_the_connection_to_the_database_is_submitted_on
 
 
 @pytest.mark.feature("F10")
-def test_a_database_that_stays_away_is_told_after_a_few_seconds(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unreachable_database_is_reported_after_a_few_seconds(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     Away(house, monkeypatch, troubles=99)
     monkeypatch.setattr(connection, "AWAY_S", 0.1)
     with Client(url=house.url, token=TOKEN) as client, pytest.raises(AwayError, match="the connection broke"):

@@ -56,9 +56,7 @@ def test_a_name_may_be_as_long_as_the_disk_allows(client: Client, tmp_path: Path
     assert [place.name for place in tmp_path.iterdir()] == [longest]
 
 
-def test_a_broken_transfer_goes_on_where_it_was(
-    client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_broken_download_resumes(client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
     streaming = Connection.streaming
 
@@ -151,7 +149,7 @@ def changing(patch: pytest.MonkeyPatch, change: Callable[[], None], breaks: int)
 
 
 @pytest.mark.parametrize("breaks", [0, 1, 3])
-def test_a_log_that_grows_all_the_time_comes_as_it_was_at_one_moment(
+def test_growing_log_is_downloaded_as_of_one_moment(
     client: Client, printed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, breaks: int
 ) -> None:
     def grow() -> None:
@@ -179,7 +177,7 @@ def test_a_file_that_is_never_the_same_twice_is_given_up_without_a_trace(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_a_broken_run_left_of_another_version_goes_with_a_whole_one(
+def test_partial_file_of_another_version_is_removed_after_a_full_download(
     client: Client, printed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
@@ -194,7 +192,7 @@ def test_what_a_broken_run_left_of_another_version_goes_with_a_whole_one(
     assert list(place.parent.iterdir()) == [place]
 
 
-def test_another_run_goes_on_too(client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_later_download_resumes_a_broken_one(client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     streaming = Connection.streaming
     with monkeypatch.context() as patch:
         patch.setattr("drumbeat.client.connection.TRIES", 1)
@@ -210,7 +208,7 @@ def test_another_run_goes_on_too(client: Client, tmp_path: Path, monkeypatch: py
     assert (tmp_path / "log").read_bytes() == CONTENT
 
 
-def test_an_empty_file_and_one_that_is_not_there(client: Client, house: House, tmp_path: Path) -> None:
+def test_empty_file_is_downloaded_and_missing_one_refused(client: Client, house: House, tmp_path: Path) -> None:
     (house.home / "jobs/filed/logs/1.1/0/9.log").touch()
     client.fetch("filed", "logs/1.1/0/9.log", tmp_path / "empty")
     assert (tmp_path / "empty").read_bytes() == b""

@@ -112,7 +112,7 @@ def test_a_job_made_in_python_counts_its_paths_from_here(
         client.plan(document, sets=["a=b"])
 
 
-def test_a_text_that_looks_like_a_path_is_told(client: Client, tmp_path: Path) -> None:
+def test_text_input_that_looks_like_a_path_is_noted(client: Client, tmp_path: Path) -> None:
     for name in ("ok/x", "deep/ok/x", "conf.yml", "code/kept/x", "code/left/x"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("")
@@ -147,7 +147,7 @@ def test_a_text_that_looks_like_a_path_is_told(client: Client, tmp_path: Path) -
         ("*\n!t.py\n", ""),
     ],
 )
-def test_code_of_which_nothing_is_sent_is_told(client: Client, tmp_path: Path, rules: str | None, says: str) -> None:
+def test_code_without_files_to_send_is_noted(client: Client, tmp_path: Path, rules: str | None, says: str) -> None:
     (tmp_path / "src" / "sub").mkdir(parents=True)
     if rules is not None:
         (tmp_path / "src" / ".amlignore").write_text(rules)
@@ -159,7 +159,7 @@ def test_code_of_which_nothing_is_sent_is_told(client: Client, tmp_path: Path, r
 
 
 @pytest.mark.feature("J4")
-def test_script_that_is_not_in_the_code_folder_is_told_before_the_start(client: Client, tmp_path: Path) -> None:
+def test_script_missing_from_the_code_folder_is_noted_before_the_start(client: Client, tmp_path: Path) -> None:
     (tmp_path / "src").mkdir()
     (tmp_path / "src" / "train.py").write_text("")
     (tmp_path / "job.yml").write_text("command: python trian.py\ncode: src\n")
@@ -170,9 +170,7 @@ def test_script_that_is_not_in_the_code_folder_is_told_before_the_start(client: 
 
 
 @pytest.mark.parametrize(("rules", "count"), [("*.log\n", 2), ("outputs/\n", 0)])
-def test_old_outputs_in_the_code_are_said_to_become_the_jobs(
-    client: Client, tmp_path: Path, rules: str, count: int
-) -> None:
+def test_old_outputs_in_the_code_folder_are_noted(client: Client, tmp_path: Path, rules: str, count: int) -> None:
     (tmp_path / "src/outputs/run").mkdir(parents=True)
     for name in ("t.py", "outputs/model.pt", "outputs/run/x.txt", "outputs/run/y.log"):
         (tmp_path / "src" / name).write_text("")
@@ -182,7 +180,7 @@ def test_old_outputs_in_the_code_are_said_to_become_the_jobs(
     assert [f"outputs/ of the code has {count} files" in one for one in notes] == [True] * bool(count)
 
 
-def test_an_uploaded_input_tells_which_links_lead_out_of_it(client: Client, tmp_path: Path) -> None:
+def test_uploaded_input_notes_links_that_lead_out_of_it(client: Client, tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     (tmp_path / "x").write_text("")
     (tmp_path / "data" / "x").symlink_to("../x")
@@ -191,7 +189,7 @@ def test_an_uploaded_input_tells_which_links_lead_out_of_it(client: Client, tmp_
     assert wanted in client.plan(tmp_path / "job.yml").notes
 
 
-def test_what_is_wrong_in_the_file_is_told_without_a_server(tmp_path: Path) -> None:
+def test_invalid_job_file_is_refused_without_a_server(tmp_path: Path) -> None:
     path = write_job(tmp_path, comand="x")
     with pytest.raises(SpecError, match=r"job\.yml:4"), Client(home=tmp_path / "home", autostart=False) as client:
         client.submit(path)
@@ -241,7 +239,7 @@ def test_a_local_input_is_sent_to_a_server_elsewhere(
         ({"command": "ls ${{inputs.d}}", "inputs": "{d: {path: ./gone}}"}, r"inputs\.d\.path"),
     ],
 )
-def test_a_path_that_is_not_there_is_named(client: Client, tmp_path: Path, keys: dict[str, str], said: str) -> None:
+def test_missing_path_is_named(client: Client, tmp_path: Path, keys: dict[str, str], said: str) -> None:
     with pytest.raises(SpecError, match=said):
         client.submit(write_job(tmp_path, **keys))
 
@@ -322,7 +320,7 @@ def test_an_alias_is_set_and_removed(client: Client) -> None:
         client.set_alias("environment", "azureml://registries/a/b:1", None)
 
 
-def test_the_server_says_how_it_is(client: Client, house: House) -> None:
+def test_client_returns_status_and_computes(client: Client, house: House) -> None:
     status = client.status()
     assert (status.url, status.home) == (house.url, str(house.home))
     (local,) = client.computes()
@@ -336,7 +334,7 @@ def test_cancel_ends_a_job(client: Client, house: House) -> None:
     eventually(lambda: client.get(job).state == "canceled")
 
 
-def test_a_wrong_token_or_host_is_told(house: House, tmp_path: Path) -> None:
+def test_wrong_token_or_host_is_refused(house: House, tmp_path: Path) -> None:
     with pytest.raises(UnauthorizedError), Client(url=house.url, token="wrong") as client:
         client.list()
     with pytest.raises(UnauthorizedError, match="DRUMBEAT_TOKEN"), Client(tmp_path, url=house.url) as client:

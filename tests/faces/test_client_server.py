@@ -78,7 +78,7 @@ def test_programs_that_want_a_server_at_once_start_one(home: Path) -> None:
     assert os.getsid(process.pid) == process.pid
 
 
-def test_a_server_that_was_killed_is_replaced_and_one_that_stops_is_waited_for(home: Path) -> None:
+def test_killed_server_is_replaced_and_a_stopping_one_awaited(home: Path) -> None:
     with Client(home=home) as client:
         first = client.status()
         process = psutil.Process(first.pid)
@@ -93,13 +93,13 @@ def test_a_server_that_was_killed_is_replaced_and_one_that_stops_is_waited_for(h
         assert third.pid != second.pid
 
 
-def test_a_server_that_cannot_start_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_server_that_cannot_start_is_reported_with_the_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DRUMBEAT_DATABASE", "nonsense://x")
     with pytest.raises(UnreachableError, match=r"(?s)didn't start.*nonsense"), Client(home=tmp_path) as client:
         client.status()
 
 
-def test_without_autostart_nothing_is_started(tmp_path: Path) -> None:
+def test_no_server_is_started_without_autostart(tmp_path: Path) -> None:
     with pytest.raises(UnreachableError, match="no server is running"), Client(tmp_path, autostart=False) as client:
         client.list()
     assert not list(tmp_path.iterdir())
@@ -108,7 +108,7 @@ def test_without_autostart_nothing_is_started(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "said", [{"boot_id": "another"}, {"host": "another"}, {"pid": 2**22 + 1}, {"pid": 0}, {"pid": "x"}, {"pid": -1}]
 )
-def test_the_address_of_a_server_that_is_gone_is_none(tmp_path: Path, said: dict[str, Any]) -> None:
+def test_address_of_a_stopped_server_is_none(tmp_path: Path, said: dict[str, Any]) -> None:
     announce(tmp_path)
     assert find(tmp_path) is not None
     announce(tmp_path, **said)
@@ -148,7 +148,7 @@ def test_server_without_a_socket_in_its_home_is_sent_no_token(tmp_path: Path) ->
         (1 << 40, r"has this home and doesn't answer: all of the [\d,]+ files that it may have open are in use"),
     ],
 )
-def test_server_that_does_not_answer_is_named_with_what_it_lacks(
+def test_server_without_an_answer_is_named_with_what_it_lacks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spare_files: int, sentence: str
 ) -> None:
     monkeypatch.setattr(autostart, "SPARE_FILES", spare_files)
@@ -229,7 +229,7 @@ def test_transfer_is_not_tried_again_while_the_server_stays_silent(
 
 
 @pytest.mark.parametrize("holder", ["", "4711"])
-def test_a_home_that_is_taken_by_a_server_on_its_way_is_waited_for_with_few_processes(
+def test_home_of_a_starting_server_is_awaited_with_few_processes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, holder: str
 ) -> None:
     clock, started = [0.0], list[Path]()
@@ -248,7 +248,7 @@ def test_a_home_that_is_taken_by_a_server_on_its_way_is_waited_for_with_few_proc
     assert len(started) < 70
 
 
-def test_where_the_server_is_comes_from_arguments_then_the_environment(tmp_path: Path) -> None:
+def test_address_of_the_server_comes_from_arguments_then_the_environment(tmp_path: Path) -> None:
     told = {"DRUMBEAT_HOME": str(tmp_path), "DRUMBEAT_SERVER": "http://there:1/", "DRUMBEAT_TOKEN": "t"}
     assert locate(None, None, None, told) == ServerLocation(tmp_path, "http://there:1", "t")
     assert locate("/h", "http://here", "u", told) == ServerLocation(Path("/h"), "http://here", "u")
@@ -259,7 +259,9 @@ def test_where_the_server_is_comes_from_arguments_then_the_environment(tmp_path:
         ServerLocation(tmp_path).secret()
 
 
-def test_another_protocol_is_told_with_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_server_with_another_protocol_is_refused_with_the_next_step(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with house_in(tmp_path) as house:
         for theirs, older in ((2, "Update the client"), (0, "Update the server")):
             monkeypatch.setattr(house.context, "identity", context.Identity(protocol=theirs, version="9.9"))
@@ -267,7 +269,7 @@ def test_another_protocol_is_told_with_what_to_do(tmp_path: Path, monkeypatch: p
                 client.list()
 
 
-def test_what_is_no_drumbeat_server_is_told(tmp_path: Path) -> None:
+def test_other_program_is_reported_as_no_drumbeat_server(tmp_path: Path) -> None:
     code = "import http.server as h; s = h.HTTPServer(('127.0.0.1', 0), h.SimpleHTTPRequestHandler); "
     code += "print(s.server_port, flush=True); s.handle_request()"
     with subprocess.Popen(
@@ -283,7 +285,7 @@ def test_what_is_no_drumbeat_server_is_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.feature("M1")
-def test_a_stream_goes_on_over_a_new_start_of_the_server(tmp_path: Path) -> None:
+def test_stream_continues_after_a_restart_of_the_server(tmp_path: Path) -> None:
     with house_in(tmp_path) as house:
         job = house.submit("streamed")
         agent = house.agent(job)
@@ -341,9 +343,7 @@ def test_a_download_waits_for_a_server_that_starts_again(tmp_path: Path, monkeyp
     assert len(tries) > 1
 
 
-def test_a_stream_goes_on_when_the_servers_database_is_there_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_stream_continues_once_the_database_is_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     events, troubles = job_events._events, [AwayError("database: the connection broke")] * 2
 
     def troubled(*given: Any) -> Iterator[Event]:
@@ -359,9 +359,7 @@ def test_a_stream_goes_on_when_the_servers_database_is_there_again(
     assert troubles == []
 
 
-def test_a_program_that_stands_still_while_it_starts_the_server_is_told_of(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_stopped_program_that_starts_the_server_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(autostart, "DEADLINE_S", 0.3)
     with (tmp_path / "start.lock").open("w") as lock, Client(tmp_path) as client:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -385,9 +383,7 @@ def test_a_follower_gives_up_after_its_patience(tmp_path: Path, monkeypatch: pyt
     client.close()
 
 
-def test_a_follower_with_a_time_limit_ends_with_it_though_the_server_is_gone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_follower_with_a_time_limit_ends_without_the_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(job_events, "RECONNECT_TIMEOUT_S", 0.3)
     with house_in(tmp_path) as house:
         job = house.submit("awaited")

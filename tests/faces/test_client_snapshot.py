@@ -40,7 +40,7 @@ def fill(folder: Path, *paths: str) -> None:
 
 
 @pytest.mark.feature("D8")
-def test_the_same_content_gives_the_same_bytes(tmp_path: Path) -> None:
+def test_same_content_gives_the_same_bytes(tmp_path: Path) -> None:
     paths = ["b.py", "a/c.py", "ä.txt", "x" * 150]
     fill(tmp_path / "one", *paths)
     fill(tmp_path / "two", *reversed(paths))
@@ -75,14 +75,14 @@ def test_a_rule_can_take_a_file_back_in(tmp_path: Path) -> None:
     assert names_of(tmp_path) == [".amlignore", "a.csv", "deep"]
 
 
-def test_a_line_that_is_no_pattern_matches_nothing_as_git_has_it(tmp_path: Path) -> None:
+def test_invalid_pattern_matches_nothing_as_in_git(tmp_path: Path) -> None:
     fill(tmp_path, "a.csv", "b.txt")
     (tmp_path / ".gitignore").write_text("!\n*.csv\n[z-a\n")
     assert names_of(tmp_path) == [".gitignore", "b.txt"]
 
 
 @pytest.mark.feature("D8")
-def test_an_ignore_file_that_cant_be_understood_is_refused_since_it_may_keep_secrets_out(tmp_path: Path) -> None:
+def test_unreadable_ignore_file_is_refused_as_it_may_exclude_secrets(tmp_path: Path) -> None:
     fill(tmp_path, "a.py", "secret.env")
     ignore = tmp_path / ".amlignore"
     ignore.write_bytes("*.env\r\n".encode("utf-8-sig"))
@@ -158,7 +158,7 @@ def test_a_link_that_leaves_the_folder_is_refused(tmp_path: Path, target: str) -
     pack(folder, "code").file.close()
 
 
-def test_what_is_no_file_is_refused_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_socket_or_pipe_is_refused_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     with socket.socket(socket.AF_UNIX) as plug:
         plug.bind("plug")
@@ -178,12 +178,12 @@ def test_too_much_names_the_biggest(tmp_path: Path) -> None:
     pack(tmp_path, "code", most=10 << 20).file.close()
 
 
-def test_one_file_is_a_snapshot_of_itself(tmp_path: Path) -> None:
+def test_single_file_is_a_snapshot(tmp_path: Path) -> None:
     fill(tmp_path, "data.csv", "other")
     assert names_of(tmp_path / "data.csv") == ["data.csv"]
 
 
-def test_nothing_there_is_told(tmp_path: Path) -> None:
+def test_missing_folder_is_refused(tmp_path: Path) -> None:
     with pytest.raises(RefusedError, match="no such folder"):
         pack(tmp_path / "none", "code")
 
@@ -195,14 +195,14 @@ def test_names_of_any_bytes_are_packed(tmp_path: Path) -> None:
 
 
 @pytest.mark.feature("D2")
-def test_data_travels_whole_whatever_its_ignore_files_say(tmp_path: Path) -> None:
+def test_data_is_sent_in_full_despite_ignore_files(tmp_path: Path) -> None:
     fill(tmp_path, "a.csv", "deep/b.csv", "__pycache__/c")
     (tmp_path / ".gitignore").write_text("*\n")
     there = {member.name for member in members_of(tmp_path, is_data=True) if member.isfile()}
     assert there == {".gitignore", "a.csv", "deep/b.csv", "__pycache__/c"}
 
 
-def test_data_that_is_too_big_or_has_links_elsewhere_is_told_of_datastores(tmp_path: Path) -> None:
+def test_data_too_big_or_with_outside_links_is_refused_with_datastores_as_fix(tmp_path: Path) -> None:
     (tmp_path / "big").write_bytes(b"x" * (2 << 20))
     with pytest.raises(RefusedError, match="With `datastore: NAME` beside its path it is uploaded there"):
         pack(tmp_path, "inputs.a.path", most=1 << 20, is_data=True)

@@ -35,7 +35,7 @@ def listed(house: House, protocol: int) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize("version", ["0.0.1", "99.0"])
-def test_another_version_of_the_same_protocol_is_as_good(house: House, version: str) -> None:
+def test_other_version_of_the_same_protocol_is_accepted(house: House, version: str) -> None:
     house.submit(f"of-{version[0]}")
     house.context.identity = Identity(version=version)
     told = listed(house, PROTOCOL)
@@ -60,7 +60,7 @@ NEWER_CLIENT = (
         (PROTOCOL - 1, PROTOCOL, NEWER_CLIENT, "server"),
     ],
 )
-def test_another_protocol_is_told_with_what_to_update(
+def test_other_protocol_is_refused_with_what_to_update(
     house: House, server: int, client: int, says: str, updated: str
 ) -> None:
     house.context.identity = Identity(version="9.9", protocol=server)

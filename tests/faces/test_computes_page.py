@@ -6,12 +6,12 @@ from drumbeat.jobfile.compute.computes import CLASSES, load_compute
 from tools import make_computes_docs
 
 
-def test_the_page_is_what_the_models_say():
+def test_page_matches_the_models():
     assert make_computes_docs.PAGE.read_text(encoding="utf-8") == make_computes_docs.render_page()
 
 
 @pytest.mark.parametrize("kind", CLASSES)
-def test_each_type_has_an_example_that_is_a_compute(kind: str, tmp_path):
+def test_every_type_has_a_valid_example(kind: str, tmp_path):
     file = tmp_path / "compute.yml"
     file.write_text(make_computes_docs.EXAMPLES[kind])
     assert isinstance(load_compute(file), CLASSES[kind])

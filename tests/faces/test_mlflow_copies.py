@@ -70,7 +70,7 @@ def copied(named, name="parent"):
     return found
 
 
-def test_a_run_is_copied_with_all_ranks_and_goes_on_where_it_was(named, store, copies):
+def test_run_is_copied_with_all_ranks_and_the_copy_resumes(named, store, copies):
     store.write([ParamsLogged(RUN, {"lr": "1"}), TagsSet(RUN, {"a": "b", "c": "d"})])
     store.write([PointsLogged(RUN, 0, tuple(Point("loss", n / 10, n, n) for n in range(1500)))])
     store.write(
@@ -164,7 +164,7 @@ def train_and_copy(store, copies, start_ms, lr):
 
 
 @pytest.mark.feature("U2")
-def test_copy_that_an_earlier_version_made_of_a_deleted_job_is_left_as_it_is(named, store, copies):
+def test_copy_of_a_deleted_job_by_an_earlier_version_is_left_alone(named, store, copies):
     run = train_and_copy(store, copies, 1000, "1")
     as_an_earlier_version_kept_it(store, run)
     store.remove_run(run)
@@ -176,7 +176,7 @@ def test_copy_that_an_earlier_version_made_of_a_deleted_job_is_left_as_it_is(nam
 
 
 @pytest.mark.feature("U2")
-def test_copy_that_an_earlier_version_made_goes_on_and_is_known_by_its_start(named, store, copies):
+def test_copy_by_an_earlier_version_continues_and_is_recognized_by_its_start(named, store, copies):
     run = train_and_copy(store, copies, 1000, "1")
     as_an_earlier_version_kept_it(store, run)
     store.write([PointsLogged(run, 0, (Point("loss", 3.0, 1, 1001),))])
@@ -195,7 +195,7 @@ def test_copy_of_a_job_that_was_deleted_meanwhile_is_not_taken_for_a_new_job(nam
     assert copied(named, "lr 2").params == {"lr": "2"}
 
 
-def test_a_server_that_is_away_is_said_and_nothing_is_lost(store, files):
+def test_unreachable_mlflow_server_is_reported_and_loses_nothing(store, files):
     server = HttpMlflowServer("http://127.0.0.1:9", {})
     copies = RunCopies(lambda: store, files, server, lambda: None)
     with pytest.raises(UnreachableError, match="doesn't answer"):
@@ -227,7 +227,7 @@ def test_server_that_is_named_gets_copies_from_then_on_and_after_a_restart(named
     assert (second.url, file.exists()) == ("", False)
 
 
-def test_another_mlflow_server_gets_the_runs_that_the_first_one_had(named, store, files, tmp_path, copies):
+def test_new_mlflow_server_gets_all_earlier_runs(named, store, files, tmp_path, copies):
     store.write([ParamsLogged(RUN, {"lr": "1"}), PointsLogged(RUN, 0, (Point("loss", 1.0, 1, 1),))])
     copies.copy()
     with house_in(tmp_path / "other") as other:

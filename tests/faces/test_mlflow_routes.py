@@ -100,7 +100,7 @@ def test_a_body_that_is_no_object_is_refused(house, body):
         {"key": "x", "value": True},
     ],
 )
-def test_metric_that_mlflow_refuses_is_refused_alone_and_without_the_others_of_its_batch(house, metric):
+def test_invalid_metric_is_refused_with_its_whole_batch(house, metric):
     run = new_run(house)
     assert refusal(ask(house, "POST", "runs/log-metric", run_id=run, **metric)) == INVALID
     batch = {"metrics": [{"key": "fine", "value": 1}, metric], "params": [{"key": "p", "value": "1"}]}
@@ -177,7 +177,7 @@ def test_batch_with_a_changed_parameter_and_a_long_tag_keeps_all_others(house):
     assert [one["key"] for one in data["metrics"]] == ["m"]
 
 
-def test_batch_that_a_client_repeats_as_it_got_no_answer_is_kept_once(house):
+def test_batch_repeated_after_a_lost_answer_is_stored_once(house):
     run = new_run(house)
     point = {"value": 0.5, "step": 1, "timestamp": 1_700_000_000_000}
     for _ in range(2):
@@ -259,7 +259,7 @@ def test_a_client_without_the_token_is_refused(house):
     assert answer.status_code == 401
 
 
-def test_versions_and_capabilities_are_told(house):
+def test_versions_and_capabilities_are_listed(house):
     assert house.http.get("/mlflow/version").text.startswith("3.")
     assert house.http.get("/mlflow/health").text == "OK"
     assert house.http.get("/mlflow/api/3.0/mlflow/server-info").json()["multipart_uploads_enabled"] is False
@@ -334,7 +334,7 @@ def test_model_of_a_deleted_job_is_not_read_from_the_next_job_of_its_name(house)
     house.finish("maker")
 
 
-def test_job_that_logs_nothing_has_a_run_with_its_status_while_it_runs_and_after(house):
+def test_job_without_metrics_has_a_run_with_its_status(house):
     def runs(experiment: str) -> list[tuple[str, str]]:
         found = asked(house, "POST", "runs/search", experiment_ids=[experiment_id(experiment)]).get("runs", [])
         return [(one["info"]["run_id"], one["info"]["status"]) for one in found]

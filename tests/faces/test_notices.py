@@ -196,7 +196,7 @@ def test_webhook_and_mail_report_how_a_job_ended(house: House, webhook: Webhook,
     assert "exit code 3" in str(mail.get_payload())
 
 
-def test_only_the_chosen_ends_of_jobs_that_ask_are_reported(house: House, webhook: Webhook) -> None:
+def test_only_chosen_ends_of_jobs_that_request_it_are_reported(house: House, webhook: Webhook) -> None:
     ended(house, "silent")
     ended(house, "well", notify=["chat"], notify_on=["failed"])
     ended(house, "badly", code=1, notify=["chat"], notify_on=["failed"])
@@ -226,7 +226,7 @@ def test_target_for_all_jobs_reports_jobs_but_no_children(house: House, client: 
         client.delete_notice_target("every")
 
 
-def test_notice_is_tried_again_until_it_is_delivered_once(house: House, webhook: Webhook) -> None:
+def test_notice_is_retried_until_delivered_once(house: House, webhook: Webhook) -> None:
     with webhook.arrived:
         webhook.answers = [503]
     ended(house, "again", notify=["chat"])
@@ -235,7 +235,9 @@ def test_notice_is_tried_again_until_it_is_delivered_once(house: House, webhook:
     assert len([text for text in webhook.texts if "job again " in text]) == 1
 
 
-def test_refused_notice_ends_and_says_why(house: House, client: Client, webhook: Webhook, mailbox: Mailbox) -> None:
+def test_refused_notice_is_dropped_with_the_reason(
+    house: House, client: Client, webhook: Webhook, mailbox: Mailbox
+) -> None:
     with webhook.arrived:
         webhook.answers = [302]
     ended(house, "moved", notify=["chat"])
@@ -259,12 +261,12 @@ def mail_target(mailbox: Mailbox, **more: object) -> AnyTarget:
     return NOTICE_TARGET.read({"name": "m", "type": "mail", **keys, **more})
 
 
-def test_mail_that_one_receiver_may_take_later_is_tried_again(mailbox: Mailbox) -> None:
+def test_mail_deferred_by_one_receiver_is_retried(mailbox: Mailbox) -> None:
     with pytest.raises(UnreachableError, match="451: come back later"):
         deliver(mail_target(mailbox, to=["left@e.f", "grey@e.f"]), NoticeText("hello", ["world"]))
 
 
-def test_refusal_of_all_receivers_does_not_say_that_others_have_the_mail(mailbox: Mailbox) -> None:
+def test_refusal_of_all_receivers_does_not_claim_a_delivery(mailbox: Mailbox) -> None:
     with pytest.raises(RefusedError) as refused:
         deliver(mail_target(mailbox, to=["left@e.f", "left@g.h"]), NoticeText("hello", ["world"]))
     assert refused.value.what == "its mail server answered 550: has left for left@e.f, left@g.h"
@@ -279,9 +281,7 @@ def test_mail_that_was_accepted_is_delivered_whatever_the_server_answers_to_quit
     assert len([one for one in mailbox.mails if one[1]["Subject"] == "hello quitter"]) == 1
 
 
-def test_only_receivers_that_were_put_off_are_sent_the_mail_again(
-    house: House, client: Client, mailbox: Mailbox
-) -> None:
+def test_only_deferred_receivers_are_sent_the_mail_again(house: House, client: Client, mailbox: Mailbox) -> None:
     mailbox.is_taking_late = False
     keys = {"host": "127.0.0.1", "port": mailbox.port, "security": "none", "sender": "drum@example.org"}
     receivers = ["some@example.org", "late@example.org", "left@example.org"]
@@ -356,7 +356,7 @@ def test_mail_server_without_starttls_is_no_server_that_is_away(mailbox: Mailbox
         deliver(mail_target(mailbox, security="starttls"), NoticeText("hello", ["world"]))
 
 
-def test_webhook_with_an_address_that_is_none_is_refused_when_it_is_called() -> None:
+def test_webhook_with_an_invalid_address_is_refused_when_called() -> None:
     keys = {"name": "w", "type": "webhook"}
     for url in ("http://127.0.0.1:x/secret", "http://127.0.0.1:1/\x01secret", f"http://{'a' * 64}.example/secret"):
         with pytest.raises(DrumbeatError) as refused:
@@ -377,7 +377,7 @@ def test_notice_that_waits_holds_up_neither_the_job_nor_its_deletion(house: Hous
     client.delete_notice_target("away")
 
 
-def test_waiting_notice_goes_to_the_target_as_it_is_then(house: House, client: Client, webhook: Webhook) -> None:
+def test_waiting_notice_uses_the_current_target(house: House, client: Client, webhook: Webhook) -> None:
     away = {"name": "later", "type": "webhook", "credentials": {"url": "http://127.0.0.1:9/x"}}
     client.create_notice_target(away)
     ended(house, "survivor", notify=["later"])

@@ -124,7 +124,7 @@ def test_job_that_fails_is_a_trace_of_its_attempts_rounds_and_classes(house: Hou
     assert own.start_time_unix_nano <= lost.start_time_unix_nano < lost.end_time_unix_nano <= own.end_time_unix_nano
 
 
-def test_each_line_of_a_story_is_a_record_in_the_trace_of_its_job(house: House, collector: Collector) -> None:
+def test_every_event_is_a_record_in_the_trace_of_its_job(house: House, collector: Collector) -> None:
     house.submit("told")
     house.finish("told")
     own = trace_of(collector, "told")[0]

@@ -49,7 +49,7 @@ def drumbeat(house: House, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> I
         MAKER.reset(token)
 
 
-def test_one_is_made_shown_listed_and_forgotten_and_its_password_never_shown(house: House, drumbeat: Type):
+def test_registry_is_created_listed_and_deleted_without_showing_its_password(house: House, drumbeat: Type):
     made = drumbeat("registry", "create", "-f", "acme.yml")
     assert made.output.startswith("registry acme created: registry.acme.com/team, by password"), made.output
     shown = [made, drumbeat("registry", "show", "acme"), drumbeat("registry", "list")]
@@ -65,7 +65,7 @@ def test_one_is_made_shown_listed_and_forgotten_and_its_password_never_shown(hou
     assert "there is no registry acme" in gone.output
 
 
-def test_registry_that_builds_are_pushed_to_says_so_and_the_first_by_name_is_used(house: House, drumbeat: Type):
+def test_push_registry_is_marked_and_the_first_by_name_used(house: House, drumbeat: Type):
     assert drumbeat("registry", "create", "-f", "acme.yml", "--set", "push_builds=true").output.endswith(
         "images of `build:` are built by one node of a job, pushed there, and pulled by all others\n"
     )
@@ -89,7 +89,7 @@ def test_registry_that_builds_are_pushed_to_says_so_and_the_first_by_name_is_use
         ("credentials.token=x", "token"),
     ],
 )
-def test_what_is_no_registry_is_refused(drumbeat: Type, value: str, says: str):
+def test_invalid_registry_is_refused(drumbeat: Type, value: str, says: str):
     shown = drumbeat("registry", "create", "-f", "acme.yml", "--set", value)
     assert shown.exit_code == 2
     assert says in " ".join(shown.output.split())
@@ -97,7 +97,7 @@ def test_what_is_no_registry_is_refused(drumbeat: Type, value: str, says: str):
     assert "robot:pw" not in shown.output
 
 
-def test_only_the_nodes_of_a_job_whose_image_comes_from_there_get_its_credentials(house: House):
+def test_only_nodes_of_jobs_with_an_image_of_the_registry_get_its_credentials(house: House):
     with Client(url=house.url, token=TOKEN) as client:
         given = RegistryCredentials(username="robot", password=SECRET)  # type: ignore[arg-type]
         client.create_registry(Registry(name="acme", target="registry.acme.com/team", credentials=given))

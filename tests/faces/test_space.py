@@ -91,7 +91,7 @@ def test_age_is_a_number_and_a_unit(text: str, age: timedelta) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "d", "30", "30y", "-1d", "nand", "infd", "1e99d", "三d"])
-def test_what_is_no_age_is_refused(text: str) -> None:
+def test_invalid_age_is_refused(text: str) -> None:
     with pytest.raises(RefusedError, match="cannot read"):
         parse_age(text, "--older-than")
 
@@ -105,7 +105,7 @@ def test_delete_without_a_terminal_wants_yes(drumbeat: Type, server: FakeServer)
     assert "a" in server.jobs
 
 
-def test_delete_says_what_is_gone_and_tries_needed_jobs_again(drumbeat: Type, server: FakeServer) -> None:
+def test_delete_lists_deleted_jobs_and_retries_needed_ones(drumbeat: Type, server: FakeServer) -> None:
     server.jobs |= {name: a_job(name=name) for name in ("a", "b")}
     server.needed["a"] = "job b"
     shown = drumbeat("delete", "a", "b", "--yes")
@@ -115,7 +115,7 @@ def test_delete_says_what_is_gone_and_tries_needed_jobs_again(drumbeat: Type, se
     assert shown.exit_code == 0
 
 
-def test_delete_of_a_needed_job_says_why_and_fails(drumbeat: Type, server: FakeServer) -> None:
+def test_delete_of_a_needed_job_fails_with_the_reason(drumbeat: Type, server: FakeServer) -> None:
     server.jobs["a"] = a_job(name="a")
     server.needed["a"] = "job b"
     shown = drumbeat("delete", "a", "--yes", "--json")
@@ -124,7 +124,7 @@ def test_delete_of_a_needed_job_says_why_and_fails(drumbeat: Type, server: FakeS
     assert (told["deleted"], told["refused"][0]["fix"]) == ([], "Delete that first.")
 
 
-def test_prune_says_what_would_go_and_what_is_kept(drumbeat: Type, server: FakeServer) -> None:
+def test_prune_lists_what_is_deleted_and_what_is_kept(drumbeat: Type, server: FakeServer) -> None:
     kept = KeptItem("job b", "its output model is data m:1", "Delete that first: drumbeat data delete m:1")
     server.freed = Freed((SpaceItem("snapshot", "f" * 64, 1024),), (kept,), 1024)
     shown = drumbeat("prune", "--older-than", "2w", "--keep-outputs", "--dry-run")

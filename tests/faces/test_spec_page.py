@@ -10,15 +10,15 @@ from tools import make_jobfile_docs
 
 
 @pytest.mark.feature("J1")
-def test_the_page_is_what_the_models_say() -> None:
+def test_page_matches_the_models() -> None:
     assert make_jobfile_docs.PAGE.read_text(encoding="utf-8") == make_jobfile_docs.render_page()
 
 
-def test_the_example_on_the_page_is_a_job() -> None:
+def test_example_on_the_page_is_a_valid_job() -> None:
     assert loads(make_jobfile_docs.EXAMPLE).command.startswith("python train.py")  # type: ignore[union-attr]
 
 
-def test_page_says_which_steps_of_a_pipeline_run_and_which_do_not() -> None:
+def test_page_lists_which_steps_of_a_pipeline_run() -> None:
     page = make_jobfile_docs.render_page()
     chapter = page.partition("## Pipeline\n")[2]
     intro = " ".join(chapter.partition("###")[0].split())
@@ -27,7 +27,7 @@ def test_page_says_which_steps_of_a_pipeline_run_and_which_do_not() -> None:
     assert "comes later" not in page
 
 
-def test_description_of_an_output_is_told_as_that_of_an_input() -> None:
+def test_description_of_an_output_is_shown_like_an_inputs() -> None:
     assert Output.model_fields["description"].description == Input.model_fields["description"].description
 
 

@@ -118,7 +118,7 @@ def told(control: Control, job: str) -> tuple[str, ...]:
     return control.agents.report(job, 1, 0, node_secret(control.secrets.of(job, 1), 0), status).servers
 
 
-def test_an_agent_hears_of_a_server_that_came_after_its_gang(servers: Servers):
+def test_agent_gets_the_address_of_a_server_that_started_after_its_gang(servers: Servers):
     one = servers.open(1)
     job = run(one, "local")
     assert told(one, job) == ("http://127.0.0.1:1",)
@@ -151,9 +151,7 @@ def test_server_that_stands_by_opens_listeners_for_the_gangs_of_the_active_one(s
     assert one.addresses.current("local") == (), "nothing is told of a compute that nobody uses"
 
 
-def test_a_listener_that_cant_be_opened_is_tried_again_and_told_once(
-    servers: Servers, caplog: pytest.LogCaptureFixture
-):
+def test_listener_that_cannot_be_opened_is_retried_and_logged_once(servers: Servers, caplog: pytest.LogCaptureFixture):
     one, two = servers.open(1), servers.open(2)
     run(one, "far")
     servers.far.trouble = "no route"
@@ -214,7 +212,7 @@ def test_listener_of_a_deleted_compute_is_closed_once_every_engine_has_named_its
     assert "rack" not in one.addresses._open
 
 
-def test_no_listener_is_closed_while_an_engine_cannot_say_where_its_agents_call(servers: Servers):
+def test_no_listener_is_closed_while_an_engine_has_no_agent_addresses(servers: Servers):
     one, servers.made = servers.open(1), Far(trouble="no route yet")
     one.computes.create({"name": "rack", "type": "ssh", "hosts": ["h"]})
     one.addresses.listeners.open_ones = {"10.0.0.7"}
@@ -287,7 +285,7 @@ def test_engine_that_was_replaced_while_it_was_asked_takes_no_claim_from_the_new
     assert open_addresses(one) == {"10.0.0.9"}
 
 
-def test_engine_that_looks_up_a_name_for_long_keeps_no_look_waiting_and_is_asked_once(servers: Servers):
+def test_slow_name_lookup_of_an_engine_blocks_no_look_and_runs_once(servers: Servers):
     slow = servers.far = Unanswered()
     one = servers.open(1)
     one.addresses.listeners.open_ones = {"10.0.0.7"}
@@ -300,7 +298,7 @@ def test_engine_that_looks_up_a_name_for_long_keeps_no_look_waiting_and_is_asked
     assert slow.asked == 1
 
 
-def test_engine_that_cannot_say_where_its_agents_call_is_asked_ever_less_often(servers: Servers):
+def test_engine_without_agent_addresses_is_asked_with_a_growing_delay(servers: Servers):
     far = servers.far = Unanswered(trouble="no name server")
     far.is_over.set()
     one = servers.open(1)
@@ -331,7 +329,7 @@ def test_a_server_without_listeners_lets_in_its_own_machine_only(servers: Server
     assert one.agents.directive(run(one, "local"), 1).order is Order.PREPARE
 
 
-def test_a_compute_is_refused_when_it_is_made_with_an_address_that_isn_t_here(servers: Servers):
+def test_compute_with_an_address_of_another_machine_is_refused(servers: Servers):
     one, rack = servers.open(1), {"name": "rack", "type": "ssh", "hosts": ["h"], "server_address": "10.0.0.9"}
     one.addresses.listeners = away = FakeListeners(
         1, trouble="10.0.0.9: the server can't listen for agents: it isn't here"

@@ -117,7 +117,7 @@ def test_child_that_may_not_write_is_refused_and_its_parent_ends(
 @pytest.mark.feature("F10")
 @KINDS
 @pytest.mark.parametrize("kind", [UnreachableError, StorageError])
-def test_child_waits_for_a_store_that_does_not_answer_and_says_so(
+def test_child_waits_with_a_reason_for_a_store_without_an_answer(
     house: House, data: SigningStore, document: dict[str, object], first: str, second: str, kind: type[DrumbeatError]
 ):
     run_first(house, document, first, data, kind("the bucket doesn't answer"))
@@ -148,7 +148,7 @@ def test_database_that_is_away_is_not_written_into_the_story_of_the_parent(house
     house.gang("p_1")
 
 
-def test_pipeline_whose_stored_request_is_no_longer_taken_ends_and_says_why(tmp_path: Path):
+def test_pipeline_with_an_outdated_stored_request_fails_with_the_reason(tmp_path: Path):
     store = OlderRequests()
     house = House(tmp_path, store, FakeEngine())
     after_a = {"command": "ls ${{inputs.i}}", "inputs": {"i": TAKES_A}}
@@ -168,7 +168,7 @@ def test_pipeline_whose_stored_request_is_no_longer_taken_ends_and_says_why(tmp_
 
 
 # --- trials whose requests can't be made ------------------------------------------------------------------------
-def test_trial_whose_command_is_malformed_by_its_value_is_refused_and_the_sweep_goes_on(house: House):
+def test_trial_with_a_command_broken_by_its_value_is_refused_and_the_sweep_continues(house: House):
     sweep: dict[str, object] = {
         "type": "sweep",
         "name": "p",
@@ -198,7 +198,7 @@ class RefusedSweeps(MemoryStore):
         return replace(made, document={**made.document, "sampling_algorithm": "tarot"}) if self.is_newer else made
 
 
-def test_sweep_whose_stored_request_is_no_longer_taken_ends_and_says_why(tmp_path: Path):
+def test_sweep_with_an_outdated_stored_request_fails_with_the_reason(tmp_path: Path):
     store = RefusedSweeps()
     house = House(tmp_path, store, FakeEngine(), data=SigningStore())
     try:

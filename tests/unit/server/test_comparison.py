@@ -106,7 +106,7 @@ def test_files_of_the_code_that_differ_are_named_with_their_lines() -> None:
     }
 
 
-def test_content_of_a_folder_is_told_by_its_files_and_not_by_its_place_or_times(tmp_path: Path) -> None:
+def test_folders_are_compared_by_their_files_not_by_place_or_times(tmp_path: Path) -> None:
     for folder, text in (("a", "1"), ("b", "1"), ("c", "2")):
         (tmp_path / folder / "sub").mkdir(parents=True)
         (tmp_path / folder / "sub/x").write_text(text)

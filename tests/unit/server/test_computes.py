@@ -109,7 +109,7 @@ def trouble(control: Control, name: str) -> str:
     return control.computes.show(name).trouble
 
 
-def test_a_job_runs_on_a_compute_as_soon_as_it_is_made(town: Town):
+def test_job_runs_on_a_compute_as_soon_as_it_is_created(town: Town):
     control = town.open()
     with pytest.raises(UnknownNameError, match="no compute named 'lab'; computes: local") as caught:
         submit(control, "early", compute="lab")
@@ -132,7 +132,7 @@ def test_ranks_find_the_servers_programs_only_where_they_are(town: Town):
     assert [job.plan.path_first for job in jobs] == [("/venv/bin",), ("/venv/bin",), (), ("/opt/bin",)]
 
 
-def test_the_same_compute_twice_is_one(town: Town):
+def test_compute_created_twice_is_one(town: Town):
     control = town.open()
     control.computes.create(LAB)
     submit(control, "j", compute="lab")
@@ -140,7 +140,7 @@ def test_the_same_compute_twice_is_one(town: Town):
     assert len(town.made) == 1
 
 
-def test_another_compute_takes_the_place_of_one_that_no_job_uses(town: Town):
+def test_unused_compute_is_replaced(town: Town):
     control = town.open()
     control.computes.create(LAB)
     assert not control.computes.create({**LAB, "nodes": 3})[1]
@@ -152,7 +152,7 @@ def computes_in(store: SqlStore) -> dict[str, object]:
     return {one.name: one.document for one in store.resources("compute")}
 
 
-def test_a_compute_that_jobs_use_stays_as_it_is(town: Town):
+def test_compute_in_use_is_not_replaced(town: Town):
     control = town.open()
     control.computes.create(LAB)
     submit(control, "j", compute="lab")
@@ -164,7 +164,7 @@ def test_a_compute_that_jobs_use_stays_as_it_is(town: Town):
     submit(control, "k", compute="lab")
 
 
-def test_a_compute_is_deleted_with_what_was_made_for_it(town: Town):
+def test_compute_is_deleted_with_its_engine(town: Town):
     control = town.open()
     control.computes.create(LAB)
     name = submit(control, "j", compute="lab")
@@ -191,7 +191,7 @@ def test_a_compute_that_cant_be_taken_away_stays(town: Town):
     submit(control, "j", compute="lab")
 
 
-def test_what_is_always_there_can_be_neither_made_nor_deleted(town: Town):
+def test_built_in_compute_cannot_be_created_or_deleted(town: Town):
     control = town.open()
     with pytest.raises(SpecError, match="built-in compute"):
         control.computes.create({"name": "local", "type": "netlab"})
@@ -216,7 +216,7 @@ def test_a_compute_whose_engine_cant_be_made_isnt_kept(town: Town):
     assert [one.name for one in control.computes.list()] == ["local"]
 
 
-def test_one_that_cant_be_made_anew_is_as_it_was(town: Town):
+def test_compute_that_cannot_be_replaced_stays_as_it_was(town: Town):
     control = town.open()
     control.computes.create(LAB)
     refused = iter(["no room for so many", ""])
@@ -242,7 +242,7 @@ class FullStore(MemoryStore):
         raise StorageError("the disk is full")
 
 
-def test_a_compute_that_cant_be_written_down_isnt_there(town: Town):
+def test_compute_that_cannot_be_stored_does_not_exist(town: Town):
     control = town.open(store=FullStore(town.database))
     with pytest.raises(StorageError):
         control.computes.create(LAB)
@@ -288,9 +288,7 @@ def test_an_engine_that_cant_be_made_keeps_no_server_from_starting_and_jobs_wait
 
 
 @pytest.mark.feature("F5", "F10")
-def test_a_job_that_was_to_start_on_an_engine_that_cant_be_made_waits_for_it(
-    town: Town, monkeypatch: pytest.MonkeyPatch
-):
+def test_job_waits_for_an_engine_that_cannot_be_made(town: Town, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("drumbeat.server.loop.outbox.RETRY_INTERVAL_S", 0.01)
     monkeypatch.setattr("drumbeat.server.computes.engines.RETRY_INTERVAL_S", 0.01)
     first = town.open()
@@ -356,7 +354,7 @@ def test_machines_that_cant_be_looked_at_stay_as_they_were_seen(town: Town):
     assert trouble(control, "lab") == ""
 
 
-def test_compute_whose_cluster_shows_no_machine_has_none_and_says_why(town: Town):
+def test_compute_without_visible_machines_has_the_reason(town: Town):
     def fail() -> list[Machine]:
         raise NoMachinesError("Slurm shows no machine in partition `gpus`", fix="`sinfo` lists them.")
 
@@ -371,7 +369,7 @@ def test_compute_whose_cluster_shows_no_machine_has_none_and_says_why(town: Town
     )
 
 
-def test_a_job_waits_for_machines_that_nobody_has_seen_yet(town: Town):
+def test_job_waits_for_machines_not_seen_yet(town: Town):
     control = town.open()
     control.computes.create(LAB)
     submit(control, "j", compute="lab", resources={"instance_count": 4})
@@ -384,7 +382,7 @@ def test_a_job_waits_for_machines_that_nobody_has_seen_yet(town: Town):
     assert control.store.load("two").job.state is State.QUEUED
 
 
-def test_a_job_that_waits_is_not_given_up_when_there_is_less_for_a_while(town: Town):
+def test_waiting_job_survives_a_temporary_lack_of_machines(town: Town):
     control = town.open()
     control.computes.create(LAB)
     submit(control, "runs", compute="lab", resources={"instance_count": 4})
@@ -432,7 +430,7 @@ def test_a_machine_that_never_answers_holds_up_a_job_for_a_while_only(town: Town
 
 
 # --- several servers --------------------------------------------------------------------------------------------
-def test_server_that_stands_by_follows_what_the_active_one_makes_and_deletes(town: Town):
+def test_standby_server_follows_computes_created_and_deleted_by_the_active_one(town: Town):
     one, two = town.open(is_alone=False), town.open(is_alone=False)
     one.computes.create(LAB)
     until(lambda: "lab" in two.engines)

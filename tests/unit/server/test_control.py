@@ -45,7 +45,7 @@ def test_gangs_that_take_long_to_end_hold_up_no_start(house: House, monkeypatch:
 
 
 @pytest.mark.feature("C3")
-def test_jobs_wait_in_line_and_say_what_for(house: House):
+def test_queued_jobs_have_the_reason_of_their_wait(house: House):
     names = [house.submit(f"j{n}", distribution={"type": "pytorch", "process_count_per_instance": 3}) for n in range(3)]
     until(lambda: house.store.load("j2").job.reason is Reason.WAITING_FOR_TURN)
     assert house.store.load("j1").job.sentence == (
@@ -72,7 +72,7 @@ def test_job_that_waits_for_its_store_is_named_to_the_jobs_behind_it(house: Hous
     assert len(story) == 1, "a store that comes and goes fills no story"
 
 
-def test_the_same_key_twice_is_one_job(house: House):
+def test_repeated_key_gives_one_job(house: House):
     assert house.submit("a", key="k") == house.submit("a", key="k") == "a"
     with pytest.raises(ConflictError, match="job a was submitted with this key from another document"):
         house.submit("b", key="k")
@@ -81,7 +81,7 @@ def test_the_same_key_twice_is_one_job(house: House):
 
 
 @pytest.mark.feature("F5")
-def test_a_server_that_starts_again_goes_on_where_it_was(house: House):
+def test_restarted_server_resumes_its_jobs(house: House):
     running, queued = house.submit("r", nodes=4), house.submit("q", nodes=4)
     for node in range(4):
         house.say(running, node, Phase.READY)
@@ -94,7 +94,7 @@ def test_a_server_that_starts_again_goes_on_where_it_was(house: House):
 
 
 @pytest.mark.feature("F5")
-def test_what_was_submitted_while_no_engine_answered_is_started_after_a_restart(house: House):
+def test_job_submitted_without_an_engine_starts_after_a_restart(house: House):
     house.engine.start, start = (lambda _gang: (_ for _ in ()).throw(OSError("away"))), house.engine.start
     name = house.submit("j")
     until(lambda: any(effect.tries for effect in house.store.outbox()))
@@ -130,7 +130,7 @@ def test_cancel_twice_is_the_same_as_once_while_the_results_are_kept(house: Hous
     assert house.state(name) is State.CANCELED
 
 
-def test_a_job_that_keeps_its_results_says_what_it_waits_for(house: House):
+def test_finalizing_job_has_the_reason_of_its_wait(house: House):
     name = house.submit("j")
     for phase in (Phase.READY, Phase.ENDED):
         house.say(name, 0, phase, exits=(RankExit(0, 0, None, 1.0, 0),) if phase is Phase.ENDED else ())
@@ -173,7 +173,7 @@ def test_agents_without_the_right_secret_or_attempt_are_refused(house: House):
         house.control.agents.report(name, 1, 0, secret, status)
 
 
-def test_everybody_who_listens_hears_of_changes(house: House):
+def test_every_listener_gets_changes(house: House):
     heard, lock = list[Topic](), threading.Lock()
 
     def hear(topic: Topic) -> None:

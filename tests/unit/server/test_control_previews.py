@@ -56,7 +56,7 @@ from .house import JOB, House, until
     ],
 )
 @pytest.mark.feature("J1")
-def test_what_cant_be_done_is_refused_in_a_sentence(house: House, more: dict[str, object], error: type, says: str):
+def test_impossible_jobs_are_refused_with_the_reason(house: House, more: dict[str, object], error: type, says: str):
     with pytest.raises(error) as caught:
         house.submit("j", **more)
     assert says in str(caught.value)
@@ -64,7 +64,7 @@ def test_what_cant_be_done_is_refused_in_a_sentence(house: House, more: dict[str
 
 
 @pytest.mark.feature("J1")
-def test_aliases_say_what_a_clouds_names_mean_here(house: House):
+def test_aliases_translate_names_of_a_cloud(house: House):
     for kind, name, target in [
         ("compute", "gpu-cluster", "local"),
         ("environment", "acpt", "current"),
@@ -96,7 +96,7 @@ def test_preview_has_the_path_of_what_the_ranks_run_in(
 
 
 @pytest.mark.feature("J4", "C5")
-def test_a_preview_starts_nothing_and_says_where_the_job_would_queue(house: House):
+def test_preview_starts_nothing_and_has_the_place_in_the_queue(house: House):
     request = JobRequest({**JOB, "resources": {"instance_count": 2}})
     preview = house.control.jobs.preview(request)
     assert preview.queue == "compute local: would start at once"
@@ -108,7 +108,7 @@ def test_a_preview_starts_nothing_and_says_where_the_job_would_queue(house: Hous
 
 
 @pytest.mark.feature("J4")
-def test_preview_with_the_name_of_another_job_says_so_and_speaks_of_its_own_place(house: House):
+def test_preview_with_the_name_of_another_job_notes_it_and_has_its_own_place(house: House):
     house.gang(house.submit("first", nodes=3))
     house.submit("second", nodes=2)
     until(lambda: "held by first" in house.store.load("second").job.sentence)
@@ -131,7 +131,7 @@ def test_preview_with_the_name_of_another_job_says_so_and_speaks_of_its_own_plac
 
 
 @pytest.mark.feature("J4", "L5")
-def test_a_preview_shows_each_tasks_cluster_without_the_ports_that_nobody_holds_yet(house: House):
+def test_preview_shows_the_cluster_of_each_task_without_unassigned_ports(house: House):
     tasks = {"type": "tensorflow", "parameter_server_count": 1}
     preview = house.control.jobs.preview(JobRequest({**JOB, "distribution": tasks, "resources": {"instance_count": 2}}))
     of_server = {p.rank: p.set for p in preview.processes}[3]
@@ -168,7 +168,7 @@ def test_more_ranks_than_a_plan_can_name_are_refused(house: House):
 
 
 @pytest.mark.feature("J1")
-def test_all_that_an_azure_job_lacks_here_is_said_at_once(house: House):
+def test_all_names_that_an_azure_job_lacks_are_reported_at_once(house: House):
     azure = {
         "compute": "azureml:gpu-cluster", "identity": {"type": "managed"},
         "environment": "azureml:acpt:3", "resources": {"instance_type": "Standard_DS3_v2"},
@@ -199,7 +199,7 @@ def test_identity_that_no_input_needs_is_noted_and_serverless_is_the_default_com
 
 
 @pytest.mark.feature("P1")
-def test_component_of_a_file_with_a_name_that_none_is_registered_under_is_refused_only_there(house: House):
+def test_unregistered_component_in_a_file_is_refused_at_its_place(house: House):
     component = {"name": "my-comp", "command": "x"}
     pipeline = {"type": "pipeline", "name": "p", "jobs": {"a": {"component": component}}}
     assert house.control.jobs.preview(JobRequest(pipeline)).steps[0].name == "a"
@@ -208,7 +208,7 @@ def test_component_of_a_file_with_a_name_that_none_is_registered_under_is_refuse
 
 
 @pytest.mark.feature("P1")
-def test_output_of_a_pipeline_that_no_step_gives_is_told_when_it_is_planned_and_submitted(house: House):
+def test_output_of_a_pipeline_without_a_step_is_refused_in_plan_and_submit(house: House):
     step = {"type": "command", "command": "true", "outputs": {"o": "${{parent.outputs.given}}"}}
     outputs = {"given": None, "z": {"type": "uri_folder", "name": "zz"}, "plain": None}
     request = JobRequest({

@@ -43,7 +43,7 @@ def test_an_engine_that_refuses_fails_the_job_with_its_words(house: House):
 
 
 @pytest.mark.feature("F10")
-def test_a_gang_that_finds_no_room_waits_and_says_so(house: House, monkeypatch: pytest.MonkeyPatch):
+def test_gang_without_room_waits_with_the_reason(house: House, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("drumbeat.server.loop.outbox.RETRY_INTERVAL_S", 0.01)
     house.engine.fails = [UnreachableError("the agents could not be started: No space left on device")] * 3
     house.submit("j")
@@ -68,7 +68,7 @@ def test_results_are_put_in_their_places_although_the_nodes_cant_be_ended(
 
 
 @pytest.mark.feature("F5")
-def test_an_attempt_that_waits_for_the_one_before_it_to_end_says_so(house: House, monkeypatch: pytest.MonkeyPatch):
+def test_attempt_that_waits_for_the_end_of_the_last_one_has_the_reason(house: House, monkeypatch: pytest.MonkeyPatch):
     def stuck(name: str) -> None:
         raise UnreachableError(f"process 7 of {name} can't be killed")
 
@@ -89,9 +89,7 @@ def test_an_attempt_that_waits_for_the_one_before_it_to_end_says_so(house: House
 
 
 @pytest.mark.feature("F5")
-def test_a_job_that_was_taken_is_the_answer_although_it_couldnt_be_sent_now(
-    house: House, monkeypatch: pytest.MonkeyPatch
-):
+def test_accepted_job_is_returned_although_its_effect_failed(house: House, monkeypatch: pytest.MonkeyPatch):
     name = house.submit("j", key="once")
     monkeypatch.setattr(house.engine, "machines", lambda: [Machine("m", 0, unusable="it has not answered yet")])
     house.control.engines.look()
@@ -121,7 +119,7 @@ def test_a_silent_node_is_given_up_after_lost_after(house: House):
     assert house.store.load(name).job.failures[0].verdict.reason is Reason.NODE_LOST
 
 
-def test_node_whose_machine_prepares_it_is_not_silent_and_others_are(house: House, monkeypatch: pytest.MonkeyPatch):
+def test_node_in_preparation_by_its_machine_does_not_count_as_silent(house: House, monkeypatch: pytest.MonkeyPatch):
     """A Kubernetes node may pull an image of 20 GiB for longer than `lost_after_s`."""
     starting = [frozenset({0, 1})]
     monkeypatch.setattr(house.engine, "observe", lambda _: GangStatus("ContainerCreating", starting=starting[0]))
@@ -137,7 +135,7 @@ def test_node_whose_machine_prepares_it_is_not_silent_and_others_are(house: Hous
 
 
 @pytest.mark.feature("F5")
-def test_nodes_that_never_call_are_told_of_and_given_up(house: House, monkeypatch: pytest.MonkeyPatch):
+def test_nodes_that_never_call_are_reported_and_given_up(house: House, monkeypatch: pytest.MonkeyPatch):
     """Seen by reading: behind a firewall a job got new nodes every ten minutes, for ever, and nobody was told why."""
     monkeypatch.setattr(heartbeats, "FIRST_CALL_S", 0.1)
     name = house.submit("j", nodes=2, drumbeat={"lost_after_s": 0.3})
@@ -174,7 +172,7 @@ def test_a_clock_that_jumps_ends_no_job_and_holds_up_no_limit(house: House, hour
 
 @pytest.mark.feature("F1", "F10")
 @pytest.mark.parametrize("hours", [1, -1])
-def test_ranks_that_miss_a_peer_are_stopped_in_time_whatever_the_clock_says(house: House, hours: int):
+def test_ranks_that_miss_a_peer_are_stopped_in_time_despite_clock_changes(house: House, hours: int):
     name = house.submit("j", distribution={"type": "pytorch", "process_count_per_instance": 2})
     house.say(name, 0, Phase.READY)
     clock = JumpingClock()
@@ -215,9 +213,7 @@ def test_time_in_which_the_server_stood_still_is_no_silence_of_its_agents(
 
 
 @pytest.mark.feature("F5", "F10")
-def test_a_grant_that_the_store_refused_is_asked_for_again_without_anything_else_happening(
-    house: House, monkeypatch: pytest.MonkeyPatch
-):
+def test_grant_refused_by_the_store_is_retried_without_another_event(house: House, monkeypatch: pytest.MonkeyPatch):
     commit, refused = house.store.commit, list[str]()
 
     def refuse(changes: Sequence[Change]) -> None:

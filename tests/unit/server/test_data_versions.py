@@ -62,7 +62,7 @@ def test_a_version_with_the_files_that_were_registered_is_read_by_a_job(room: Ro
     assert [one.size for one in room.inputs.listing("reads", "m").files] == [5, 1]
 
 
-def test_a_version_that_was_forgotten_meanwhile_is_read_as_it_is(room: Room):
+def test_version_deleted_meanwhile_is_still_read(room: Room):
     room.assets.delete("model", "1")
     room.data.files["model/a"] = b"second"
     assert [one.size for one in room.inputs.listing("reads", "m").files] == [6, 1]

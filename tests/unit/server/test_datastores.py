@@ -31,9 +31,7 @@ def datastores(store: MemoryStore) -> Datastores:
 
 
 @pytest.mark.feature("X4")
-def test_what_is_kept_and_what_is_shown_has_no_secret_and_who_reaches_data_has(
-    datastores: Datastores, store: MemoryStore
-):
+def test_stored_and_shown_datastores_have_no_secret_and_data_access_has(datastores: Datastores, store: MemoryStore):
     view, is_new = datastores.create(BLOBS, "blobs.yml")
     assert (view.credentials, is_new) == ("account key", True)
     kept = store.resource("datastore", "blobs")
@@ -60,7 +58,7 @@ def test_a_variable_that_holds_a_secret_isnt_handed_on(datastores: Datastores):
 
 
 @pytest.mark.feature("X4")
-def test_another_servers_key_doesnt_open_it_and_the_others_can_be_used(store: MemoryStore):
+def test_datastore_sealed_by_another_key_is_unusable_and_others_are_not(store: MemoryStore):
     Datastores(store, b"k" * 32).create(BLOBS, "blobs.yml")
     other = Datastores(store, b"j" * 32, "/srv/data")
     assert set(other.all()) == {"default", "workspaceblobstore", "workspaceartifactstore"}
@@ -100,7 +98,7 @@ def test_a_store_that_doesnt_answer_isnt_kept(datastores: Datastores):
     assert set(datastores.all()) == {"default", "workspaceblobstore", "workspaceartifactstore"}
 
 
-def test_a_store_that_is_being_tried_is_there_for_nobody_else(datastores: Datastores):
+def test_datastore_under_trial_is_invisible_to_others(datastores: Datastores):
     """A trial may last half a minute, and others' errors list the datastores that there are."""
     datastores.create({**BLOBS, "account_name": "before"}, "blobs.yml")
     seen: list[Any] = []
@@ -117,7 +115,7 @@ def test_a_store_that_is_being_tried_is_there_for_nobody_else(datastores: Datast
     assert (here["blobs"].account_name, elsewhere["blobs"].account_name) == ("acme", "before")
 
 
-def test_one_of_the_same_name_takes_the_place_and_new_credentials_are_used(datastores: Datastores):
+def test_datastore_of_the_same_name_is_replaced_with_new_credentials(datastores: Datastores):
     datastores.create(BLOBS, "blobs.yml")
     first: Any = datastores.all()["blobs"]
     _, is_new = datastores.create({**BLOBS, "credentials": {"sas_token": "sig=abc"}}, "blobs.yml")
@@ -125,7 +123,7 @@ def test_one_of_the_same_name_takes_the_place_and_new_credentials_are_used(datas
     assert (is_new, first.credentials.sas_token, second.credentials.account_key) == (False, None, None)
 
 
-def test_what_isnt_there_is_named_with_the_nearest(datastores: Datastores):
+def test_missing_datastore_is_refused_with_the_nearest_name(datastores: Datastores):
     datastores.create(BLOBS, "blobs.yml")
     for ask in (datastores.show, datastores.delete):
         with pytest.raises(NotFoundError, match="there is no datastore blob; known: blobs") as refused:
@@ -135,7 +133,7 @@ def test_what_isnt_there_is_named_with_the_nearest(datastores: Datastores):
         datastores.create({**BLOBS, "name": "default"}, "d.yml")
 
 
-def test_without_a_folder_of_its_own_a_server_has_those_that_people_make(store: MemoryStore):
+def test_server_without_a_folder_has_only_created_datastores(store: MemoryStore):
     there = Datastores(store, b"k" * 32)
     assert (there.names(), there.list()) == ([], [])
     with pytest.raises(NotFoundError, match="there is no datastore default"):

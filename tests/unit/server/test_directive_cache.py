@@ -51,7 +51,7 @@ def test_agent_of_an_earlier_version_gets_the_whole_roster():
     assert not given["digest"]
 
 
-def test_brief_roster_names_the_whole_one_by_its_content():
+def test_brief_roster_refers_to_the_full_one_by_its_hash():
     job, cache = running(16), DirectiveCache()
     digest = answer(cache, job, is_brief=True)["roster"]["digest"]
     file = cache.made(job, ()).packed_roster

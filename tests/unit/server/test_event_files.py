@@ -36,7 +36,7 @@ def test_files_of_one_folder_are_named_by_their_tags_alone():
     assert names_of_folders([ONE, ONE + ".v2"]) == ["", ""]
 
 
-def test_files_of_several_folders_are_told_apart_by_what_differs():
+def test_files_of_several_folders_are_named_by_their_differing_parts():
     assert names_of_folders([ONE, OTHER, ABOVE]) == ["a/", "b/c/", ""]
 
 

@@ -50,7 +50,7 @@ def tick(town: Town) -> None:
     town.control.loop.tick()
 
 
-def test_a_job_takes_the_machine_that_was_started_for_it_after_its_checkpoint(town: Town):
+def test_growing_job_takes_its_started_machine_after_a_checkpoint(town: Town):
     town.look()
     assert town.lab.states["c"] is NodeState.PREPARING
     town.lab.states["c"] = NodeState.IDLE

@@ -149,7 +149,7 @@ def test_hang_that_becomes_certain_while_it_is_open_restarts_the_ranks(node: Nod
     assert (node.job.state, node.job.reason) == (State.STOPPING, Reason.RANKS_HUNG)
 
 
-def test_second_hang_of_a_round_is_told_and_has_its_own_file(node: Node) -> None:
+def test_second_hang_of_a_round_is_reported_with_its_own_file(node: Node) -> None:
     node.second = IN_NFS
     node.run()
     node.say(is_silent=True)

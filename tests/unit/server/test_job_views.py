@@ -23,7 +23,7 @@ def view(job: object, **changes: object) -> JobView:
     return job_view(Record(replace(job, **changes), 1))  # pyright: ignore[reportArgumentType, reportCallIssue, reportUnknownArgumentType]
 
 
-def test_a_failed_job_says_what_became_of_the_ranks_that_are_not_the_cause():
+def test_failed_job_sums_up_the_ranks_that_are_not_the_cause():
     stopped = replace(killed(0, 15), is_stopped=True), replace(killed(1, 15), is_stopped=True)
     job = after(
         running(max_retries=0),
@@ -37,7 +37,7 @@ def test_a_failed_job_says_what_became_of_the_ranks_that_are_not_the_cause():
     )
 
 
-def test_a_slow_rank_is_told_while_its_round_runs_and_not_in_the_next_one():
+def test_slow_rank_is_shown_only_during_its_round():
     job = replace(running(), state=State.RUNNING)
     slow = replace(job, reported_subjects=(slow_subject(job),))
     assert [view(job).has_slow_rank, view(slow).has_slow_rank] == [False, True]
@@ -45,7 +45,7 @@ def test_a_slow_rank_is_told_while_its_round_runs_and_not_in_the_next_one():
     assert not view(slow, state=State.STOPPING).has_slow_rank
 
 
-def test_a_sweep_names_its_best_trial_once_one_has_a_value():
+def test_sweep_has_a_best_trial_once_one_has_a_value():
     trials = tuple(TrialProgress(n, {}, State.COMPLETED, "", 1, best, best) for n, best in enumerate((0.3, 0.1, None)))
     progress = SweepProgress("minimize", "loss", 4, 2, trials=trials)
     assert view(running(), sweep=progress).best_trial == BestTrialView("job-1_1", "loss", 0.1)
@@ -53,7 +53,7 @@ def test_a_sweep_names_its_best_trial_once_one_has_a_value():
     assert view(running()).best_trial is None
 
 
-def test_an_output_says_its_type():
+def test_output_has_its_type():
     job = running()
     plan = replace(job.plan, outputs=(OutputPlan("model", "custom_model", "upload", asset="classifier"),))
     assert [(one.name, one.type) for one in view(job, plan=plan).outputs] == [("model", "custom_model")]

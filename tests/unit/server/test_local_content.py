@@ -67,7 +67,7 @@ def test_links_around_to_folders_above_are_followed_once(digits: Path, tmp_path:
     assert content_key(str(digits)) != before
 
 
-def test_link_to_a_folder_beside_it_is_told_from_a_link_to_another(digits: Path):
+def test_link_to_a_folder_beside_it_differs_from_a_link_to_another(digits: Path):
     (digits / "large").mkdir()
     (digits / "latest").symlink_to("small")
     before = content_key(str(digits))

@@ -39,7 +39,7 @@ def told(loop: Loop) -> list[int]:
     return [int(job.sentence.split()[1]) for job in jobs if job.reason is Reason.WAITING_FOR_TURN]
 
 
-def test_each_new_job_is_told_at_once_why_it_waits(loop: Loop):
+def test_new_job_has_the_reason_of_its_wait_at_once(loop: Loop):
     assert loop.jobs["job-0000"].job.state is State.PROVISIONING
     assert loop.jobs["job-0001"].job.reason is Reason.WAITING_FOR_SLOTS
     assert told(loop) == list(range(2, COUNT))

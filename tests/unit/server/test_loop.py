@@ -114,7 +114,7 @@ def test_an_output_is_noted_although_the_answer_to_the_jobs_end_was_lost(house: 
     assert [one.asset for one in house.store.load("j").job.published] == ["best:1"]
 
 
-def test_an_agent_that_calls_before_the_answer_to_its_grant_is_none_of_an_old_attempt(house: House):
+def test_agent_that_calls_before_its_grant_is_stored_belongs_to_the_new_attempt(house: House):
     house.submit()
     asked: list[int] = []
     house.store.meanwhile = lambda: asked.append(house.control.agents._current("j", 1).attempt)
@@ -156,7 +156,7 @@ def test_server_that_stood_still_answers_from_the_store_and_not_from_memory(hous
 
 
 @pytest.mark.feature("F11")
-def test_server_that_stood_still_before_an_effect_does_not_carry_it_out(house: House, tmp_path: Path):
+def test_server_stopped_before_an_effect_does_not_run_it_later(house: House, tmp_path: Path):
     house.submit()
     house.control.loop.place()
     (pending,) = house.store.outbox()
@@ -178,7 +178,7 @@ def test_server_that_stands_by_becomes_active_once_the_lease_is_free(house: Hous
 
 
 @pytest.mark.feature("F10")
-def test_store_that_takes_no_changes_is_told_once_that_has_lasted_and_until_it_takes_one(
+def test_store_without_writes_is_reported_after_a_while_until_it_accepts_one(
     house: House, monkeypatch: pytest.MonkeyPatch
 ):
     def full(*_: object, **__: object) -> None:
@@ -225,9 +225,7 @@ def damaged(_job: str) -> list[StoredFile]:
     raise TypeError("list indices must be integers")
 
 
-def test_who_follows_a_job_isnt_kept_waiting_by_an_error_that_nobody_has_thought_of(
-    house: House, monkeypatch: pytest.MonkeyPatch
-):
+def test_unexpected_error_does_not_block_followers_of_a_job(house: House, monkeypatch: pytest.MonkeyPatch):
     house.run_to_end()
     monkeypatch.setattr(house.artifacts, "files", damaged)
     for _ in range(2):
@@ -239,9 +237,7 @@ def test_who_follows_a_job_isnt_kept_waiting_by_an_error_that_nobody_has_thought
 
 
 @pytest.mark.feature("F10")
-def test_who_follows_a_job_isnt_kept_waiting_by_a_clock_that_was_put_back(
-    house: House, monkeypatch: pytest.MonkeyPatch
-):
+def test_clock_set_back_does_not_block_followers_of_a_job(house: House, monkeypatch: pytest.MonkeyPatch):
     house.run_to_end()
     house.clock.advance(-3600)
     monkeypatch.setattr(house.artifacts, "files", damaged)

@@ -44,7 +44,7 @@ def at_work(clock: FakeClock, name: str, limit_s: float | None = None) -> Job:
     return replace(running(timeout_s=limit_s), name=name, started_at=clock.now())
 
 
-def test_a_job_that_cant_be_stopped_holds_up_nobody_elses_limit():
+def test_job_that_cannot_be_stopped_delays_no_other_time_limit():
     clock = FakeClock()
     loop = Deadlines(clock, at_work(clock, "a", 20), at_work(clock, "b", 20))
     loop.broken = {"a"}
@@ -71,7 +71,7 @@ def test_ranks_that_miss_a_peer_wait_for_no_longer_where_another_clock_counts():
 
 @pytest.mark.feature("F2")
 @pytest.mark.parametrize("state", [State.QUEUED, State.PROVISIONING, State.STAGING])
-def test_time_limit_of_a_job_is_kept_while_it_waits_for_a_later_attempt(state: State):
+def test_time_limit_of_a_job_holds_while_it_waits_for_a_later_attempt(state: State):
     clock = FakeClock()
     loop = Deadlines(clock, replace(at_work(clock, "a", 20), state=state))
     loop.tick()

@@ -27,7 +27,7 @@ def done(making: Flight[str]) -> None:
     assert is_done.wait(20)
 
 
-def test_all_who_wait_get_the_one_that_is_made():
+def test_concurrent_callers_share_one_call():
     makings, may_end = SingleFlight[str, str](), threading.Event()
 
     def make() -> str:
@@ -43,7 +43,7 @@ def test_all_who_wait_get_the_one_that_is_made():
         assert third.result() == "anew"
 
 
-def test_a_passing_trouble_that_nobody_waited_for_is_told_once():
+def test_transient_failure_without_a_waiting_caller_is_returned_once():
     """Else a node that asks every 20 s would miss the word of a store that fails after 50, and wait for the next."""
     makings, may_fail = SingleFlight[str, str](), threading.Event()
 
@@ -69,13 +69,13 @@ def test_a_failure_that_was_waited_for_is_over(error: DrumbeatError):
     until_forgotten(makings)
 
 
-def test_what_a_store_refuses_is_asked_for_anew():
+def test_refused_call_is_repeated_for_the_next_caller():
     makings = SingleFlight[str, str]()
     makings.start("a", failing(NotFoundError("nothing there")))
     until_forgotten(makings)
 
 
-def test_what_no_thread_could_be_started_for_is_made_for_who_asks_next(monkeypatch: pytest.MonkeyPatch):
+def test_call_without_a_thread_is_made_for_the_next_caller(monkeypatch: pytest.MonkeyPatch):
     makings, refused = SingleFlight[str, str](), refuse_once(monkeypatch, "making")
     with pytest.raises(RuntimeError, match="can't start new thread"):
         makings.start("a", lambda: "made")

@@ -50,7 +50,7 @@ def millis(at) -> int:
     return int(at.timestamp() * 1000)
 
 
-def test_run_of_a_job_that_was_looked_at_while_it_waited_begins_with_the_job(house: House, opened: Opened):
+def test_run_viewed_while_its_job_waited_begins_with_the_job(house: House, opened: Opened):
     control: Control = house.control
     house.submit("a")
     experiment = house.store.load("a").job.plan.experiment
@@ -64,7 +64,7 @@ def test_run_of_a_job_that_was_looked_at_while_it_waited_begins_with_the_job(hou
     assert opened.store.run(run_id("a")).start_ms == millis(started_at)
 
 
-def test_job_that_was_canceled_while_it_waited_is_shown_as_killed(house: House, opened: Opened):
+def test_run_of_a_job_canceled_while_it_waited_is_killed(house: House, opened: Opened):
     house.submit("a")
     house.control.jobs.cancel("a", "ada")
     until(lambda: house.state("a").is_terminal)

@@ -117,7 +117,7 @@ def test_job_takes_gpus_unasked_of_machines_for_all_jobs(of: Open):
     assert granted(of([node("c", 8, 2), GPU_NODE]), asked(ranks=2)) == [(2, 2)]
 
 
-def test_elastic_job_has_idle_machines_beside_jobs_on_machines_that_it_cant_have(of: Open):
+def test_elastic_job_uses_idle_machines_beside_jobs_on_other_kinds_of_machine(of: Open):
     sizes = {"min_nodes": 1, "max_nodes": 3}
     plain, kept = [node(f"c{one}", 8) for one in range(3)], [node(f"g{one}", 8, 1, is_tainted=True) for one in range(3)]
     house = of([*plain, *kept])
@@ -135,7 +135,7 @@ def test_machine_that_is_not_listed_is_like_those_for_gpus_where_there_are_no_ot
     assert granted(of([GPU_NODE], nodes=3), asked(nodes=3, ranks=8, kind="gpu")) == [(8, 8)] * 3
 
 
-def test_plan_says_that_gpus_are_kept_for_jobs_that_ask_for_them(of: Open):
+def test_plan_notes_that_gpus_are_reserved_for_jobs_that_request_them(of: Open):
     house = of(MIXED)
     note = (
         "the ranks run on CPUs: machines with 8 GPUs in all are kept for jobs that ask for them "

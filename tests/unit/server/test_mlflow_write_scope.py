@@ -215,7 +215,7 @@ def test_job_adds_tags_to_its_own_experiment_and_sets_them_again(ask: Ask):
 
 @pytest.mark.parametrize("key", ["drumbeat.owner", "drumbeat.artifact_location"])
 @pytest.mark.parametrize("scope", [OWN_JOB, USER])
-def test_no_client_sets_the_tags_that_say_whose_an_experiment_is(ask: Ask, scope: WriteScope | None, key: str):
+def test_clients_cannot_set_the_tags_of_an_experiments_owner(ask: Ask, scope: WriteScope | None, key: str):
     made = ask(OTHER_JOB, "POST", "experiments/create", name="x", tags=[{"key": key, "value": "own"}])["experiment_id"]
     tag = {"experiment_id": made, "key": key, "value": "own"}
     assert code(lambda: ask(scope, "POST", "experiments/set-experiment-tag", **tag)) == INVALID
@@ -253,7 +253,7 @@ def removed(store: MemoryMetricStore, scope: WriteScope | None, path: str) -> st
 
 @pytest.mark.parametrize("scope", [OWN_JOB, ADA, USER])
 @pytest.mark.parametrize("path", ["models", "/models/"])
-def test_artifacts_of_all_logged_models_are_removed_at_once_by_nobody(
+def test_artifacts_of_all_logged_models_cannot_be_removed_at_once(
     store: MemoryMetricStore, scope: WriteScope | None, path: str
 ):
     assert removed(store, scope, path) == INVALID

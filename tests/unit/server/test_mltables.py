@@ -53,7 +53,7 @@ def found(tmp_path: Path) -> Evaluate:
         ("pattern: azureml://datastores/other/paths/**/deep/*", ["other/pics/deep/2.jpg"]),
     ],
 )
-def test_each_kind_of_path(found: Evaluate, path: str, shown: list[str]):
+def test_every_kind_of_path_is_listed(found: Evaluate, path: str, shown: list[str]):
     assert [file.path for file in found(f"paths:\n- {path}\n").files] == shown
 
 
@@ -69,7 +69,7 @@ def test_several_paths_together_know_where_each_file_lies(found: Evaluate):
 
 
 @pytest.mark.parametrize("step", ["take: 5", "skip: 1", "filter: 'col > 1'", "take_random_sample: {probability: 0.5}"])
-def test_what_chooses_among_files_is_refused_and_what_chooses_among_rows_is_the_reader_s(found: Evaluate, step: str):
+def test_transformation_that_selects_files_is_refused_and_of_rows_ignored(found: Evaluate, step: str):
     with pytest.raises(RefusedError, match="selects files"):
         found(f"paths: [{{file: ./a.csv}}]\ntransformations:\n- {step}\n- read_delimited: {{}}\n")
     assert found(f"paths: [{{file: ./a.csv}}]\ntransformations:\n- read_delimited: {{}}\n- {step}\n").files
@@ -86,7 +86,7 @@ def test_what_chooses_among_files_is_refused_and_what_chooses_among_rows_is_the_
         ("paths: [{file: a, folder: b}]", "each of `paths` has one of"),
     ],
 )
-def test_what_is_wrong_is_said(found: Evaluate, table: str, said: str):
+def test_invalid_table_is_refused(found: Evaluate, table: str, said: str):
     with pytest.raises((SpecError, DrumbeatError), match=said):
         found(table)
 
@@ -101,7 +101,7 @@ def test_what_is_wrong_is_said(found: Evaluate, table: str, said: str):
         ("paths: [\n", "2:1"),
     ],
 )
-def test_what_is_wrong_is_told_with_its_line(found: Evaluate, table: str, place: str):
+def test_invalid_table_is_refused_with_its_line(found: Evaluate, table: str, place: str):
     with pytest.raises(DrumbeatError) as raised:
         found(table)
     assert raised.value.where == f"{TABLE}/MLTable:{place}"
@@ -117,7 +117,7 @@ def test_what_is_wrong_is_told_with_its_line(found: Evaluate, table: str, place:
     ],
     ids=["empty", "comment", "document", "key"],
 )
-def test_table_without_content_is_told_what_a_table_needs(found: Evaluate, table: str, what: str, fix: str):
+def test_empty_table_is_refused_with_what_a_table_needs(found: Evaluate, table: str, what: str, fix: str):
     with pytest.raises(SpecError) as raised:
         found(table)
     assert (raised.value.what, raised.value.fix) == (what, fix)

@@ -84,7 +84,7 @@ def test_version_in_a_secret_that_is_not_its_own_is_no_secret(forged: str) -> No
                 secrets.check("a", 1, 0, told)
 
 
-def test_secret_of_a_name_that_was_never_deleted_is_as_it_always_was() -> None:
+def test_secret_of_a_name_without_a_deleted_job_is_unchanged() -> None:
     assert Secrets(b"key").of("a", 1) == "fddf738573f47c7f7724e78dce14ab689471c17f20a1225c9b9beed9c35ac602"
 
 

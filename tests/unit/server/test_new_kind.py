@@ -205,7 +205,7 @@ def test_new_kind_is_created_listed_shown_and_deleted_by_its_commands(typed: Typ
     assert typed("badge", "delete", "welcome") == "badge welcome is deleted\n"
 
 
-def test_new_kind_with_versions_counts_them_and_knows_content_that_it_has(client: InProcess, typed: Typed):
+def test_new_kind_with_versions_numbers_them_and_recognizes_its_content(client: InProcess, typed: Typed):
     Path("patch.yml").write_text("name: hello\ncolor: red\n")
     assert typed("patch", "create", "-f", "patch.yml") == "patch hello:1 is red\n"
     assert typed("patch", "create", "-f", "patch.yml", "--set", "color=blue") == "patch hello:2 is blue\n"

@@ -52,7 +52,7 @@ def test_no_secret_of_a_whole_attempt_opens_one_whose_nodes_have_their_own(first
         assert not is_let_in(job, 1, 0, secret)
 
 
-def test_attempt_of_the_version_before_keeps_its_one_secret_and_the_next_attempt_has_none():
+def test_attempt_of_an_earlier_version_keeps_its_secret_and_the_next_has_none():
     old, own = job_of(node_secrets_since=0), SECRETS.of("j", 1)
     assert is_let_in(old, 1, 0, own)
     assert is_let_in(old, 1, 1, own)
@@ -96,7 +96,7 @@ def test_agent_with_the_enrolment_of_the_version_before_shares_its_only_secret()
 
 
 @pytest.mark.feature("X2")
-def test_secret_ends_with_the_attempt_and_a_late_agent_is_told_to_leave(house: House):
+def test_secret_ends_with_the_attempt_and_a_late_agent_has_to_leave(house: House):
     house.submit("j")
     secret = house.gang("j").node_secret(0)
     admit = lambda: house.control.agents.admit("j", 1, 0, secret)  # noqa: E731

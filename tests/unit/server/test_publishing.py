@@ -93,7 +93,7 @@ def room(tmp_path: Path) -> Room:
     return Room(tmp_path)
 
 
-def test_files_are_copied_and_the_manifest_says_that_all_of_them_are_there(room: Room):
+def test_files_are_copied_and_the_manifest_is_complete(room: Room):
     size = sum(map(len, FILES.values()))
     assert room.publish() == Published("model", f"{ROOT}/out", len(FILES), size, "best:1")
     assert {path: room.data.files[f"out/{path}"] for path in FILES} == FILES
@@ -111,7 +111,7 @@ def test_version_that_a_deleted_job_of_the_name_made_is_not_the_new_jobs(room: R
     assert room.publish().asset == "best:2"
 
 
-def test_what_broke_off_is_told_as_partial_and_gone_on_with(room: Room):
+def test_interrupted_publication_is_partial_and_resumes(room: Room):
     room.data.left = 3
     with pytest.raises(UnreachableError):
         room.publish()
@@ -133,7 +133,7 @@ class ManySmall(MemoryData):
         return super().write(uri, path, pieces, size)
 
 
-def test_the_manifest_of_very_many_small_files_is_not_written_again_and_again():
+def test_manifest_of_many_small_files_is_written_rarely():
     data = ManySmall({f"in/{number:04}": b"x" for number in range(2000)})
     listed = data.listing(f"{ROOT}/in", is_file=False)
     Copy(data, data, submission("j").job, f"{ROOT}/in", f"{ROOT}/out", listed, lambda: True).run()
@@ -141,7 +141,7 @@ def test_the_manifest_of_very_many_small_files_is_not_written_again_and_again():
     assert data.manifests <= 10  # Once in 5 s, and at both ends.
 
 
-def test_what_the_manifest_has_isnt_sent_again_and_what_is_wrong_is(room: Room):
+def test_listed_files_are_not_sent_again_unless_they_differ(room: Room):
     room.publish()
     room.data.written.clear()
     assert room.publish().asset == "best:1"
@@ -154,7 +154,7 @@ def test_what_the_manifest_has_isnt_sent_again_and_what_is_wrong_is(room: Room):
     assert len(room.store.resources("data", "best")) == 1
 
 
-def test_a_store_that_refuses_is_told_and_not_asked_for_ever(room: Room):
+def test_refusal_of_a_store_is_final_and_reported(room: Room):
     room.data.left, room.data.error = 0, ForbiddenError("the store refuses: no permission to write")  # type: ignore[assignment]
     assert room.publish().problem == "the store refuses: no permission to write"
     assert room.store.resources("data") == []
@@ -169,14 +169,14 @@ def test_untrusted_certificate_of_a_store_is_tried_again(room: Room):
     assert room.publish().problem == ""
 
 
-def test_the_last_try_tells_instead_of_trying_again(room: Room):
+def test_last_try_returns_the_problem_instead_of_an_error(room: Room):
     room.data.left = 0
     with pytest.raises(UnreachableError):
         room.publish()
     assert room.publish(is_last=True).problem == "the store is down"
 
 
-def test_an_error_that_nobody_has_thought_of_is_tried_again_and_told_at_the_last_try(room: Room):
+def test_unexpected_error_is_retried_and_reported_by_the_last_try(room: Room):
     room.data.left, room.data.error = 0, TypeError("'NoneType' object is not iterable")  # type: ignore[assignment]
     with pytest.raises(StorageError, match="unexpected error, TypeError: 'NoneType' object"):
         room.publish()
@@ -185,7 +185,7 @@ def test_an_error_that_nobody_has_thought_of_is_tried_again_and_told_at_the_last
     )
 
 
-def test_what_is_given_up_meanwhile_is_neither_shown_as_whole_nor_named(room: Room):
+def test_abandoned_publication_is_neither_complete_nor_registered(room: Room):
     asked = iter([True, False, False, False])
     assert room.publishing.publish(room.job(), MODEL, lambda: next(asked), is_last=False) is None
     assert json.loads(room.data.files[f"out/{MANIFEST}"])["complete"] is False
@@ -212,7 +212,7 @@ def test_a_server_that_slept_while_another_finished_leaves_the_folder_whole(room
     assert len(room.store.resources("data", "best")) == 1
 
 
-def test_a_version_that_another_has_taken_says_where_the_files_are(room: Room):
+def test_version_taken_by_another_is_reported_with_the_place_of_the_files(room: Room):
     room.publish()
     room.data.files["elsewhere/a"] = b"a"
     taken = replace(MODEL, version="1", uri=f"{ROOT}/mine")
@@ -244,14 +244,14 @@ def test_outputs_of_a_failed_job_are_marked_and_have_no_name(room: Room):
     assert room.store.resources("data") == []
 
 
-def test_what_is_left_to_do_is_what_wasnt_told_yet(room: Room):
+def test_outputs_left_are_those_not_published_yet(room: Room):
     plain = OutputPlan("default", "uri_folder", "rw_mount")
     job = room.job(MODEL, plain)
     assert outputs_left(job) == [MODEL]
     assert outputs_left(replace(job, published=(Published("model", ""),))) == []
 
 
-def test_a_job_that_wrote_nothing_says_so(room: Room):
+def test_output_without_files_is_reported(room: Room):
     nothing = replace(MODEL, name="nothing")
     told = room.publishing.publish(room.job(nothing), nothing, is_last=False)
     assert told.problem == "the job wrote nothing to output nothing"
@@ -266,7 +266,7 @@ def test_an_output_that_is_named_and_stays_is_read_from_its_job(room: Room):
     assert {one.sha256 for one in listed.files} == {sha256(content).hexdigest() for content in FILES.values()}
 
 
-def test_an_output_that_is_one_file_goes_to_its_place(room: Room):
+def test_output_of_one_file_is_published(room: Room):
     content = b"one file"
     room.artifacts.append_output("j", 1, 1, "scores", 0, content)
     assert room.artifacts.commit_outputs("j", 1, 1, {"scores": (len(content), sha256(content).hexdigest())}) == []
@@ -276,14 +276,14 @@ def test_an_output_that_is_one_file_goes_to_its_place(room: Room):
     assert room.store.resource("data", "scores").document["type"] == "uri_file"
 
 
-def test_output_of_a_model_type_is_data_with_a_tag_that_says_so(room: Room):
+def test_output_of_a_model_type_is_registered_as_data_with_a_tag(room: Room):
     model = replace(MODEL, type="custom_model")
     assert room.publishing.publish(room.job(model), model, is_last=False).asset == "best:1"
     document = room.store.resource("data", "best").document
     assert (document["type"], document["tags"]) == ("uri_folder", {"model_type": "custom_model"})
 
 
-def test_manifest_of_a_folder_follows_an_output_of_one_file_that_goes_into_it(room: Room):
+def test_manifest_of_a_folder_includes_an_output_of_one_file(room: Room):
     earlier = (5, sha256(b"older").hexdigest())
     put(room.data, f"{ROOT}/all", Manifest("ada", is_complete=True, files={"scores.csv": earlier, "x": earlier}))
     one = OutputPlan("model", "uri_file", "upload", f"{ROOT}/all/scores.csv")
@@ -325,7 +325,7 @@ def test_output_of_a_sweep_is_registered_once_and_is_its_best_trials(room: Room)
     assert (kept.made_by, kept.document["uri"], kept.document["tags"]) == ("s", place, {"model_type": "custom_model"})
 
 
-def test_output_of_a_sweep_is_where_its_best_trial_has_put_it(room: Room):
+def test_output_of_a_sweep_is_that_of_its_best_trial(room: Room):
     given = replace(SWEPT, mode="rw_mount", uri=f"{ROOT}/out", asset="", version="")
     room.data.files["out/m"] = b"best"
     sweep = sweep_whose_best_trial_is(room, given, Published("model", f"{ROOT}/out", 1, 4))
@@ -334,13 +334,13 @@ def test_output_of_a_sweep_is_where_its_best_trial_has_put_it(room: Room):
     assert (told.uri, told.asset) == (f"{ROOT}/out", "swept:77")
 
 
-def test_output_of_a_sweep_waits_until_its_best_trial_has_put_it_in_its_place(room: Room):
+def test_output_of_a_sweep_waits_until_its_best_trial_has_published(room: Room):
     sweep = sweep_whose_best_trial_is(room, replace(SWEPT, mode="rw_mount", uri=f"{ROOT}/out", asset="", version=""))
     with pytest.raises(StorageError, match="trial s_1 hasn't published it yet"):
         room.publishing.publish(sweep, SWEPT, is_last=False)
 
 
-def test_output_of_a_sweep_whose_best_trial_wrote_nothing_has_no_name_and_says_so(room: Room):
+def test_output_of_a_sweep_without_files_of_its_best_trial_is_reported(room: Room):
     sweep = sweep_whose_best_trial_is(room, OutputPlan("model", "custom_model", "rw_mount"), files=False)
     told = room.publishing.publish(sweep, SWEPT, is_last=False)
     assert told is not None
@@ -351,7 +351,7 @@ def test_pauses_grow_to_five_minutes():
     assert [wait_after(tries) for tries in (0, 1, 5, 50)] == [1, 2, 32, 300]
 
 
-def test_a_folder_that_somebody_else_wrote_is_read_as_it_is(room: Room):
+def test_folder_written_by_another_program_is_listed_as_it_is(room: Room):
     room.data.files["theirs/a"] = b"1"
     assert [one.path for one in room.publishing.data.listing(f"{ROOT}/theirs", is_file=False).files] == ["a"]
     room.data.files[f"theirs/{MANIFEST}"] = b"no manifest of ours"
@@ -366,13 +366,13 @@ def test_a_half_written_folder_below_is_noticed_too(room: Room):
 
 
 @pytest.mark.parametrize("path", ["", "/paths/f0.bin", "/paths/nothing/"])
-def test_reading_of_a_job_what_isnt_there(room: Room, path: str):
+def test_missing_output_of_a_job_is_refused(room: Room, path: str):
     uri = f"azureml://jobs/j/outputs/none{path}"
     with pytest.raises(NotFoundError, match="job j has no such folder"):
         room.publishing.data.listing(uri, is_file=False)
 
 
-def test_who_publishes_again_what_is_whole_doesnt_say_meanwhile_that_it_isnt(room: Room):
+def test_repeated_publication_keeps_the_manifest_complete(room: Room):
     done = room.publish()
     before = find(room.data, MODEL.uri)
     room.data.left, room.data.written = 0, []
@@ -382,7 +382,7 @@ def test_who_publishes_again_what_is_whole_doesnt_say_meanwhile_that_it_isnt(roo
     assert (puts, find(room.data, MODEL.uri)) == ([], before)
 
 
-def test_a_list_that_was_made_before_the_folder_was_finished_isnt_taken_for_all_of_it(room: Room):
+def test_listing_made_before_the_folder_was_complete_is_repeated(room: Room):
     """The writer ends between the reader's list and its look at the manifest."""
     room.publish()
     whole_list, early = room.data.listing, [True]

@@ -67,7 +67,7 @@ def a_job(**status_fields: bool) -> Job:
     return replace(job, plan=plan, nodes=(status(0, Phase.RUNNING, **status_fields),))
 
 
-def test_rendezvous_is_stuck_only_if_two_looks_say_so():
+def test_rendezvous_is_stuck_only_if_two_looks_agree():
     stuck = Round([(process(INIT), SLEEPING)])
     assert stuck.state() is RendezvousState.STUCK
     assert ([one.pause_s for one in stuck.asked], stuck.waited) == ([5.0, 5.0], [30.0])
@@ -97,7 +97,7 @@ def test_start_of_mpi_is_seen_by_native_frames():
     assert ranks.asked[1] == Ask(is_native=True, ranks=(0,))
 
 
-def test_only_ranks_that_may_be_at_a_rendezvous_are_looked_at():
+def test_only_ranks_that_may_be_at_a_rendezvous_are_examined():
     idle = a_job(is_idle=True)
     assert may_hold_one(idle)
     assert not may_hold_one(a_job(is_silent=True))

@@ -200,7 +200,7 @@ def test_agent_that_speaks_for_another_node_is_refused(house: House):
         house.control.agents.read_report("j", 1, 1, secret, status_of(1))
 
 
-def test_agents_of_a_refused_batch_say_it_again_and_count_then(house: House, monkeypatch: pytest.MonkeyPatch):
+def test_agents_of_a_refused_batch_report_again_and_count_then(house: House, monkeypatch: pytest.MonkeyPatch):
     with monkeypatch.context() as patched:
         patched.setattr(house.store, "commit", refuse)
         refused = [ready(house, node) for node in range(NODES)]

@@ -124,12 +124,12 @@ def make_town(folder: Path) -> Town:
     return Town(control, clock, made)
 
 
-def test_the_played_lab_is_elastic():
+def test_elastic_lab_implements_elastic_engine():
     assert isinstance(ElasticLab(), ElasticEngine)
     assert not isinstance(FakeEngine(), ElasticEngine)
 
 
-def test_machines_start_for_a_job_which_says_so_and_go_when_they_were_idle(town: Town):
+def test_machines_start_for_a_waiting_job_and_stop_when_idle(town: Town):
     town.control.computes.create(LAB)
     town.lab.usual_s = 4.0
     town.submit("a", nodes=2)
@@ -167,7 +167,7 @@ def test_a_machine_that_leaves_stays_for_a_job_that_comes(town: Town):
     assert [slot.machine for slot in town.job("a").slots] == ["a"]
 
 
-def test_the_numbers_change_while_a_job_runs_and_the_engine_stays(town: Town):
+def test_limits_change_while_a_job_runs_and_the_engine_stays(town: Town):
     town.control.computes.create(LAB)
     town.lab.states["a"] = NodeState.IDLE
     town.submit("a")
@@ -183,7 +183,7 @@ def test_the_numbers_change_while_a_job_runs_and_the_engine_stays(town: Town):
     assert (is_new, len(town.made)) == (False, 1)
 
 
-def test_only_what_comes_and_goes_can_be_scaled(town: Town):
+def test_compute_with_a_fixed_number_of_machines_cannot_be_scaled(town: Town):
     with pytest.raises(RefusedError, match=r"compute local \(fake\) has a fixed number of machines"):
         town.control.computes.scale("local", {"max_instances": 2})
 
@@ -215,7 +215,7 @@ def test_a_cap_below_a_cluster_s_number_is_kept_and_other_wishes_are_remarked_on
     assert town.job("second").state is State.PROVISIONING
 
 
-def test_an_idle_machine_goes_after_two_minutes_where_the_compute_doesn_t_say():
+def test_idle_machine_stops_after_two_minutes_by_default():
     assert scaler.DEFAULT_IDLE_TIME_S == 120
 
 
@@ -290,7 +290,7 @@ TestScaled = Scaled.TestCase
 TestScaled.settings = settings(max_examples=25, stateful_step_count=40, deadline=None)
 
 
-def test_a_failure_to_start_machines_that_goes_on_is_logged_once(
+def test_lasting_failure_to_start_machines_is_logged_once(
     town: Town, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ):
     town.control.computes.create(LAB)

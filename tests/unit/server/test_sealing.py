@@ -10,7 +10,7 @@ pytestmark = pytest.mark.feature("D1", "X4")
 SECRET = {"account_key": "s3cr3t-of-the-account"}
 
 
-def test_what_was_sealed_is_opened_again_and_shows_nothing_of_itself():
+def test_sealed_credentials_open_and_reveal_nothing():
     seal = Seal(b"k" * 32)
     sealed = seal.close("blobs", SECRET)
     assert b"s3cr3t" not in sealed
@@ -24,13 +24,13 @@ def test_the_same_credentials_sealed_twice_differ():
     assert seal.close("blobs", SECRET) != seal.close("blobs", SECRET)
 
 
-def test_nothing_is_sealed_as_nothing():
+def test_empty_credentials_are_sealed_as_empty():
     assert Seal(b"k").close("blobs", {}) == b""
     assert Seal(b"k").open("blobs", b"") == {}
 
 
 @pytest.mark.parametrize(("key", "name"), [(b"j" * 32, "blobs"), (b"k" * 32, "other")])
-def test_another_key_and_another_datastore_dont_open_it(key: bytes, name: str):
+def test_sealed_credentials_do_not_open_for_another_key_or_datastore(key: bytes, name: str):
     sealed = Seal(b"k" * 32).close("blobs", SECRET)
     with pytest.raises(StorageError, match="encrypted with another key") as refused:
         Seal(key).open(name, sealed)
@@ -44,5 +44,5 @@ def test_a_byte_that_changed_is_noticed():
         Seal(b"k" * 32).open("blobs", bytes(sealed))
 
 
-def test_the_key_isnt_shown():
+def test_key_is_not_in_its_repr():
     assert "kkk" not in repr(Seal(b"k" * 32))

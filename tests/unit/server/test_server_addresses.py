@@ -21,18 +21,18 @@ from drumbeat.server.options import Options, parse
         ("172.32.0.1", True), ("8.8.8.8", True), ("2001:4860:4860::8888", True), ("::ffff:8.8.8.8", True),
     ],
 )  # fmt: skip
-def test_what_the_internet_reaches_is_public(address: str, public: bool) -> None:
+def test_address_reachable_from_the_internet_is_public(address: str, public: bool) -> None:
     assert is_public(ipaddress.ip_address(address)) is public
 
 
 @pytest.mark.feature("X6")
-def test_a_public_address_is_taken_only_when_that_is_meant() -> None:
+def test_public_address_needs_allow_public() -> None:
     with pytest.raises(EngineError, match=r"^8\.8\.8\.8: this address is public, .* --allow-public"):
         resolve_address("8.8.8.8", allow_public=False)
     assert resolve_address("8.8.8.8", allow_public=True).host == "8.8.8.8"
 
 
-def test_an_address_is_written_in_one_way() -> None:
+def test_address_has_one_spelling() -> None:
     assert resolve_address("FD00:0::1", allow_public=False).host == "[fd00::1]"
     assert resolve_address("LocalHost.", allow_public=False).host == "localhost"
 
@@ -62,7 +62,7 @@ def test_a_name_stands_for_each_of_its_addresses_at_which_agents_may_call(
         (["0.0.0.0"], r"^head \(0\.0\.0\.0\): the server can't listen for agents on this address"),
     ],
 )  # fmt: skip
-def test_a_name_at_which_no_agent_would_find_the_server_is_refused_with_what_it_stands_for(
+def test_name_unreachable_for_agents_is_refused_with_its_address(
     ips: list[str], why: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _resolve_to(ips, monkeypatch)
@@ -71,7 +71,7 @@ def test_a_name_at_which_no_agent_would_find_the_server_is_refused_with_what_it_
     assert refused.value.fix
 
 
-def test_a_name_of_another_machine_is_told_with_its_address(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_name_of_another_machine_is_refused_with_its_address(monkeypatch: pytest.MonkeyPatch) -> None:
     _resolve_to(["10.254.253.252"], monkeypatch)
     said = r"^far\.example \(10\.254\.253\.252\): the server can't listen for agents: Cannot assign requested address"
     with pytest.raises(UnreachableError, match=said):
@@ -84,7 +84,7 @@ def _resolve_to(ips: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.feature("X6")
-def test_the_server_is_told_by_option_or_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_allow_public_comes_from_the_option_or_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("DRUMBEAT_ALLOW_PUBLIC", raising=False)
     assert not parse([]).allow_public
     assert parse(["--allow-public"]).allow_public
@@ -102,7 +102,7 @@ def test_the_server_is_told_by_option_or_environment(monkeypatch: pytest.MonkeyP
         ("0.0.0.0", "127.0.0.1"), ("::", "127.0.0.1"), ("10.0.0.1", "127.0.0.1"), ("fd00::1", "127.0.0.1"),
     ],
 )  # fmt: skip
-def test_server_listens_at_loopback_too_wherever_else_it_listens(host: str, own: str) -> None:
+def test_server_always_listens_on_loopback_too(host: str, own: str) -> None:
     assert Options(Path("/home"), host=host).own_host == own
 
 

@@ -46,7 +46,7 @@ def test_body_that_is_read_into_memory_has_the_limit_of_its_address(address: str
         ("PUT /agent/v1/j/1/0/mlflow/api/2.0/mlflow-artifacts/artifacts/r/artifacts/m", 16 << 40),
     ],
 )
-def test_file_that_goes_on_as_it_comes_takes_no_memory(address: str, most: int) -> None:
+def test_streamed_upload_takes_no_memory(address: str, most: int) -> None:
     assert body_limit(*address.split()) == BodyLimit(most, is_held=False)
 
 

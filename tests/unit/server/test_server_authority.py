@@ -62,7 +62,7 @@ def test_old_tls_is_not_spoken(tmp_path: Path) -> None:
 
 
 @pytest.mark.feature("X1", "X4")
-def test_nobody_else_can_play_the_server(tmp_path: Path) -> None:
+def test_no_other_certificate_passes_for_the_server(tmp_path: Path) -> None:
     authority, other = (
         Authority.load_or_create(tmp_path / "ca.pem", NOW),
         Authority.load_or_create(tmp_path / "other.pem", NOW),
@@ -95,7 +95,7 @@ def test_openssl_itself_finds_nothing_wrong(tmp_path: Path) -> None:
     assert (said.returncode, said.stdout) == (0, "server.pem: OK\n"), said
 
 
-def test_an_expired_certificate_is_refused_by_who_checks_it(tmp_path: Path) -> None:
+def test_expired_certificate_is_refused_by_the_client(tmp_path: Path) -> None:
     long_ago = NOW - SERVERS_LIFE - DAY
     authority = Authority.load_or_create(tmp_path / "ca.pem", long_ago)
     with pytest.raises(ssl.SSLCertVerificationError, match="expired"):
@@ -119,7 +119,7 @@ def test_a_certificate_is_due_when_a_third_of_its_life_is_left(tmp_path: Path) -
     assert issued.is_due(issued.begin - timedelta(seconds=1)), "the clock was put back"
 
 
-def test_it_is_made_once_and_is_private(tmp_path: Path) -> None:
+def test_authority_is_created_once_and_is_private(tmp_path: Path) -> None:
     path = tmp_path / "ca.pem"
     first = Authority.load_or_create(path, NOW)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
@@ -184,7 +184,7 @@ def test_a_file_that_is_not_an_authority_is_refused_and_left_alone(tmp_path: Pat
 
 
 @pytest.mark.parametrize("now", [NOW + LIFE, NOW - 2 * SKEW])
-def test_an_authority_at_a_wrong_time_says_so(tmp_path: Path, now: datetime) -> None:
+def test_authority_outside_its_validity_is_refused(tmp_path: Path, now: datetime) -> None:
     Authority.load_or_create(tmp_path / "ca.pem", NOW)
     with pytest.raises(EngineError, match=f"the clock says {now:%Y-%m-%d}"):
         Authority.load_or_create(tmp_path / "ca.pem", now)

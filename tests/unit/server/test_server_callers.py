@@ -49,7 +49,7 @@ def test_answer_is_used_for_a_while_and_a_wrong_token_is_asked_again() -> None:
     assert len(store.asked) == 4
 
 
-def test_removed_token_is_nobodys_at_once() -> None:
+def test_removed_token_is_invalid_at_once() -> None:
     store = Store()
     callers = Callers("home", "root", store.find)
     assert asyncio.run(callers.for_token("t")) == ADA

@@ -38,7 +38,7 @@ def test_a_ring_before_the_wait_is_not_lost_and_counts_once() -> None:
     assert asyncio.run(scene()) == [True, False]
 
 
-def test_closing_sends_everybody_home_and_hears_no_more() -> None:
+def test_close_ends_all_waits_and_ignores_later_topics() -> None:
     async def scene() -> tuple[bool, bool, int]:
         fanout, bus = opened()
         with fanout.signal(JOB) as signal:
@@ -48,7 +48,7 @@ def test_closing_sends_everybody_home_and_hears_no_more() -> None:
     assert asyncio.run(scene()) == (True, True, 0)
 
 
-def test_what_is_heard_after_the_loop_is_gone_does_no_harm() -> None:
+def test_topic_after_the_end_of_the_loop_is_ignored() -> None:
     async def scene() -> Fanout:
         return opened()[0]
 
@@ -62,7 +62,7 @@ def test_a_bell_that_is_put_down_is_forgotten() -> None:
     assert not fanout._signals
 
 
-def test_signal_of_several_topics_hears_each_and_is_forgotten_whole() -> None:
+def test_signal_of_several_topics_gets_each_and_is_removed_from_all() -> None:
     async def scene() -> list[bool]:
         fanout, bus = opened()
         gang, node = gang_topic("a"), node_topic("a", 3)

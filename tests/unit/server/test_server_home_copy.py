@@ -26,13 +26,13 @@ NOTED = HomePlace("/var/drumbeat", 7, "m1")
         (replace(NOTED, inode=8, machine="m2"), 8, False),
     ],
 )
-def test_home_is_original_where_its_folder_or_its_place_is_the_one_it_noted(
+def test_home_is_the_original_if_its_folder_or_place_matches_the_note(
     here: HomePlace, inode_there: int, is_original: bool
 ):
     assert here.is_original(NOTED, lambda _: inode_there) == is_original
 
 
-def test_copy_with_unfinished_jobs_is_refused_until_it_is_said_to_be_a_restore(tmp_path: Path):
+def test_copy_with_unfinished_jobs_is_refused_without_restore(tmp_path: Path):
     home, copy = tmp_path / "home", tmp_path / "copy"
     home.mkdir()
     require_original(home, lambda: ["cifar-1"])

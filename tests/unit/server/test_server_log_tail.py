@@ -54,7 +54,7 @@ def test_tail_has_so_many_bytes_of_what_is_no_ascii(artifacts: CountingArtifacts
     assert len(read_tail(artifacts, "a", 70).pieces) == 10
 
 
-def test_what_a_crash_took_is_made_up_for_by_what_is_older(artifacts: CountingArtifacts, tmp_path: Path):
+def test_tail_fills_a_part_lost_in_a_crash_with_older_lines(artifacts: CountingArtifacts, tmp_path: Path):
     print_pieces(artifacts, *(b"%04d\n" % n for n in range(100)))
     second = LogName(1, 1, 0, 1).path
     artifacts.append_log("a", second, 0, BIG)

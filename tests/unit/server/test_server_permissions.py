@@ -62,7 +62,7 @@ def test_refusal_names_the_person_the_role_and_the_way_out() -> None:
      "POST /api/v1/jobs/a/services/s/links",
      "PUT /api/v1/jobs/a/whatever/comes", "CONNECT /api/v1/jobs/a"],
 )  # fmt: skip
-def test_whatever_changes_a_job_is_for_those_whose_it_is(request_: str) -> None:
+def test_routes_that_change_a_job_are_for_its_owners(request_: str) -> None:
     assert job_changed(*request_.split()) == "a"
 
 

@@ -26,7 +26,7 @@ def test_a_range_is_read_as_rfc_9110_says(wanted: str, cut: ByteRange | None) ->
 
 
 @given(st.text(max_size=30) | st.from_regex(r"bytes=\d{0,20}-\d{0,20}", fullmatch=True), st.integers(0, 100))
-def test_a_range_lies_in_the_file_or_is_known_to_lie_behind_it(wanted: str, size: int) -> None:
+def test_range_lies_in_the_file_or_is_reported_as_beyond_it(wanted: str, size: int) -> None:
     cut = parse_range(wanted, size)
     assert cut is None or cut.is_beyond(size) or 0 <= cut.start <= cut.end <= size
 

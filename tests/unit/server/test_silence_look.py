@@ -57,7 +57,7 @@ def test_hang_must_be_the_same_in_two_looks() -> None:
     assert [one.pause_s for one in ranks.asked] == [5.0, 5.0]
 
 
-def test_native_frames_are_read_only_where_pythons_leave_it_open() -> None:
+def test_native_frames_are_read_only_if_pythons_are_inconclusive() -> None:
     polling = process((MODULE,), cpu_s=5.0)
     ranks = Ranks([{0: polling, 1: polling}], {0: process(MPI), 1: process(MPI)})
     look = ranks.look()
@@ -83,7 +83,7 @@ def test_place_that_native_frames_showed_to_be_work_is_not_read_again() -> None:
     assert [one.is_native for one in ranks.asked] == [False, True, False]
 
 
-def test_hang_at_the_line_of_a_healthy_silence_is_told_once_the_gpu_is_at_rest() -> None:
+def test_hang_at_the_line_of_a_healthy_silence_is_reported_once_the_gpu_rests() -> None:
     polling = process((MODULE,), cpu_s=5.0)
     ranks = Ranks([{0: polling, 1: polling}], {0: process(SYNCHRONIZE), 1: process(SYNCHRONIZE)})
     look, at_rest = ranks.look(), ranks.answers[0]
@@ -94,7 +94,7 @@ def test_hang_at_the_line_of_a_healthy_silence_is_told_once_the_gpu_is_at_rest()
     assert [look.look()[0].stillness for _ in range(3)] == [Stillness.UNKNOWN, Stillness.HUNG, Stillness.HUNG]
 
 
-def test_rank_that_falls_asleep_beside_a_busy_gpu_is_told_after_the_interval() -> None:
+def test_rank_that_falls_asleep_beside_a_busy_gpu_is_reported_after_the_interval() -> None:
     busy = replace(process((MODULE,), cpu_s=5.0), gpu_memory_percent=1.0)
     ranks = Ranks([{0: busy, 1: busy}], {0: process(SYNCHRONIZE), 1: process(SYNCHRONIZE)})
     look = ranks.look()
@@ -117,20 +117,20 @@ def test_native_frames_prove_a_lock_beside_a_rank_whose_gpu_is_busy() -> None:
     assert ranks.asked[1] == Ask(is_native=True, ranks=(1,))
 
 
-def test_ranks_in_one_collective_must_be_there_still_after_the_interval() -> None:
+def test_ranks_in_one_collective_hang_only_if_still_there_after_the_interval() -> None:
     moving = Ranks([{0: process(ALL_REDUCE, place), 1: process(ALL_REDUCE, place)} for place in "pq"])
     look = moving.look()
     assert [look.look()[0].stillness for _ in range(2)] == [Stillness.UNKNOWN] * 2
     assert look.look()[0].is_hang
 
 
-def test_a_look_remembers_where_the_look_before_it_saw_the_ranks() -> None:
+def test_look_compares_with_the_places_of_the_last_look() -> None:
     """As the watch looks: with a look of its own each time."""
     ranks, remembered = Ranks([{0: process(ALL_REDUCE), 1: process(ALL_REDUCE)}]), SilenceMemory()
     assert [ranks.look(remembered).look()[0].is_hang for _ in range(2)] == [False, True]
 
 
-def test_node_without_an_answer_leaves_it_open() -> None:
+def test_verdict_is_unknown_without_the_answer_of_a_node() -> None:
     ranks = Ranks([{0: process(ALL_REDUCE)}])
     assert ranks.look().look()[0].stillness is Stillness.UNKNOWN
 

@@ -191,7 +191,7 @@ def test_prune_leaves_young_jobs(house):
     assert folders(house) == {"a"}
 
 
-def test_prune_that_keeps_outputs_removes_logs_and_says_so_in_the_story(house):
+def test_prune_that_keeps_outputs_removes_logs_with_an_event(house):
     ended(house, "a", code=True)
     freed = house.control.space.prune(NOW, keep_outputs=True, is_dry=False)
     assert [(one.name, one.note) for one in freed.items] == [("a", TRIMMED)]
@@ -239,7 +239,7 @@ class RefusingArtifacts(FolderArtifacts):
             self.house.store.delete_job(self.gone)
 
 
-def test_prune_that_keeps_outputs_goes_on_without_a_job_deleted_meanwhile(house):
+def test_prune_that_keeps_outputs_skips_a_job_deleted_meanwhile(house):
     for name in ("a", "b", "c", "d"):
         ended(house, name)
     control = house.control
@@ -404,7 +404,7 @@ def test_caches_of_the_machine_are_pruned_with_what_is_needed(house):
     assert (made.usage().free, made.usage().totals) == (7, {"environment": 5})
 
 
-def test_deleted_job_names_its_environment_that_stays_and_how_it_goes(house):
+def test_delete_names_the_environment_that_stays_and_how_to_remove_it(house):
     ended(house, "a")
     ended(house, "b")
     control = house.control

@@ -77,7 +77,7 @@ def test_changed_folder_that_is_used_in_place_is_read_again(house: House, digits
     assert reused(house, "b", digits) == ""
 
 
-def test_folder_of_the_same_name_and_times_elsewhere_is_not_taken_for_it(house: House, digits: Path, tmp_path: Path):
+def test_folder_of_the_same_name_and_times_elsewhere_is_not_reused(house: House, digits: Path, tmp_path: Path):
     other = tmp_path / "other" / "digits"
     other.mkdir(parents=True)
     (other / "one").write_text("9")

@@ -42,7 +42,7 @@ def test_person_who_has_used_less_is_served_first(store: MemoryStore) -> None:
     assert use["ada"] == pytest.approx(4 + 8 * 4, rel=0.01)
 
 
-def test_jobs_of_one_person_keep_their_order_and_nothing_is_read(store: MemoryStore) -> None:
+def test_jobs_of_one_user_keep_their_order_without_reads(store: MemoryStore) -> None:
     queue = queue_of([job("second", "ada", NOON), job("first", "ada", NOON - timedelta(hours=9))], store, NOON)
     assert [one.job for one in queue.jobs] == ["first", "second"]
     assert queue.balances.use == {}
@@ -61,7 +61,7 @@ def test_half_life_that_is_set_decides_how_much_counts(store: MemoryStore) -> No
     assert queue_of(jobs, store, NOON).balances.use["ada"] == pytest.approx(36 / 60 / 0.6931, rel=0.01)
 
 
-def test_quotas_are_read_also_for_one_person(store: MemoryStore) -> None:
+def test_quotas_are_read_also_for_a_single_user(store: MemoryStore) -> None:
     store.set_quota(Quota(QuotaKind.USER, "ada", slots=4))
     allowances = queue_of([job("adas", "ada", NOON)], store, NOON).balances.allowances
     assert [one.job for one in allowances.held] == ["hog"]

@@ -10,7 +10,7 @@ from tests.support.memory_store import JobsDatabase, MemoryStore
 from tests.support.sample_jobs import submission
 
 
-def test_what_is_written_before_a_crash_in_a_transaction_is_lost():
+def test_uncommitted_writes_are_lost_in_a_crash():
     database = JobsDatabase()
     store = MemoryStore(database)
     store.set_setting("kept", "1")
@@ -20,7 +20,7 @@ def test_what_is_written_before_a_crash_in_a_transaction_is_lost():
     assert (store.setting("kept"), store.setting("lost")) == ("1", "")
 
 
-def test_stores_over_one_database_see_what_the_others_wrote():
+def test_stores_over_one_database_see_each_others_writes():
     database = JobsDatabase()
     first, second = MemoryStore(database), MemoryStore(database)
     first.submit(submission("a"))

@@ -125,7 +125,7 @@ def test_named_host_is_called_at_the_address_that_it_resolves_to():
 @pytest.mark.parametrize(
     "uri", ["wasbs://data@account.blob.evil.example/x", "https://evil.example/account/data/x?sv=2024&sig=1"]
 )
-def test_azures_protocol_is_spoken_with_no_host_that_is_neither_microsofts_nor_a_datastores(uri: str):
+def test_azures_protocol_is_used_only_with_hosts_of_microsoft_and_datastores(uri: str):
     with pytest.raises(ForbiddenError, match="Create a datastore for it"):
         StoreAccess(dict).listing(uri, is_file=False)
 

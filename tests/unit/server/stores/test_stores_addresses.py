@@ -106,7 +106,7 @@ def test_a_reference_and_its_address_mean_the_same_place(scheme: str, workspace:
 
 @pytest.mark.feature("D2")
 @given(PATHS)
-def test_what_is_no_place_for_a_reference_is_none_for_an_address(path: str) -> None:
+def test_reference_without_a_place_resolves_to_none(path: str) -> None:
     uri = f"azureml://{path}"
     try:
         found = resolve_target(uri, STORES)
@@ -146,7 +146,7 @@ def test_a_signature_in_an_address_is_taken_before_the_datastores_key_and_isnt_s
 
 
 @pytest.mark.feature("D1")
-def test_what_messages_show_of_an_address() -> None:
+def test_addresses_in_messages_have_no_query_or_password() -> None:
     assert without_query("https://me:S3CRET@h/x?sig=S3CRET#S3CRET") == "https://h/x"
     assert without_query("s3://b/why?#1") == "s3://b/why?#1"
 
@@ -173,7 +173,7 @@ def test_no_path_leaves_its_store(path: str) -> None:
         ("https://account.blob.core.windows.net", "https://account.blob.core.windows.net"),
     ],
 )
-def test_where_an_account_is(endpoint: str, url: str) -> None:
+def test_url_of_an_account_follows_its_endpoint(endpoint: str, url: str) -> None:
     spec = AzureBlobDatastore(name="x", account_name="account", container_name="train", endpoint=endpoint)
     assert account_url(spec) == url
 
@@ -224,7 +224,7 @@ def page(*links: str) -> str:
         (["a&amp;b", "a+b"], ["a&b", "a+b"]),
     ],
 )
-def test_what_a_page_lists(links: list[str], names: list[str]) -> None:
+def test_links_of_an_index_page_become_names(links: list[str], names: list[str]) -> None:
     assert names_in(page(*links), "http://h/d/") == names
 
 
@@ -258,7 +258,7 @@ def test_a_listing_of_too_many_files_is_refused(monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.feature("D1")
-def test_keys_tell_stores_places_tags_and_sizes_apart_and_the_same_content_is_the_same() -> None:
+def test_key_depends_on_store_place_tag_and_size_or_on_the_content_alone() -> None:
     files = [StoreEntry("a", 1, "t"), StoreEntry("b", 1, "t"), StoreEntry("a", 1, "u"), StoreEntry("a", 2, "t")]
     keys = {listings.listed(store, one, "x").key for one in files for store in ("s3://b", "s3://c")}
     assert len(keys) == 8

@@ -24,7 +24,7 @@ def test_an_object_is_kept_until_others_were_used_since():
     assert used("a") is not first
 
 
-def test_what_is_in_use_never_goes():
+def test_object_in_use_is_never_closed():
     alive = OnePerName(lambda name: [name], idle=1)
     with alive.use("a") as value:
         for name in "bcd":
@@ -35,7 +35,7 @@ def test_what_is_in_use_never_goes():
         assert again == ["a", "still here"]
 
 
-def test_an_error_makes_the_object_anew():
+def test_error_replaces_the_object():
     alive = OnePerName(lambda name: [name], idle=4)
 
     def fail():
@@ -49,7 +49,7 @@ def test_an_error_makes_the_object_anew():
         assert value == ["a"]
 
 
-def test_one_thread_at_a_time_has_an_object():
+def test_object_is_used_by_one_thread_at_a_time():
     alive = OnePerName(lambda _: [0], idle=1)
 
     def count(n):

@@ -63,7 +63,7 @@ def test_a_principal_with_a_role_on_the_account_signs_links():
     assert "sig=" in link.url
 
 
-def test_a_principal_with_a_role_on_the_container_alone_has_no_links_and_is_asked_for_again_later():
+def test_principal_without_a_role_on_the_account_has_no_links_until_a_later_retry():
     room = Room(403)
     assert [room.backend.link(FILE, 3600) for _ in range(3)] == [None] * 3
     assert room.account.asked == 1
@@ -71,7 +71,7 @@ def test_a_principal_with_a_role_on_the_container_alone_has_no_links_and_is_aske
     assert room.backend.link(FILE, 3600) is not None
 
 
-def test_a_link_to_write_at_needs_a_role_on_the_account_and_that_is_said():
+def test_link_for_writing_without_a_role_on_the_account_is_refused():
     with pytest.raises(ForbiddenError) as refused:
         Room(403).backend.write_link("train/a.csv", 3600)
     what = "the datastore can't create a link for writing: its identity may not get a delegation key"

@@ -25,7 +25,7 @@ def test_cache_counts_a_curve_that_replaces_another_once():
     assert (cache.get("a"), cache.get("b")) == (curve(5), curve(5))
 
 
-def test_cache_keeps_no_curve_that_is_too_long_for_it():
+def test_curve_longer_than_the_cache_is_not_kept():
     cache = CurveCache(max_points=10)
     cache.put("a", curve(11))
     assert cache.get("a") is None

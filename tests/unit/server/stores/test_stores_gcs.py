@@ -72,7 +72,7 @@ def test_pieces_are_read_as_a_file(size: int) -> None:
     assert read == b"abcdefg"
 
 
-def test_what_broke_off_stays_broken_however_often_it_is_read() -> None:
+def test_broken_upload_fails_on_every_further_read() -> None:
     """Google's library reads on after a ConnectionError, and would keep an empty file."""
 
     def pieces() -> Iterator[bytes]:
@@ -100,5 +100,7 @@ def test_what_broke_off_stays_broken_however_often_it_is_read() -> None:
         (OSError(), UnreachableError),
     ],
 )
-def test_what_errors_mean(backend: GcsBackend, error: Exception, kind: type[Exception]) -> None:
+def test_errors_of_google_map_to_errors_of_drumbeat(
+    backend: GcsBackend, error: Exception, kind: type[Exception]
+) -> None:
     assert backend._judge(error).kind is kind

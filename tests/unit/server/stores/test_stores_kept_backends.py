@@ -37,7 +37,7 @@ def test_backend_that_gives_way_is_closed_by_its_last_user():
     assert (old.closed, new.closed) == (1, 1)
 
 
-def test_backend_that_nobody_uses_is_closed_when_it_gives_way():
+def test_unused_backend_is_closed_when_evicted():
     kept, old, new = KeptBackends(1), Closing(), Closing()
     for key, backend in (("old", old), ("new", new)):
         with kept.use(key, lambda backend=backend: cast("Backend", backend)):
@@ -77,7 +77,7 @@ def web() -> Iterator[tuple[str, threading.Event]]:
         thread.join()
 
 
-def test_read_goes_on_while_other_stores_are_used(web: tuple[str, threading.Event], monkeypatch: pytest.MonkeyPatch):
+def test_read_continues_while_other_stores_are_used(web: tuple[str, threading.Event], monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(store_access, "MAX_BACKENDS", 2)
     address, goes_on = web
     access = StoreAccess(lambda: {"named": HttpDatastore(name="named", url=f"{address}/named")})

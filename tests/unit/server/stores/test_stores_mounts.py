@@ -34,11 +34,11 @@ torn line
         ("/proc/self", "proc"),
     ],
 )
-def test_a_path_lies_on_the_nearest_mount_and_the_last_one_there(path, kind):
+def test_path_lies_on_the_innermost_and_last_mount(path, kind):
     assert file_system(PurePosixPath(path), TABLE) == kind
 
 
-def test_a_table_that_says_nothing_gives_nothing():
+def test_file_system_is_empty_for_an_empty_mount_table():
     assert file_system(PurePosixPath("/x"), "") == ""
 
 

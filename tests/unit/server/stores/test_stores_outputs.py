@@ -27,14 +27,14 @@ paths = st.lists(st.sampled_from(["a", "a/b", "a/b/c", "b", "b/c", "c"]), max_si
 
 
 @given(st.dictionaries(st.integers(0, 12).map(str), paths, max_size=4))
-def test_what_is_shown_can_lie_in_one_folder(given_by_nodes):
+def test_shown_outputs_of_several_nodes_fit_into_one_folder(given_by_nodes):
     shown = winners({node: dict.fromkeys(paths, KEPT) for node, paths in given_by_nodes.items()})
     assert not any(one.startswith(f"{other}/") for one in shown for other in shown)
     lowest = min(map(int, given_by_nodes), default=0)
     assert all(winner.node >= lowest for winner in shown.values())
 
 
-def test_a_newer_attempt_begins_anew():
+def test_newer_attempt_begins_without_earlier_outputs():
     first = OutputManifest().with_node(1, 0, {"a": KEPT}).with_node(1, 1, {"b": KEPT})
     assert winners(first.given).keys() == {"a", "b"}
     second = first.with_node(2, 1, {"c": KEPT})

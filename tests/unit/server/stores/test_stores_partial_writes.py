@@ -56,9 +56,7 @@ def killed(store: Path, home: Path) -> None:
         writer.kill()
 
 
-def test_what_a_killed_server_left_goes_with_its_next_write_there_and_another_server_s_stays(
-    store: Path, tmp_path: Path
-):
+def test_partial_writes_of_a_killed_server_are_removed_at_its_next_write(store: Path, tmp_path: Path):
     killed(store, tmp_path / "one")
     killed(store, tmp_path / "other")
     assert len(halves(store)) == 2
@@ -70,7 +68,7 @@ def test_what_a_killed_server_left_goes_with_its_next_write_there_and_another_se
     assert halves(store) == []
 
 
-def test_what_could_not_be_removed_is_tried_again_at_the_next_write_to_that_store(tmp_path: Path):
+def test_failed_removal_is_retried_at_the_next_write_to_the_store(tmp_path: Path):
     noted, removed = PartialWrites(tmp_path / "halves"), list[str]()
     with pytest.raises(UnreachableError), noted.begun("sftp://far", "run/model.pt") as name:
         raise UnreachableError("the line broke")
@@ -94,7 +92,7 @@ def test_what_could_not_be_removed_is_tried_again_at_the_next_write_to_that_stor
 
 
 @pytest.mark.feature("F10")
-def test_nothing_is_begun_that_cannot_be_noted(store: Path, tmp_path: Path):
+def test_write_without_a_note_on_disk_is_not_begun(store: Path, tmp_path: Path):
     mine = access(store, tmp_path / "home")
     (tmp_path / "home").rmdir()
 

@@ -49,7 +49,7 @@ def test_each_log_has_one_name(path):
     assert place.path == path
 
 
-def test_a_link_that_leaves_is_refused_and_one_that_stays_is_not(tmp_path):
+def test_only_links_that_leave_the_folder_are_refused(tmp_path):
     folder, outside = tmp_path / "folder", tmp_path / "folder-outside"
     for one in (folder / "real", outside):
         one.mkdir(parents=True)

@@ -79,7 +79,7 @@ def test_a_database_s_error_becomes_a_sentence(error, words):
         (None, False),
     ],
 )
-def test_what_may_pass_by_itself_is_told_apart(error, passes):
+def test_transient_errors_are_distinguished(error, passes):
     assert isinstance(sql.as_storage_error(error, "x"), AwayError) is passes
 
 
@@ -134,7 +134,7 @@ def test_a_disk_s_error_becomes_a_sentence(number, cls, words):
         ("oracel://host/name", "no database is called oracel"),
     ],
 )
-def test_a_url_that_cannot_be_meant_is_refused(url, words):
+def test_unusable_database_url_is_refused(url, words):
     with pytest.raises(RefusedError, match=words):
         Database(parse_url(url))
 
