@@ -123,8 +123,9 @@ class LongQueue:
     def end_one(self) -> None:
         """A job gives its slots back."""
         names = [name for name, one in self.loop.jobs.items() if name.startswith("runs-")]
-        record = self.loop.jobs.pop(self._random.choice(names))
-        self.store.commit([ended(record)])
+        name = self._random.choice(names)
+        self.store.commit([ended(self.loop.jobs[name])])
+        self.loop.jobs.pop(name)
 
     def submit_one(self) -> None:
         """A new job comes."""

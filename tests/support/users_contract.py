@@ -76,6 +76,17 @@ class UsersContract:
         cpus, gpus = sum(one.cpus for one in SLOTS), sum(len(one.gpus) for one in SLOTS)
         assert store.held_slots() == [HeldSlots("local", "a", "ada", "default", cpus, gpus, NOON)]
 
+    def test_slots_are_those_of_now_after_each_change_of_any_job(self, open_store: Open, store: SqlStore) -> None:
+        for name in "ba":
+            self._start(store, name, "ada")
+            assert store.held_slots() == open_store().held_slots()
+        before = store.slots_version
+        store.done(store.outbox()[0].id, release=("b", 1), at=NOON + timedelta(hours=1))
+        (held,) = store.held_slots()
+        version, by_attempt = store.held_by_attempt("local")
+        assert (held.job, [*by_attempt], version != before) == ("a", [("a", 1)], True)
+        assert by_attempt["a", 1].slots == SLOTS
+
     def test_slots_given_back_are_charged_to_their_person_once(self, open_store: Open, store: SqlStore) -> None:
         self._start(store, "a", "ada")
         held, later = store.held_slots(), NOON + timedelta(hours=2)

@@ -11,7 +11,7 @@ from drumbeat.model.api.computes import Machine
 from drumbeat.model.states import Reason, State
 from drumbeat.server.loop.bus import Bus
 from drumbeat.server.loop.loop import Loop
-from drumbeat.server.loop.placer import MAX_TOLD_AT_ONCE, Supply
+from drumbeat.server.loop.placer import MAX_TOLD_AT_ONCE, MAX_TOLD_BY_TURNS, Supply
 from tests.support.fake_clock import FakeClock
 from tests.support.memory_store import MemoryStore
 from tests.support.sample_jobs import submission
@@ -54,7 +54,7 @@ def test_jobs_far_behind_hear_by_turns_that_they_have_moved_up(loop: Loop):
     assert sum(is_right) < 2 * MAX_TOLD_AT_ONCE
     loop.tick()
     assert loop.must_place
-    for _ in range(COUNT // MAX_TOLD_AT_ONCE):
+    for _ in range(COUNT // MAX_TOLD_BY_TURNS):
         loop.place()
     assert told(loop) == list(range(2, COUNT - 1))
     assert not loop.placer.has_untold

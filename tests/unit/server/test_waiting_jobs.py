@@ -1,5 +1,6 @@
 """The queue as placement sees it: ordered by the recent use of persons, and never so that a job is passed for ever."""
 
+import random
 from dataclasses import replace
 from datetime import datetime, timedelta
 
@@ -7,8 +8,10 @@ import pytest
 
 from drumbeat.core.lifecycle.job import Job
 from drumbeat.core.scheduling.fair_share import MAX_AGE
+from drumbeat.core.scheduling.queued_job import QueuedJob
 from drumbeat.core.scheduling.quotas import Quota, QuotaKind
-from drumbeat.server.loop.waiting_jobs import queue_of
+from drumbeat.core.scheduling.resource_needs import JobPolicy
+from drumbeat.server.loop.waiting_jobs import WaitingJobs, queue_of, queued_job
 from drumbeat.server.users.user_token import HALF_LIFE_SETTING
 from tests.support.memory_store import MemoryStore
 from tests.support.sample_jobs import NOON, sample_job, started, submission
@@ -65,3 +68,28 @@ def test_quotas_are_read_also_for_a_single_user(store: MemoryStore) -> None:
     store.set_quota(Quota(QuotaKind.USER, "ada", slots=4))
     allowances = queue_of([job("adas", "ada", NOON)], store, NOON).balances.allowances
     assert [one.job for one in allowances.held] == ["hog"]
+
+
+def test_order_of_jobs_that_come_and_go_is_that_of_their_ranks() -> None:
+    rng = random.Random(1)
+    jobs = [
+        replace(
+            job(f"j{n}", rng.choice("abc"), NOON - rng.choice((timedelta(minutes=n % 7), MAX_AGE))),
+            policy=JobPolicy(priority=rng.choice((0, 5))),
+        )
+        for n in range(60)
+    ]
+    queued, waiting, use = [queued_job(one) for one in jobs], WaitingJobs(), {"a": 1.0, "b": 2.0, "c": 1.0}
+    for one in queued:
+        waiting.add(one)
+    for one in queued[::3]:
+        waiting.remove(one)
+    left = [one for at, one in enumerate(queued) if at % 3]
+
+    def rank(one: QueuedJob) -> tuple[object, ...]:
+        return one.rank(use[one.payer.user] if one.submitted_at > NOON - MAX_AGE else 0.0)
+
+    assert waiting.in_order(use, NOON) == sorted(left, key=rank)
+    for one in left:
+        waiting.remove(one)
+    assert (bool(waiting), waiting.users) == (False, 0)

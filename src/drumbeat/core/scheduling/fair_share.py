@@ -75,8 +75,12 @@ def recent_use(
     use: defaultdict[str, float] = defaultdict(float)
     for one in past:
         use[one.user] += decayed(one.amount, now - one.at, half_life)
-    for one in held:
-        use[one.user] += slot_hours(one, now, half_life)
+    half_life_s = half_life.total_seconds()
+    scale_h = half_life_s / 3600 / math.log(2)
+    for one in held:  # As `slot_hours` has it, written out: thousands are counted in each pass over a queue.
+        if one.since is not None and one.since < now:
+            counts = scale_h * (1.0 - 0.5 ** ((now - one.since).total_seconds() / half_life_s))
+            use[one.user] += (one.slots + GPU_SLOTS * one.gpus) * counts
     return dict(use)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 from drumbeat.core.scheduling.quotas import Amount, Payer
@@ -56,7 +56,24 @@ class QueuedJob:
     @cached_property
     def kind(self) -> tuple[object, ...]:
         """What its slots depend on."""
-        return self.need, self.lacking, self.avoided, self.lack, self.growth, self.kept
+        need = (self.need.nodes, self.need.cpus, self.need.gpus, self.need.alone)
+        sizes = (self.need.min_nodes, self.need.max_nodes, self.growth, self.kept)
+        return *need, *sizes, self.lacking, self.avoided, self.lack
+
+    @cached_property
+    def class_key(self) -> tuple[object, ...]:
+        """What its wait depends on beside its payer's quotas: jobs with the same one start or wait together."""
+        return _shared((*self.kind, None if self.lasts is None else self.lasts.total_seconds()))
+
+    @cached_property
+    def rival_key(self) -> tuple[object, ...]:
+        """By what it is compared with the job that is next."""
+        return _shared((self.payer.user, self.priority))
+
+    @property
+    def standing(self) -> tuple[bool, int, str]:
+        """What its place depends on beside its age: whether it was resized, its priority, and its person."""
+        return not self.is_resized, -self.priority, self.payer.user
 
     def rank(self, use: float = 0.0) -> tuple[bool, int, float, datetime, str]:
         """Its place in the queue: by priority, then by recent use, then by age.
@@ -82,6 +99,27 @@ class Placement(NamedTuple):  # Ten thousand are made in a pass, and a dataclass
     lacks_share: bool = False
     least: int = 0
     """The fewest nodes with which an elastic job may start; 0 = its number of nodes is fixed."""
+
+
+class QueuePosition(NamedTuple):
+    """A job that waits for its turn, as most of a long queue do: its sentence is made where it is read."""
+
+    job: str
+    number: int
+    behind: str
+    """The sentence after its number."""
+    is_unsure: bool = False
+
+    @property
+    def placement(self) -> Placement:
+        """The same as a placement."""
+        sentence = f"number {self.number} {self.behind}"
+        return Placement(self.job, reason=Reason.WAITING_FOR_TURN, sentence=sentence, is_unsure=self.is_unsure)
+
+
+@lru_cache(1 << 14)  # Equal keys are one object: a pass over a long queue compares them ten thousand times.
+def _shared(key: tuple[object, ...]) -> tuple[object, ...]:
+    return key
 
 
 def possible_sizes(job: QueuedJob, rooms: Sequence[MachineCapacity], *, has_spare: bool) -> tuple[Need, ...]:

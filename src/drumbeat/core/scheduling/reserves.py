@@ -7,7 +7,7 @@ machines.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from drumbeat.core.scheduling.resource_needs import Need, Slot
@@ -17,15 +17,13 @@ from drumbeat.core.scheduling.slot_fitting import FreeSlots, MachineCapacity, Sl
 class Reserve:
     """What is kept for waiting jobs. free: what is free now; it is told of slots that are taken by `started`."""
 
-    def __init__(self, rooms: Sequence[MachineCapacity], held: Iterable[SlotAllocation], free: FreeSlots) -> None:
+    def __init__(self, rooms: Sequence[MachineCapacity], given_back: Mapping[str, float], free: FreeSlots) -> None:
         self._free, self._left = free, FreeSlots(as_usable(rooms))
         self._kept: dict[str, dict[float, Slot]] = {}
         """By machine and number of CPUs a GPU."""
         self._now: dict[str, Slot] = {}
         """The part of it that is kept of what is free now, by machine."""
-        self._given_back: dict[str, float] = {}
-        for one in held:
-            self._note(one)
+        self._given_back = dict(given_back)
         self.changes = 0
         """How often more was kept."""
 
@@ -38,6 +36,10 @@ class Reserve:
     def kept(self) -> SlotAllocation:
         """What is kept in all, once the jobs that run have ended."""
         return SlotAllocation("", tuple(slot for sums in self._kept.values() for slot in sums.values()))
+
+    def leaves_room(self, need: Need) -> bool:
+        """Whether a job fits beside what is kept once the jobs that run have ended, if every machine is usable."""
+        return self._left.fit(need) is not None
 
     @property
     def now(self) -> SlotAllocation:
@@ -68,15 +70,9 @@ class Reserve:
 
     def started(self, holding: SlotAllocation) -> None:
         """Slots were taken of what is free."""
-        self._note(holding)
+        note_given_back(self._given_back, holding)
         for machine in {slot.machine for slot in holding.slots} & self._kept.keys():
             self._now[machine] = self._kept_now(machine)
-
-    def _note(self, holding: SlotAllocation) -> None:
-        for slot in holding.slots:
-            if slot.gpus:
-                before = self._given_back.get(slot.machine, math.inf)
-                self._given_back[slot.machine] = min(before, _cpus_per_gpu(slot))
 
     def _kept_now(self, machine: str) -> Slot:
         """What is kept of what is free of a machine.
@@ -103,6 +99,13 @@ class Reserve:
         kept = self._now.get(slot.machine, Slot(0, slot.machine, 0))
         gpus = {*self._free.gpus_of(slot.machine)} - {*kept.gpus}
         return (self._free.cpus_of(slot.machine) - kept.cpus - cpus >= 0 or not slot.cpus) and {*slot.gpus} <= gpus
+
+
+def note_given_back(cpus: dict[str, float], holding: SlotAllocation) -> None:
+    """Adds an attempt to the fewest CPU slots that come free with each GPU, by machine."""
+    for slot in holding.slots:
+        if slot.gpus:
+            cpus[slot.machine] = min(cpus.get(slot.machine, math.inf), _cpus_per_gpu(slot))
 
 
 def as_usable(rooms: Sequence[MachineCapacity]) -> list[MachineCapacity]:

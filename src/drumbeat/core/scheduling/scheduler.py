@@ -19,10 +19,12 @@ from functools import cached_property, partial
 from itertools import groupby
 from typing import NamedTuple
 
+from drumbeat.core.scheduling.occupancy import Occupancy
 from drumbeat.core.scheduling.queued_job import (
     LACKS_SHARE,
     Placement,
     QueuedJob,
+    QueuePosition,
     machines_for_job,
     possible_sizes,
     taken_by,
@@ -40,7 +42,6 @@ from drumbeat.core.scheduling.slot_fitting import (
     is_unseen,
 )
 from drumbeat.core.scheduling.wait_reasons import (
-    SlotHolders,
     SlotUse,
     describe_misfit,
     describe_need_for_slots,
@@ -70,8 +71,22 @@ def place(  # noqa: PLR0913 - the queue, what there is, and how the persons stan
 
     has_spare: an elastic job that has the queue to itself may have more nodes than it asks for.
     """
-    one = _Pass(rooms, held, now, compute, balances, has_spare=has_spare and len(queue) == 1)
-    return [one.placed(asked) for asked in queue]
+    words = review(queue, Occupancy(rooms, held), now, compute=compute, balances=balances, has_spare=has_spare)
+    return [one.placement if isinstance(one, QueuePosition) else one for one in words]
+
+
+def review(  # noqa: PLR0913 - as `place`
+    queue: Sequence[QueuedJob],
+    occupancy: Occupancy,
+    now: datetime,
+    *,
+    compute: str,
+    balances: Balances = NO_BALANCES,
+    has_spare: bool = True,
+) -> list[Placement | QueuePosition]:
+    """The same as `place`, where most jobs of a long queue only have a position."""
+    one = _Pass(occupancy, now, compute, balances, has_spare=has_spare and len(queue) == 1)
+    return [one.position(asked) or one.placed(asked) for asked in queue]
 
 
 class _Kind:
@@ -92,7 +107,7 @@ class _Kind:
         self.fits_at = -1
         """How many holders there were when `fits` was found out. What doesn't fit won't later in the pass."""
         self.chances: dict[object, _Chance] = {}
-        self.chances_at: tuple[int, ...] = ()
+        self.chances_at = -1
 
     @cached_property
     def expected(self) -> Sequence[MachineCapacity]:
@@ -108,38 +123,63 @@ class _Chance(NamedTuple):
     takes: Amount
 
 
+class _WaitBehind(NamedTuple):
+    """That jobs of one class wait for the first blocked job, while nothing changes that it depends on."""
+
+    changes: int
+    """How many changes there had been when it was decided."""
+    kind: _Kind
+    has_slots: bool
+
+
 class _Pass:
     """One look at a queue. Each thing is found out once while nothing changes that it depends on."""
 
-    def __init__(  # noqa: PLR0913 - as `place`
-        self,
-        rooms: Sequence[MachineCapacity],
-        held: Sequence[SlotAllocation],
-        now: datetime,
-        compute: str,
-        balances: Balances,
-        *,
-        has_spare: bool,
+    def __init__(
+        self, occupancy: Occupancy, now: datetime, compute: str, balances: Balances, *, has_spare: bool
     ) -> None:
-        self._rooms, self._held, self._now, self._compute = rooms, held, now, compute
+        self._rooms, self._now, self._compute = occupancy.rooms, now, compute
         self._balances, self._has_spare = balances, has_spare
-        self._holding, self._free = list(held), FreeSlots(rooms, held)
-        self._ending = {one.job for one in held if one.slots}
+        self._holding, self._free = list(occupancy.held), occupancy.free.copy()
+        self._ending = occupancy.holding_jobs
         self._allowances, self._has_quotas = balances.allowances, bool(balances.allowances.quotas)
         self._blocked: QueuedJob | None = None
-        self._reserve = Reserve(rooms, held, self._free)
+        self._reserve = Reserve(occupancy.rooms, occupancy.given_back, self._free)
         self._unkept: list[_Kind] = []
         """Of jobs that wait, for which nothing is kept yet: that is seen to when a job could pass them."""
         self._changes = 0
-        """Of the allowances, and of the blocked job."""
+        """Of the slots, the allowances, the blocked job, and what is kept for those that wait."""
+        self._waits: dict[object, _WaitBehind] = {}
         self._count = 0
         self._kinds: dict[object, _Kind] = {}
         self._quota_waits: dict[object, QuotaWait | None] = {}
-        self._waits_behind: dict[object, str] = {}
+        self._waits_behind: tuple[dict[object, str], dict[object, str]] = ({}, {})
+        """Sentences of jobs that would fit (1) and of those that wouldn't (0), by what they are compared by."""
         self._starts_behind: dict[int, str] = {}
-        self._holders = SlotHolders(held)
+        self._holders = occupancy.holders.copy()
         self._is_start_known = False
         self._start_known: tuple[datetime, FreeSlots] | None = None
+
+    def position(self, asked: QueuedJob) -> QueuePosition | None:
+        """The position of the next job of the queue where it waits as an earlier one of its class, else None."""
+        before = self._waits.get((asked.class_key, asked.payer) if self._has_quotas else asked.class_key)
+        if before is None or before.changes != self._changes or asked.job in self._ending:
+            return None
+        kind = before.kind
+        if not kind.is_behind:
+            if kind.fits:
+                return None
+            self._unkept.append(kind)
+        elif kind.fits and self._unkept:
+            return None
+        self._count += 1
+        behind = self._waits_behind[before.has_slots].get(asked.rival_key)
+        return QueuePosition(
+            asked.job,
+            self._count,
+            self._behind(asked, has_slots=before.has_slots) if behind is None else behind,
+            kind.is_unsure,
+        )
 
     def placed(self, asked: QueuedJob) -> Placement:
         """A word for the next job of the queue."""
@@ -161,8 +201,10 @@ class _Pass:
             reason, sentence = Reason.WAITING_FOR_SLOTS, self._block(asked, kind, chance.takes)
         else:
             reason = Reason.WAITING_FOR_TURN
-            behind = self._wait_behind(asked, self._blocked, has_slots=bool(chance.slots))
-            sentence = f"number {self._count} in the queue of {self._compute}: {behind}"
+            sentence = f"number {self._count} {self._behind(asked, has_slots=bool(chance.slots))}"
+            if asked.job not in self._ending:
+                key = (asked.class_key, asked.payer) if self._has_quotas else asked.class_key
+                self._waits[key] = _WaitBehind(self._changes, kind, bool(chance.slots))
         if not kind.is_behind:
             self._unkept.append(kind)
         return Placement(asked.job, (), reason, sentence, is_unsure=kind.is_unsure)
@@ -180,9 +222,8 @@ class _Pass:
         fits, is_behind = self._fits(asked, kind), self._blocked is not None
         if fits and is_behind:
             self._keep()
-        at = (len(self._holding), self._changes, self._reserve.changes)
-        if kind.chances_at != at:
-            kind.chances, kind.chances_at = {}, at
+        if kind.chances_at != self._changes:
+            kind.chances, kind.chances_at = {}, self._changes
         key = (asked.payer if self._has_quotas else None, asked.lasts)
         chance = kind.chances.get(key)
         if chance is None:
@@ -268,23 +309,32 @@ class _Pass:
             if kind.is_behind:
                 continue
             need = kind.job.need
-            if not self._reserve.is_empty and not fit(need, kind.expected, [self._reserve.kept]):
+            if not self._reserve.is_empty and not self._fits_later(need, kind):
                 kind.is_behind = True
                 continue
             able = self._rooms if need.alone else [room for room in kind.own if room.unusable != LACKS_SHARE]
             self._reserve.keep(need, able, 1 if need.nodes <= len(self._rooms) else need.nodes)
+            self._changes += 1
         self._unkept.clear()
+
+    def _fits_later(self, need: Need, kind: _Kind) -> bool:
+        """Whether a job fits beside what is kept once the jobs that run have ended."""
+        if kind.expected is self._rooms:
+            return self._reserve.leaves_room(need)
+        return fit(need, kind.expected, [self._reserve.kept]) is not None
 
     # --- what becomes of it ---
     def _start(self, asked: QueuedJob, slots: tuple[Slot, ...], takes: Amount) -> None:
         holding = _allocation(asked, slots, self._now)
+        self._changes += 1
         self._holding.append(holding)
         self._free.take(holding)
         self._reserve.started(holding)
         self._holders.add(holding)
         self._note_start(holding)
         self._set_allowances(self._allowances.taken(asked.job, asked.payer, takes))
-        self._waits_behind.clear()
+        for sentences in self._waits_behind:
+            sentences.clear()
 
     def _note_start(self, holding: SlotAllocation) -> None:
         """The first blocked job starts when it would have if it still fits then: more slots are held, and no fewer."""
@@ -303,18 +353,19 @@ class _Pass:
         held = SlotUse(self._free_for(asked), self._holding, self._holders)
         return describe_need_for_slots(needed, kind.own, held, self._compute)
 
-    def _wait_behind(self, asked: QueuedJob, blocked: QueuedJob, *, has_slots: bool) -> str:
+    def _behind(self, asked: QueuedJob, *, has_slots: bool) -> str:
         """Behind whom it waits, and why."""
-        key = (asked.payer.user, asked.priority, has_slots)
-        sentence = self._waits_behind.get(key)
+        sentences = self._waits_behind[has_slots]
+        sentence = sentences.get(asked.rival_key)
         if sentence is None:
+            assert self._blocked is not None  # noqa: S101 - it is asked only then
             sentence = (
-                f"{blocked.job} is next, and the slots are held by {self._holders.describe()}"
-                f"{describe_use_order(self._balances, asked, blocked)}"
+                f"in the queue of {self._compute}: {self._blocked.job} is next, and the slots are held by "
+                f"{self._holders.describe()}{describe_use_order(self._balances, asked, self._blocked)}"
             )
             if has_slots:
-                sentence += self._describe_wait_behind(blocked)
-            self._waits_behind[key] = sentence
+                sentence += self._describe_wait_behind(self._blocked)
+            sentences[asked.rival_key] = sentence
         return sentence
 
     def _describe_wait_behind(self, first: QueuedJob) -> str:

@@ -160,6 +160,12 @@ class SlotHolders:
         self._waits[holding.job] = ""
         insort(self._order, (True, holding.job))
 
+    def copy(self) -> SlotHolders:
+        """The same, to be changed on its own."""
+        copied = SlotHolders(())
+        copied._waits, copied._order = dict(self._waits), [*self._order]
+        return copied
+
     @property
     def count(self) -> int:
         """How many they are."""

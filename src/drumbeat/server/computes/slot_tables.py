@@ -28,7 +28,7 @@ _RESERVE = insert(reservations)
 def reserved(connection: Connection, compute: str) -> list[Reservation]:
     """Returns the reservations on a compute."""
     rows = connection.execute(_RESERVED, {"its_compute": compute})
-    return [Reservation(row.compute, row.job, row.attempt, _slot(row)) for row in rows]
+    return [Reservation(row.compute, row.job, row.attempt, slot_of(row)) for row in rows]
 
 
 def rebook(connection: Connection, changes: Iterable[Change]) -> None:
@@ -66,7 +66,8 @@ def _reserve(connection: Connection, change: Change) -> None:
         connection.execute(_RESERVE, rows)
 
 
-def _slot(row: Row[*tuple[Any, ...]]) -> Slot:
+def slot_of(row: Row[*tuple[Any, ...]]) -> Slot:
+    """Returns the slot of a reservation."""
     return Slot(row.node, row.machine, row.cpus, _gpus(row.gpus))
 
 

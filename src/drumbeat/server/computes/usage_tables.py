@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import lru_cache
 from itertools import groupby
@@ -14,7 +15,9 @@ from sqlalchemy import Connection, Row, insert, select, update
 
 from drumbeat.core.scheduling.fair_share import HALF_LIFE, HeldSlots, PastUse, charged
 from drumbeat.core.scheduling.quotas import Quota, QuotaKind
+from drumbeat.core.scheduling.resource_needs import Slot
 from drumbeat.model.errors import NotFoundError
+from drumbeat.server.computes.slot_tables import slot_of
 from drumbeat.server.database.schema import jobs, past_use, reservations, settings
 from drumbeat.server.resources import tables as resources
 from drumbeat.server.resources.records import Resource
@@ -22,6 +25,15 @@ from drumbeat.server.users.user_token import HALF_LIFE_SETTING
 
 QUOTA = "quota"
 """The kind of quotas in the table of resources."""
+
+
+@dataclass(frozen=True)
+class HeldByAttempt:
+    """What one attempt holds of a compute."""
+
+    attempt: int
+    held: HeldSlots
+    slots: tuple[Slot, ...]
 
 
 def all_quotas(connection: Connection) -> list[Quota]:
@@ -67,6 +79,21 @@ def _held(rows: Sequence[Row[*tuple[Any, ...]]]) -> HeldSlots:
 @lru_cache(1 << 14)  # All are read again whenever one changes.
 def _gpu_count(text: str) -> int:
     return len(json.loads(text))
+
+
+def held_by_jobs(connection: Connection, names: Collection[str] | None = None) -> dict[str, list[HeldByAttempt]]:
+    """Returns what the attempts of jobs hold, by job. names: of these jobs; None = of all."""
+    held = reservations.c
+    columns = select(reservations, jobs.c.person, jobs.c.experiment)
+    chosen = columns.join(jobs, jobs.c.name == held.job).order_by(held.job, held.attempt, held.node)
+    if names is not None:
+        chosen = chosen.where(held.job.in_(names))
+    rows = connection.execute(chosen).all()
+    found: dict[str, list[HeldByAttempt]] = {}
+    for (job, attempt, _), group in groupby(rows, key=lambda row: (row.job, row.attempt, row.compute)):
+        some = list(group)
+        found.setdefault(job, []).append(HeldByAttempt(attempt, _held(some), tuple(slot_of(row) for row in some)))
+    return found
 
 
 def all_past_use(connection: Connection) -> list[PastUse]:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
 from datetime import datetime
@@ -20,6 +19,8 @@ from drumbeat.model.errors import ConflictError
 from drumbeat.model.states import State
 from drumbeat.server.computes import slot_tables as slots
 from drumbeat.server.computes import usage_tables as usage
+from drumbeat.server.computes.held_slots import HeldSlotsMemory
+from drumbeat.server.computes.usage_tables import HeldByAttempt
 from drumbeat.server.database.database import Database, parse_url
 from drumbeat.server.database.records import (  # fmt: skip
     Change,
@@ -77,18 +78,14 @@ class SqlStore:
         self._database = database
         self._lease = Lease(rules or LeaseRules(), is_sqlite=database.is_sqlite)
         self._remembered = jobs.Remembered()
-        self._slots_versions = itertools.count(1)
-        self._held_slots: tuple[int, list[HeldSlots]] | None = None
-        """What attempts held, and the version of the slots that it was read at."""
-        self.slots_version = 0
-        """Changes whenever slots may have been taken or given back: what was read of them before may be old."""
+        self._held = HeldSlotsMemory(database)
 
     @contextmanager
-    def _slots_changed(self) -> Generator[None]:
+    def _slots_changed(self, jobs: Iterable[str]) -> Generator[None]:
         try:
             yield
         finally:  # Also when it isn't known whether it was written.
-            self.slots_version = next(self._slots_versions)
+            self._held.note(jobs)
 
     @contextmanager
     def _write(self) -> Generator[Connection]:
@@ -113,7 +110,7 @@ class SqlStore:
             token = self._lease.register(connection, address, url)
             epoch = self._lease.take(connection, token)
         self._lease.token = token
-        self.slots_version = next(self._slots_versions)
+        self._held.note(None)
         if epoch is not None:
             self._lease.epoch = epoch
         return epoch is not None
@@ -178,8 +175,8 @@ class SqlStore:
         """Writes all of the changes in one transaction. Raises StaleError, and writes nothing, when any job's version
         has moved on; NotFoundError when there is no such job.
         """
-        has_slots = any(change.reserve or change.release for change in changes)
-        with self._slots_changed() if has_slots else nullcontext(), self._write() as connection:
+        moved = [change.job.name for change in changes if change.reserve or change.release]
+        with self._slots_changed(moved) if moved else nullcontext(), self._write() as connection:
             for change in changes:
                 jobs.rewrite(connection, change, self._remembered)
             jobs.add_events(connection, [(change.job.name, entry) for change in changes for entry in change.events])
@@ -209,7 +206,7 @@ class SqlStore:
         that removes the files has to know, whichever it is. Idempotent. Raises NotFoundError for a name that no job
         has had; ConflictError while the job is unfinished, or its nodes or outputs are still being finalized.
         """
-        with self._slots_changed(), self._write() as connection:
+        with self._slots_changed([name]), self._write() as connection:
             removals.delete_job(connection, name, note)
 
     def removals(self, *, finished: bool = False) -> dict[str, str]:
@@ -294,7 +291,7 @@ class SqlStore:
 
         at: when; what the attempt has used is added to the past use of its person then.
         """
-        with self._slots_changed() if release else nullcontext(), self._write() as connection:
+        with self._slots_changed([release[0]]) if release else nullcontext(), self._write() as connection:
             outbox.remove(connection, [effect])
             if release and at:
                 usage.charge(connection, *release, at)
@@ -359,11 +356,16 @@ class SqlStore:
 
     def held_slots(self) -> list[HeldSlots]:
         """What each attempt holds, with its person and experiment, by compute, job and attempt."""
-        version = self.slots_version
-        if self._held_slots is None or self._held_slots[0] != version:
-            with self._database.read() as connection:
-                self._held_slots = version, usage.held_slots(connection)
-        return [*self._held_slots[1]]
+        return self._held.all()
+
+    def held_by_attempt(self, compute: str) -> tuple[int, dict[tuple[str, int], HeldByAttempt]]:
+        """What each attempt holds of a compute, by job and attempt, and the version of the slots."""
+        return self._held.of_compute(compute)
+
+    @property
+    def slots_version(self) -> int:
+        """Changes whenever slots may have been taken or given back: what was read of them before may be old."""
+        return self._held.version
 
     def past_use(self) -> list[PastUse]:
         """What each person had used when their slots were last given back, by person."""

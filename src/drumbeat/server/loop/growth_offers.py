@@ -5,6 +5,7 @@ What a job does then is decided by `core/lifecycle/elastic_growth.py`. This runs
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from drumbeat.core.lifecycle import elastic_growth
@@ -50,7 +51,7 @@ class Grower:
                     self._loop.apply(job.name, GrowthPossible(job.attempt, len(nodes)))
 
     def sizes(
-        self, compute: str, unfinished: dict[str, Record], rooms: list[MachineCapacity]
+        self, compute: str, unfinished: Mapping[str, Record], rooms: list[MachineCapacity]
     ) -> dict[str, tuple[Slot, ...]]:
         """Returns the slots that each elastic job of a compute could run on, if they are more than it has.
 
@@ -85,7 +86,7 @@ class Grower:
         idle = idle_nodes(job.need, rooms, taken, is_shared=compute in supply.shared)
         return idle_growth(waiting, range(job.plan.nodes, most), idle, rooms, queue.balances)
 
-    def needed(self, compute: str, unfinished: dict[str, Record], rooms: list[MachineCapacity]) -> set[str]:
+    def needed(self, compute: str, unfinished: Mapping[str, Record], rooms: list[MachineCapacity]) -> set[str]:
         """The machines that elastic jobs would take if they had started, for as many nodes as were asked for."""
         sizes = self.sizes(compute, unfinished, autoscaling.as_if_started(rooms))
         wanted = {name: unfinished[name].job.need.nodes for name in sizes}
@@ -97,7 +98,7 @@ class Grower:
         }
 
     @staticmethod
-    def _jobs(records: dict[str, Record]) -> list[Job]:
+    def _jobs(records: Mapping[str, Record]) -> list[Job]:
         return [record.job for record in list(records.values()) if record.job.plan.elastic]
 
 

@@ -10,7 +10,7 @@ import contextlib
 import logging
 import queue
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from datetime import datetime
@@ -34,6 +34,7 @@ from drumbeat.server.loop.ownership import LEASE_TIMEOUT
 from drumbeat.server.loop.placer import Placer, Supply
 from drumbeat.server.loop.refused_writes import RefusedWrites
 from drumbeat.server.loop.steps import JobWrite, Report, ReportBatch, Step, job_write
+from drumbeat.server.loop.unfinished_jobs import UnfinishedJobs, is_queued
 from drumbeat.server.loop.work_queue import WaitingReports, WorkQueue
 
 T = TypeVar("T")
@@ -72,7 +73,7 @@ class Loop:
         self.on_replaced: Callable[[], None] = _nothing
         """Is called once, from any thread, when another server has taken the lease."""
         self._address, self._url = address, url
-        self.jobs: dict[str, Record] = {}
+        self.jobs = UnfinishedJobs()
         self._unsure: set[str] = set()
         """Jobs whose last change may have been written or not: the store didn't answer."""
         self._beat_at = 0.0
@@ -97,7 +98,7 @@ class Loop:
         if not self.store.take_lease(self._address, self._url):
             return False
         self._beat_at = at
-        self.jobs = {record.job.name: record for record in self.store.unfinished()}
+        self.jobs.replace(self.store.unfinished())
         self.is_active = True
         self.has_effects.set()
         return True
@@ -427,15 +428,15 @@ class Loop:
             self.must_place = True
             raise
 
-    def unfinished(self) -> dict[str, Record]:
+    def unfinished(self) -> UnfinishedJobs:
         """Every unfinished job by name."""
         return self.jobs
 
     @staticmethod
-    def jobs_queued(records: dict[str, Record]) -> list[Job]:
+    def jobs_queued(records: Mapping[str, Record]) -> list[Job]:
         """Those that wait for slots; one that waits before another try doesn't, yet."""
         jobs = [record.job for record in list(records.values())]
-        return [job for job in jobs if job.state is State.QUEUED and job.retry_at is None]
+        return [job for job in jobs if is_queued(job)]
 
 
 def _no_effects(_job: Job) -> tuple[Effect, ...]:

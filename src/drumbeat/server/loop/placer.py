@@ -13,15 +13,17 @@ from drumbeat.core.lifecycle.events import NeverFits, Placed, PlacementDeferred
 from drumbeat.core.lifecycle.job import Job
 from drumbeat.core.scheduling import autoscaling
 from drumbeat.core.scheduling.cluster_queue import enqueue
-from drumbeat.core.scheduling.queued_job import Placement
+from drumbeat.core.scheduling.occupancy import Occupancy
+from drumbeat.core.scheduling.queued_job import Placement, QueuedJob, QueuePosition
 from drumbeat.core.scheduling.resource_needs import Slot
-from drumbeat.core.scheduling.scheduler import place
+from drumbeat.core.scheduling.scheduler import place, review
 from drumbeat.core.scheduling.slot_fitting import MachineCapacity, SlotAllocation
 from drumbeat.model.api.computes import Machine
 from drumbeat.model.states import Reason
 from drumbeat.server.database.records import Record
 from drumbeat.server.loop.steps import Report
-from drumbeat.server.loop.waiting_jobs import Queue, WaitingByJob, queue_of
+from drumbeat.server.loop.unfinished_jobs import is_queued
+from drumbeat.server.loop.waiting_jobs import Queue, WaitingJobs, queue_in_order, queue_of, queued_job
 from drumbeat.server.loop.work_queue import MAX_BATCH
 
 if TYPE_CHECKING:
@@ -29,9 +31,11 @@ if TYPE_CHECKING:
 
 
 MAX_TOLD_AT_ONCE = 50
-"""So many jobs at the head of a queue, and as many of the others by turns, are told at a look why they wait."""
-MAX_FORGOTTEN = 1000
-"""Jobs that don't wait any more, of which it is remembered what was made of them."""
+"""So many jobs at the head of a queue are told at each pass why they wait."""
+MAX_TOLD_BY_TURNS = 25
+"""So many of the others."""
+MAX_LOOKED_AT = 1000
+"""So many jobs far behind are looked at in a pass, to see whether their wait has changed."""
 
 
 @dataclass(frozen=True)
@@ -69,47 +73,92 @@ class Supply:
         return rooms if cap is None or compute in self.with_queue else autoscaling.within(rooms, cap.most)
 
 
+@dataclass
+class _Turn:
+    """Who far behind is told next, of the queue of a compute. words: what was said of all jobs at the last pass."""
+
+    words: Sequence[Placement | QueuePosition] = ()
+    at: int = 0
+    """The place in the queue from which on jobs are looked at next."""
+    left: int = 0
+    """How many haven't been looked at since something changed."""
+
+
+@dataclass
+class _Held:
+    """What is held of a compute. version: of the store's slots that it was read at."""
+
+    version: int
+    by_attempt: dict[tuple[str, int], SlotAllocation]
+    records: dict[tuple[str, int], Record | None] = field(default_factory=dict[tuple[str, int], Record | None])
+    """The jobs as they were when it was noted what they wait for, and until when they run."""
+
+
 class Placer:
     """Places the queued jobs of a loop."""
 
     def __init__(self, loop: Loop) -> None:
         self._loop = loop
-        self._memory: WaitingByJob = {}
-        self._held: dict[str, tuple[int, dict[tuple[str, int], SlotAllocation]]] = {}
-        """What is held of each compute, and the version of the store's slots that it was read at."""
-        self._next_told: dict[str, int] = {}
-        """The place in each queue from which on the jobs far behind are told next."""
+        self._queued: dict[str, tuple[Job, QueuedJob]] = {}
+        self._waiting: dict[str, WaitingJobs] = {}
+        """By compute."""
+        self._accepted: set[str] = set()
+        """Jobs that don't know yet why they wait."""
+        self._held: dict[str, _Held] = {}
+        self._occupancies: dict[str, Occupancy] = {}
+        self._turns: dict[str, _Turn] = {}
         self.has_untold = False
-        """Whether jobs far behind don't know yet what their wait is now."""
+        """Whether jobs far behind may not know yet what their wait is now."""
 
     def place(self) -> None:
         """Places the jobs of every compute's queue. The loop does it again at a tick when it fails."""
-        unfinished = self._loop.unfinished()
-        queued: dict[str, list[Job]] = {}
-        for job in self._loop.jobs_queued(unfinished):
-            queued.setdefault(job.plan.compute, []).append(job)
-        if len(self._memory) > 2 * len(unfinished) + MAX_FORGOTTEN:
-            self._memory.clear()
+        self._note_changes()
         self.has_untold = False
-        for compute, jobs in sorted(queued.items()):
-            self._place(compute, self._queue_of(jobs), unfinished)
+        now = self._loop.clock.now()
+        queues = {
+            name: queue_in_order(jobs, self._loop.store, now) for name, jobs in sorted(self._waiting.items()) if jobs
+        }
+        for compute, queue in queues.items():
+            self._place(compute, queue, self._loop.unfinished())
 
-    def queue(self, compute: str, unfinished: dict[str, Record], *more: Job) -> Queue:
+    def _note_changes(self) -> None:
+        """Adds the jobs that wait by now, and removes those that don't any more."""
+        for name in self._loop.jobs.take_changed():
+            record, before = self._loop.jobs.get(name), self._queued.get(name)
+            job = record.job if record and is_queued(record.job) else None
+            if before and before[0] is job:
+                continue
+            after = queued_job(job) if job else None
+            if before:
+                self._waiting[before[0].plan.compute].remove(before[1])
+                del self._queued[name]
+            self._accepted.discard(name)
+            if job and after:
+                self._waiting.setdefault(job.plan.compute, WaitingJobs()).add(after)
+                self._queued[name] = job, after
+                if job.reason is Reason.ACCEPTED:
+                    self._accepted.add(name)
+
+    def queue(self, compute: str, unfinished: Mapping[str, Record], *more: Job) -> Queue:
         """The jobs that wait for slots of a compute, and how their persons stand. more: as if they waited, too."""
         jobs = [job for job in self._loop.jobs_queued(unfinished) if job.plan.compute == compute]
-        return self._queue_of([*jobs, *more])
+        return queue_of([*jobs, *more], self._loop.store, self._loop.clock.now())
 
-    def _queue_of(self, jobs: list[Job]) -> Queue:
-        return queue_of(jobs, self._loop.store, self._loop.clock.now(), self._memory)
-
-    def _place(self, compute: str, queue: Queue, unfinished: dict[str, Record]) -> None:
+    def _place(self, compute: str, queue: Queue, unfinished: Mapping[str, Record]) -> None:
         supply = self._loop.supply
         trouble = supply.troubles.get(compute, "" if compute in supply.machines else "it isn't there any more")
         if trouble:
             sentence, reason = f"compute {compute} can't be used: {trouble}", Reason.WAITING_FOR_SLOTS
             self._tell_all(compute, [Placement(one.job, (), reason, sentence, is_unsure=True) for one in queue.jobs])
             return
-        self._tell_all(compute, self.placed(compute, queue, supply.rooms(compute), self.holdings(compute, unfinished)))
+        rooms, held = supply.rooms(compute), self.holdings(compute, unfinished)
+        if compute in supply.with_queue or compute in supply.caps:
+            self._tell_all(compute, self.placed(compute, queue, rooms, held))
+            return
+        occupancy = self._occupancies.setdefault(compute, Occupancy((), ()))
+        occupancy.update(rooms, held)
+        now = self._loop.clock.now()
+        self._tell_all(compute, review(queue.jobs, occupancy, now, compute=compute, balances=queue.balances))
 
     def placed(
         self, compute: str, queue: Queue, rooms: list[MachineCapacity], held: list[SlotAllocation]
@@ -166,48 +215,59 @@ class Placer:
         )
         return {one.job: one.slots for one in placements if one.slots}
 
-    def holdings(self, compute: str, unfinished: dict[str, Record]) -> list[SlotAllocation]:
+    def holdings(self, compute: str, unfinished: Mapping[str, Record]) -> list[SlotAllocation]:
         """Who holds the slots of a compute, and until when at the latest."""
-        holdings = self._held_slots(compute)
-        for (name, attempt), holding in holdings.items():
-            if record := unfinished.get(name):
-                until, waits_for = record.job.deadline, record.job.waits_for
-                if holding.until != until or holding.waits_for != waits_for:
-                    holdings[name, attempt] = replace(holding, until=until, waits_for=waits_for)
-            elif holding.until or holding.waits_for:
-                holdings[name, attempt] = SlotAllocation(name, holding.slots)
-        return [*holdings.values()]
+        held = self._held_slots(compute)
+        for key, holding in held.by_attempt.items():
+            record = unfinished.get(key[0])
+            if key in held.records and held.records[key] is record:
+                continue
+            held.records[key] = record
+            until, waits_for = (record.job.deadline, record.job.waits_for) if record else (None, "")
+            if holding.until != until or holding.waits_for != waits_for:
+                held.by_attempt[key] = replace(holding, until=until, waits_for=waits_for)
+        return [*held.by_attempt.values()]
 
-    def _held_slots(self, compute: str) -> dict[tuple[str, int], SlotAllocation]:
+    def _held_slots(self, compute: str) -> _Held:
         """What each attempt holds. It is read again when slots were taken or given back."""
-        version = self._loop.store.slots_version
-        if compute not in self._held or self._held[compute][0] != version:
-            slots: dict[tuple[str, int], list[Slot]] = {}
-            for one in self._loop.store.reservations(compute):
-                slots.setdefault((one.job, one.attempt), []).append(one.slot)
-            self._held[compute] = version, {key: SlotAllocation(key[0], tuple(those)) for key, those in slots.items()}
-        return self._held[compute][1]
+        before = self._held.get(compute)
+        if before and before.version == self._loop.store.slots_version:
+            return before
+        version, slots = self._loop.store.held_by_attempt(compute)
+        known = before.by_attempt if before else {}
+        kept = {key: one for key, one in known.items() if key in slots and one.slots == slots[key].slots}
+        by_attempt = {key: kept.get(key) or SlotAllocation(key[0], one.slots) for key, one in slots.items()}
+        records = {key: one for key, one in before.records.items() if key in kept} if before else {}
+        self._held[compute] = _Held(version, by_attempt, records)
+        return self._held[compute]
 
     # --- telling jobs ---
-    def _tell_all(self, compute: str, placements: Sequence[Placement]) -> None:
+    def _tell_all(self, compute: str, words: Sequence[Placement | QueuePosition]) -> None:
         """Lets jobs know of what is new to them. Those that wait are told together.
 
         In a long queue, jobs that are far behind and know of their wait hear of its changes by turns.
         """
-        waits: list[tuple[int, str, PlacementDeferred]] = []
-        for at, placed in enumerate(placements):
-            event = self._event(placed)
+        waits: list[tuple[str, PlacementDeferred]] = []
+        for at, word in enumerate(words):
+            if at >= MAX_TOLD_AT_ONCE and type(word) is QueuePosition and word.job not in self._accepted:
+                continue
+            event = self._event(word)
             if isinstance(event, PlacementDeferred):
-                waits.append((at, placed.job, event))
+                if not self._is_far_behind(at, word):
+                    waits.append((word.job, event))
             elif event is not None:
-                self._loop.apply(placed.job, event, placed.slots)
-        self._tell_waits([*self._next(compute, waits)])
+                self._loop.apply(word.job, event, word.slots if isinstance(word, Placement) else ())
+        self._tell_waits([*waits, *self._by_turns(compute, words)])
 
-    def _event(self, placed: Placement) -> Placed | NeverFits | PlacementDeferred | None:
+    def _is_far_behind(self, at: int, word: Placement | QueuePosition) -> bool:
+        return at >= MAX_TOLD_AT_ONCE and word.job not in self._accepted
+
+    def _event(self, word: Placement | QueuePosition) -> Placed | NeverFits | PlacementDeferred | None:
         """What a placement is for its job; None = the job knows it.
 
         A job is `accepted` until it was seen that it fits at all; once it has fitted, it waits whatever there is.
         """
+        placed = word.placement if isinstance(word, QueuePosition) else word
         if placed.slots:
             return Placed(placed.slots)
         job = self._loop.jobs[placed.job].job
@@ -224,21 +284,24 @@ class Placer:
             return None
         return PlacementDeferred(reason, sentence)
 
-    def _next(
-        self, compute: str, waits: Sequence[tuple[int, str, PlacementDeferred]]
+    def _by_turns(
+        self, compute: str, words: Sequence[Placement | QueuePosition]
     ) -> Iterator[tuple[str, PlacementDeferred]]:
-        """Those that are told now: the first ones, those that don't know yet why they wait, and some of the others."""
-        behind: list[tuple[int, str, PlacementDeferred]] = []
-        for at, job, event in waits:
-            if at < MAX_TOLD_AT_ONCE or self._loop.jobs[job].job.reason is Reason.ACCEPTED:
-                yield job, event
-            else:
-                behind.append((at, job, event))
-        start = self._next_told.pop(compute, 0)
-        turn = [one for one in behind if one[0] >= start][:MAX_TOLD_AT_ONCE] or behind[:MAX_TOLD_AT_ONCE]
-        yield from ((job, event) for _, job, event in turn)
-        if len(turn) < len(behind):
-            self.has_untold, self._next_told[compute] = True, turn[-1][0] + 1
+        """Those far behind that are told now, of the next ones whose turn it is to be looked at."""
+        count, turn = len(words) - MAX_TOLD_AT_ONCE, self._turns.setdefault(compute, _Turn())
+        if words != turn.words:
+            turn.words, turn.left = words, max(0, count)
+        looked_at = told = 0
+        while looked_at < min(turn.left, MAX_LOOKED_AT) and told < MAX_TOLD_BY_TURNS:
+            at = MAX_TOLD_AT_ONCE + (turn.at + looked_at) % count
+            looked_at += 1
+            is_told = self._is_far_behind(at, words[at]) and words[at].job in self._loop.jobs
+            event = self._event(words[at]) if is_told else None
+            if isinstance(event, PlacementDeferred):
+                told += 1
+                yield words[at].job, event
+        turn.at, turn.left = (turn.at + looked_at) % max(1, count), turn.left - looked_at
+        self.has_untold = self.has_untold or turn.left > 0
 
     def _tell_waits(self, waits: Sequence[tuple[str, PlacementDeferred]]) -> None:
         reports = [Report(job, event) for job, event in waits]

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from bisect import bisect_left, bisect_right, insort
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from itertools import groupby
+from operator import itemgetter
 
 from drumbeat.core.lifecycle.job import Job
 from drumbeat.core.scheduling.fair_share import HALF_LIFE, MAX_AGE, recent_use
@@ -23,24 +27,65 @@ class Queue:
     balances: Balances = NO_BALANCES
 
 
-WaitingByJob = dict[str, tuple[Job, QueuedJob]]
-"""What was made of jobs before, by name."""
+class WaitingJobs:
+    """The jobs that wait for slots of one compute, kept in order while they come and go."""
+
+    def __init__(self) -> None:
+        self._by_standing: dict[tuple[bool, int, str], list[tuple[datetime, str, QueuedJob]]] = {}
+        """By what the place in the queue depends on, the oldest first."""
+        self._users: Counter[str] = Counter()
+
+    def __bool__(self) -> bool:
+        return bool(self._by_standing)
+
+    @property
+    def users(self) -> int:
+        """How many persons wait."""
+        return len(self._users)
+
+    def add(self, job: QueuedJob) -> None:
+        """Adds a job."""
+        insort(self._by_standing.setdefault(job.standing, []), (job.submitted_at, job.job, job), key=_AGE)
+        self._users[job.payer.user] += 1
+
+    def remove(self, job: QueuedJob) -> None:
+        """Removes a job that was added."""
+        some = self._by_standing[job.standing]
+        del some[bisect_left(some, (job.submitted_at, job.job), key=_AGE)]
+        if not some:
+            del self._by_standing[job.standing]
+        self._users[job.payer.user] -= 1
+        self._users += Counter()  # Without those that have none.
+
+    def in_order(self, use: Mapping[str, float], now: datetime) -> list[QueuedJob]:
+        """The jobs in the order in which they are served, as `QueuedJob.rank` has it. use: by person."""
+        runs: list[tuple[tuple[bool, int, float], list[tuple[datetime, str, QueuedJob]]]] = []
+        for (is_not_resized, priority, user), some in self._by_standing.items():
+            patient = bisect_right(some, now - MAX_AGE, key=itemgetter(0))
+            runs.append(((is_not_resized, priority, 0.0), some[:patient]))
+            runs.append(((is_not_resized, priority, round(use.get(user, 0.0), 2)), some[patient:]))
+        ordered: list[QueuedJob] = []
+        for _, group in groupby(sorted(runs, key=itemgetter(0)), key=itemgetter(0)):
+            those = [entry for _, run in group for entry in run]
+            ordered += [job for *_, job in sorted(those, key=_AGE)]
+        return ordered
 
 
-def queue_of(jobs: Sequence[Job], store: SqlStore, now: datetime, memory: WaitingByJob | None = None) -> Queue:
-    """The queue of these jobs. Without quotas, and with the jobs of one person, nothing is read.
+_AGE = itemgetter(0, 1)
 
-    memory: is filled with what is made of each job, for the next time.
-    """
-    balances, jobs_before = _balances(jobs, store, now), WaitingByJob() if memory is None else memory
-    use = {user: round(amount, 2) for user, amount in balances.use.items()}
-    patient_since = now - MAX_AGE
 
-    def rank(waiting: QueuedJob) -> tuple[object, ...]:
-        counts = waiting.submitted_at > patient_since
-        return waiting.rank(use.get(waiting.payer.user, 0.0) if counts else 0.0)
+def queue_of(jobs: Sequence[Job], store: SqlStore, now: datetime) -> Queue:
+    """The queue of these jobs. Without quotas, and with the jobs of one person, nothing is read."""
+    waiting = WaitingJobs()
+    for job in jobs:
+        waiting.add(queued_job(job))
+    return queue_in_order(waiting, store, now)
 
-    return Queue(sorted((_waiting(job, jobs_before) for job in jobs), key=rank), balances)
+
+def queue_in_order(waiting: WaitingJobs, store: SqlStore, now: datetime) -> Queue:
+    """The queue of the jobs that wait, and how their persons and experiments stand."""
+    balances = _balances(waiting, store, now)
+    return Queue(waiting.in_order(balances.use, now), balances)
 
 
 def half_life_of(store: SqlStore) -> timedelta:
@@ -49,9 +94,9 @@ def half_life_of(store: SqlStore) -> timedelta:
     return timedelta(seconds=float(value)) if value else HALF_LIFE
 
 
-def _balances(jobs: Sequence[Job], store: SqlStore, now: datetime) -> Balances:
-    quotas = store.quotas() if jobs else []
-    has_others = len({job.user for job in jobs}) > 1
+def _balances(waiting: WaitingJobs, store: SqlStore, now: datetime) -> Balances:
+    quotas = store.quotas() if waiting else []
+    has_others = waiting.users > 1
     if not quotas and not has_others:
         return NO_BALANCES
     held, half_life = store.held_slots(), half_life_of(store)
@@ -59,15 +104,8 @@ def _balances(jobs: Sequence[Job], store: SqlStore, now: datetime) -> Balances:
     return Balances(Allowances(tuple(quotas), tuple(held)), use, half_life)
 
 
-def _waiting(job: Job, memory: WaitingByJob) -> QueuedJob:
-    before = memory.get(job.name)
-    if before and before[0] is job:
-        return before[1]
-    memory[job.name] = job, _made(job)
-    return memory[job.name][1]
-
-
-def _made(job: Job) -> QueuedJob:
+def queued_job(job: Job) -> QueuedJob:
+    """What placement knows of a job."""
     limit = job.policy.timeout_s
     lasts = timedelta(seconds=limit + job.plan.grace_s) if limit is not None else None
     payer = Payer(job.user, job.plan.experiment)
