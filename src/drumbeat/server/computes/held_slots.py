@@ -65,12 +65,12 @@ class HeldSlotsMemory:
             return
         names = None if self._is_old or len(self._changed) > MAX_READ_BY_NAME else sorted(self._changed)
         with self._database.read() as connection:
-            found = held_by_jobs(connection, names)
+            by_job = held_by_jobs(connection, names)
         if names is None:
-            self._by_job = found
+            self._by_job = by_job
         else:
             for name in names:
                 self._by_job.pop(name, None)
-            self._by_job.update(found)
+            self._by_job.update(by_job)
         self._changed.clear()
         self._is_old, self._in_order = False, None

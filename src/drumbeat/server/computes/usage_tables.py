@@ -89,11 +89,11 @@ def held_by_jobs(connection: Connection, names: Collection[str] | None = None) -
     if names is not None:
         chosen = chosen.where(held.job.in_(names))
     rows = connection.execute(chosen).all()
-    found: dict[str, list[HeldByAttempt]] = {}
+    by_job: dict[str, list[HeldByAttempt]] = {}
     for (job, attempt, _), group in groupby(rows, key=lambda row: (row.job, row.attempt, row.compute)):
         some = list(group)
-        found.setdefault(job, []).append(HeldByAttempt(attempt, _held(some), tuple(slot_of(row) for row in some)))
-    return found
+        by_job.setdefault(job, []).append(HeldByAttempt(attempt, _held(some), tuple(slot_of(row) for row in some)))
+    return by_job
 
 
 def all_past_use(connection: Connection) -> list[PastUse]:

@@ -234,8 +234,8 @@ class Placer:
         if before and before.version == self._loop.store.slots_version:
             return before
         version, slots = self._loop.store.held_by_attempt(compute)
-        known = before.by_attempt if before else {}
-        kept = {key: one for key, one in known.items() if key in slots and one.slots == slots[key].slots}
+        earlier = before.by_attempt if before else {}
+        kept = {key: one for key, one in earlier.items() if key in slots and one.slots == slots[key].slots}
         by_attempt = {key: kept.get(key) or SlotAllocation(key[0], one.slots) for key, one in slots.items()}
         records = {key: one for key, one in before.records.items() if key in kept} if before else {}
         self._held[compute] = _Held(version, by_attempt, records)
@@ -291,14 +291,14 @@ class Placer:
         count, turn = len(words) - MAX_TOLD_AT_ONCE, self._turns.setdefault(compute, _Turn())
         if words != turn.words:
             turn.words, turn.left = words, max(0, count)
-        looked_at = told = 0
-        while looked_at < min(turn.left, MAX_LOOKED_AT) and told < MAX_TOLD_BY_TURNS:
+        looked_at = count_of_told = 0
+        while looked_at < min(turn.left, MAX_LOOKED_AT) and count_of_told < MAX_TOLD_BY_TURNS:
             at = MAX_TOLD_AT_ONCE + (turn.at + looked_at) % count
             looked_at += 1
             is_told = self._is_far_behind(at, words[at]) and words[at].job in self._loop.jobs
             event = self._event(words[at]) if is_told else None
             if isinstance(event, PlacementDeferred):
-                told += 1
+                count_of_told += 1
                 yield words[at].job, event
         turn.at, turn.left = (turn.at + looked_at) % max(1, count), turn.left - looked_at
         self.has_untold = self.has_untold or turn.left > 0
