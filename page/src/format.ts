@@ -52,15 +52,26 @@ export function rate(bits: number): string {
 export const latency = (microseconds: number): string =>
   microseconds < 1000 ? `${microseconds} µs` : `${(microseconds / 1000).toFixed(microseconds < 10_000 ? 1 : 0)} ms`;
 
-/** A number of a metric with four significant digits. */
-export function number(value: number | string | null | undefined): string {
+/** A number of a metric. digits: how many are significant. */
+export function number(value: number | string | null | undefined, digits = 4): string {
   if (value === null || value === undefined) return "–";
   if (typeof value === "string") return value;
   if (!Number.isFinite(value)) return String(value);
   if (Number.isInteger(value) && Math.abs(value) < 1e6) return String(value);
   const magnitude = Math.abs(value);
-  if (magnitude !== 0 && (magnitude >= 1e6 || magnitude < 1e-3)) return value.toExponential(2);
-  return String(Number(value.toPrecision(4)));
+  const isPlain = magnitude === 0 || (magnitude >= 1e-3 && magnitude < (digits > 6 ? 10 ** digits : 1e6));
+  return isPlain ? String(Number(value.toPrecision(digits))) : value.toExponential(digits - 2);
+}
+
+const MAX_DIGITS = 16;
+
+/** The numbers with as many digits as tell different ones apart, four at least. */
+export function distinct(values: (number | string)[]): string[] {
+  const count = new Set(values).size;
+  for (let digits = 4; ; digits += 1) {
+    const texts = values.map((value) => number(value, digits));
+    if (digits === MAX_DIGITS || new Set(texts).size === count) return texts;
+  }
 }
 
 /** Processor cores that are in use, with two digits: what is measured is no more exact. */

@@ -22,6 +22,8 @@ export interface Output {
 }
 export interface BestTrial { job: string; name: string; value: number }
 export interface Primary { name: string; value: number | string; step: number }
+/** A metric that is no number any more: value is NaN, Infinity or -Infinity. */
+export interface NotFinite { name: string; value: string; since_step: number }
 export interface Service {
   name: string; type: string; node: number; is_running: boolean; problem: string; is_web: boolean;
 }
@@ -36,7 +38,7 @@ export interface Job {
   stop_at: string | null; deadline: string | null; verdict: Verdict | null; exit_code: number | null;
   failures: Failure[]; tags: Record<string, string>; archived: boolean; priority: number;
   properties: Record<string, string>; notice: string; outputs: Output[]; parent?: string; person?: string;
-  primary?: Primary; best_trial?: BestTrial; has_slow_rank?: boolean; services?: Service[]; mesh?: Record<string, number>; elastic?: Elastic;
+  primary?: Primary; not_finite?: NotFinite; best_trial?: BestTrial; has_slow_rank?: boolean; services?: Service[]; mesh?: Record<string, number>; elastic?: Elastic;
   /** Only with the story. */
   preflight?: Preflight | null;
   type: "command" | "sweep" | "pipeline"; story?: StoryLine[];

@@ -12,7 +12,7 @@ import { share } from "../src/screens/ledger";
 import type { StoryLine } from "../src/types";
 
 test("numbers have four digits, times and sizes their units", () => {
-  expect([0.161, 1234567, 0.00001, 42, "NaN", null].map(number)).toEqual(["0.161", "1234567", "1.00e-5", "42", "NaN", "–"].map((one, n) => (n === 1 ? "1.23e+6" : one)));
+  expect([0.161, 1234567, 0.00001, 42, "NaN", null].map((one) => number(one))).toEqual(["0.161", "1234567", "1.00e-5", "42", "NaN", "–"].map((one, n) => (n === 1 ? "1.23e+6" : one)));
   expect([0.04, 59, 61, 3700, 90_000].map(duration)).toEqual(["0.0 s", "59 s", "1 min 01 s", "1 h 01 min", "1 d 1 h"]);
   expect([1, 999, 1000, 1234567].map((count) => counted(count, "line"))).toEqual(["1 line", "999 lines", "1,000 lines", "1,234,567 lines"]);
   expect([0, 1023, 1536, 5 << 20].map(size)).toEqual(["0 B", "1023 B", "1.5 KiB", "5.0 MiB"]);

@@ -600,6 +600,62 @@ test("a logarithmic chart stands zeros, negative values, NaN and infinity", asyn
   }
 });
 
+/** A job with one metric of these ranks, each with these values. */
+function hasMetric(job, name, ranks) {
+  const point = (value, n) => ({ step: n, value, at: new Date(Date.UTC(2026, 10, 20, 8, 0, n)).toISOString() });
+  has(job);
+  server.answers[`/jobs/${job.name}/metrics`] = { params: {}, series: ranks.map((values, rank) => ({ name, rank, count: values.length, last: point(values.at(-1), values.length - 1), min: null, max: null })) };
+  server.answers[`/jobs/${job.name}/metrics/curves`] = ranks.map((values, rank) => ({ name, rank, points: values.map(point) }));
+}
+
+const falling = Array.from({ length: 120 }, (_, n) => 2 - n / 100);
+
+test("a chart over time has its times and the day within its own height", async () => {
+  hasMetric(jobOf("one"), "loss", [falling]);
+  await open("/jobs/one?tab=metrics&axis=time");
+  await page.locator(".chart-card canvas").waitFor();
+  const rows = () => page.evaluate(() => {
+    const canvas = document.querySelector(".chart-card canvas");
+    const { width, height } = canvas;
+    const { data } = canvas.getContext("2d").getImageData(0, 0, width, height);
+    return Array.from({ length: height }, (_, y) => data.slice(y * width * 4, (y + 1) * width * 4).some((value, n) => n % 4 === 3 && value > 0));
+  });
+  await eventually(async () => (await rows()).some(Boolean)).toBe(true);
+  const drawn = await rows();
+  expect(drawn.slice(-2)).toEqual([false, false]);
+  // Two lines of text below the plot.
+  expect(drawn.slice(-38).filter(Boolean).length).toBeGreaterThan(12);
+});
+
+test("a curve with a spike uses the chart's height, names the spike and shows it when asked", async () => {
+  hasMetric(jobOf("one"), "loss", [falling.map((value, n) => (n === 60 ? 3e4 : n > 100 ? "NaN" : value))]);
+  await open("/jobs/one?tab=metrics");
+  await seen("1 point of 30000 at step 60 is above");
+  await seen("NaN at 19 points, first at step 101");
+  expect(await page.locator(".chart[role=img]").getAttribute("aria-label")).toContain("is above; NaN at 19 points");
+  await page.getByRole("button", { name: "Show all" }).click();
+  await page.getByRole("button", { name: "Leave outliers out" }).waitFor();
+});
+
+test("ranks that agree are one line, and each can be chosen", async () => {
+  hasMetric(jobOf("one"), "loss", [0, 1, 2, 3].map(() => falling));
+  await open("/jobs/one?tab=metrics");
+  await seen("4 ranks agree");
+  expect(await page.locator(".u-legend .u-series").count()).toBe(0);
+  await page.getByLabel("Of which rank").selectOption("each");
+  await eventually(() => page.locator(".u-legend .u-series").count()).toBe(5);
+});
+
+test("a job whose metric is no number any more says so in the list and on its page", async () => {
+  const job = completed("one", { not_finite: { name: "train/loss", value: "NaN", since_step: 91 } });
+  lists(() => [job]);
+  has(job);
+  await open("/");
+  await seen("train/loss is NaN since step 91");
+  await open("/jobs/one");
+  await seen("train/loss is NaN since step 91");
+});
+
 test("times are counted by the server's clock where the browser's is wrong", async () => {
   const start = new Date(Date.now() - 60_000).toISOString();
   has(jobOf("one", { submitted_at: start, started_at: start }));

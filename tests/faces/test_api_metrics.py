@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
+from drumbeat.cli.terminal.formatting import format_not_finite
 from drumbeat.client import Client
+from drumbeat.model.api.metrics import NotFiniteView
 from drumbeat.model.errors import ConflictError, NotFoundError
 from drumbeat.model.metric_lines import encode_record
 from drumbeat.model.metrics import (
@@ -180,6 +182,16 @@ def test_primary_metric_is_in_lists_and_in_the_stream(house: House, job: str) ->
         assert shown is not None
         assert (shown.name, shown.value, shown.step) == ("accuracy", 0.75, 1)
         assert next(one for one in client.list() if one.name == job).primary == shown
+
+
+def test_metric_that_is_no_number_any_more_is_in_lists_and_in_show(house: House) -> None:
+    job = house.submit("diverged")
+    send(house, job, points(job, "val/loss", 1, 2), points(job, "train/loss", 1, 0.5, float("nan"), float("nan")))
+    with Client(url=house.url, token=TOKEN) as client:
+        shown = client.get(job)
+        assert shown.not_finite == NotFiniteView("train/loss", "NaN", 2)
+        assert next(one for one in client.list() if one.name == job).not_finite == shown.not_finite
+    assert format_not_finite(shown.not_finite) == "train/loss is NaN since step 2"
 
 
 def test_a_follower_sees_the_primary_metric_change(house: House) -> None:

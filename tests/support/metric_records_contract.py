@@ -164,6 +164,16 @@ class MetricRecordsContract:
         assert store.primaries([RUN, NESTED])[RUN].name == "a"
         assert list(store.primaries([RUN, NESTED])) == [RUN]
 
+    def test_metric_that_is_no_number_any_more_is_found_with_its_first_step(self, store: SqlMetricStore) -> None:
+        store.write([logged(1, math.nan, 2, name="recovered"), logged(math.nan, name="other-rank", rank=1)])
+        store.write([logged(1, math.inf, 3, math.nan, math.inf, name="lost"), logged(math.nan, name="later")])
+        found = store.not_finite([RUN, NESTED])
+        assert list(found) == [RUN]
+        assert (found[RUN].name, found[RUN].step) == ("lost", 3)
+        assert math.isnan(found[RUN].value)
+        store.write([logged(4, name="lost", first=5), logged(5, name="later", first=1)])
+        assert store.not_finite([RUN]) == {}
+
     def test_a_history_is_read_in_pages(self, store: SqlMetricStore) -> None:
         store.write([logged(*range(10))])
         page = store.history(RUN, "loss", 0, limit=4)

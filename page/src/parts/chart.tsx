@@ -4,8 +4,11 @@ import { useEffect, useMemo, useRef } from "preact/hooks";
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
 import { exact, number, whole } from "../format";
+import type { Mark } from "./honest-curves";
+import { numberTicks, timeTicks } from "./ticks";
 
-export interface ChartLine { label: string; x: number[]; y: (number | null)[] }
+/** isPale: drawn behind the others, and not in the legend: the points of which another line is the mean. */
+export interface ChartLine { label: string; x: number[]; y: (number | null)[]; isPale?: boolean }
 
 const HEIGHT = 170;
 const WHOLE = Array.from({ length: 15 }, (_, power) => [1, 2, 5].map((digit) => digit * 10 ** power)).flat();
@@ -21,18 +24,25 @@ interface Props {
   /** Lines behind these, without a name: drawn together, they may be thousands. */
   others?: ChartLine[];
   isTime?: boolean; isLog?: boolean; label: string; syncKey?: string; height?: number;
+  /** The values that are drawn; what is beyond them is not. Undefined = all. */
+  range?: [number, number] | undefined;
+  /** Values that are no numbers, drawn on the edge. */
+  marks?: Mark[];
+  /** Two lines between which the chart is filled. */
+  band?: [ChartLine, ChartLine] | undefined;
 }
 
 const NONE: ChartLine[] = [];
+const NO_MARKS: Mark[] = [];
 
-export function Chart({ lines, others = NONE, isTime = false, isLog = false, label, syncKey, height = HEIGHT }: Props) {
+export function Chart({ lines, others = NONE, isTime = false, isLog = false, label, syncKey, height = HEIGHT, range, marks = NO_MARKS, band }: Props) {
   const box = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot>(undefined);
-  const shape = JSON.stringify([lines.map((line) => line.label), others.length > 0, isTime, isLog, syncKey, height]);
-  const behind = useRef(others);
-  behind.current = others;
+  const shape = JSON.stringify([lines.map((line) => [line.label, line.isPale]), others.length > 0, band !== undefined, isTime, isLog, syncKey, height]);
+  const behind = useRef({ others, range, marks });
+  behind.current = { others, range, marks };
   // Two lines that can't be seen hold the ends of those behind, so that the scales leave room for them.
-  const data = useMemo(() => joined(others.length ? [...lines, ...envelope(others)] : lines), [lines, others]);
+  const data = useMemo(() => joined([...lines, ...(others.length ? envelope(others) : band ?? [])]), [lines, others, band]);
   // Other colours make another plot: of the data of then, not of those that this shape began with.
   const latest = useRef({ lines, data });
   latest.current = { lines, data };
@@ -40,7 +50,7 @@ export function Chart({ lines, others = NONE, isTime = false, isLog = false, lab
     const element = box.current!;
     const make = () => {
       plot.current?.destroy();
-      const look = { isTime, isLog, syncKey, width: element.clientWidth, height };
+      const look = { isTime, isLog, syncKey, width: element.clientWidth, height, hasBand: band !== undefined };
       plot.current = new uPlot(options(latest.current.lines, behind, look), latest.current.data, element);
     };
     make();
@@ -61,7 +71,7 @@ export function Chart({ lines, others = NONE, isTime = false, isLog = false, lab
     const zoomed = plot.current && isZoomed(plot.current);
     plot.current?.setData(data, !zoomed);
     if (zoomed) plot.current?.redraw();
-  }, [data]);
+  }, [data, range?.[0], range?.[1], marks]);
   return <div class="chart" ref={box} role="img" aria-label={label} data-points={lines.length || others.length ? data[0]?.length ?? 0 : 0} style={{ minHeight: `${height}px` }} />;
 }
 
@@ -130,41 +140,91 @@ function drawBehind(plot: uPlot, lines: ChartLine[], colour: string): void {
   context.restore();
 }
 
-interface Look { isTime: boolean; isLog: boolean; syncKey: string | undefined; width: number; height: number }
+const MIN_AXIS = 52;
+const CHARACTER = 6.5;
+/** Of the axis' font, at most. */
 
-function options(lines: ChartLine[], behind: { current: ChartLine[] }, look: Look): uPlot.Options {
+/** The width of the axis of values: of its longest text. */
+const widthOf = (_plot: uPlot, texts: string[] | null): number =>
+  Math.max(MIN_AXIS, 10 + CHARACTER * Math.max(0, ...(texts ?? []).map((text) => text.length)));
+
+interface Look { isTime: boolean; isLog: boolean; syncKey: string | undefined; width: number; height: number; hasBand: boolean }
+interface Behind { others: ChartLine[]; range: [number, number] | undefined; marks: Mark[] }
+
+const MARK_SIZE = 5;
+
+/** A triangle on the upper edge for NaN and Infinity, on the lower one for -Infinity. */
+function drawMarks(plot: uPlot, marks: Mark[], colours: { nan: string; infinite: string }): void {
+  const { left, top, width, height } = plot.bbox;
+  const size = MARK_SIZE * devicePixelRatio;
+  plot.ctx.save();
+  for (const { x, value } of marks) {
+    const at = plot.valToPos(x, "x", true);
+    if (at < left || at > left + width) continue;
+    const [edge, tip] = value === "-Infinity" ? [top + height, top + height - size] : [top, top + size];
+    plot.ctx.fillStyle = value === "NaN" ? colours.nan : colours.infinite;
+    plot.ctx.beginPath();
+    plot.ctx.moveTo(at - size, edge);
+    plot.ctx.lineTo(at + size, edge);
+    plot.ctx.lineTo(at, tip);
+    plot.ctx.fill();
+  }
+  plot.ctx.restore();
+}
+
+/** The ends of the axis of values: of what is drawn, with some room. */
+function endsOf(range: [number, number] | undefined, low: number, high: number): uPlot.Range.MinMax {
+  if (low == null || high == null) return [low, high];
+  return range ? uPlot.rangeNum(Math.max(low, range[0]), Math.min(high, range[1]), 0.1, true) : uPlot.rangeNum(low, high, 0.1, true);
+}
+
+function options(lines: ChartLine[], behind: { current: Behind }, look: Look): uPlot.Options {
   const style = getComputedStyle(document.documentElement);
   const colour = (name: string) => style.getPropertyValue(name).trim();
   const axis = {
     stroke: colour("--muted"), font: `11px ${colour("--sans")}`, grid: { stroke: colour("--grid"), width: 1 },
     ticks: { show: false }, gap: 4,
   };
-  const hasOthers = behind.current.length > 0;
+  const hasOthers = behind.current.others.length > 0;
+  const named = lines.filter((line) => !line.isPale).length;
   const isDense = lines.reduce((sum, line) => sum + line.x.length, 0) > MAX_WIDE;
   return {
-    ...(hasOthers ? { hooks: { drawAxes: [(plot: uPlot) => drawBehind(plot, behind.current, colour("--faint"))] } } : {}),
+    hooks: {
+      drawAxes: [(plot: uPlot) => hasOthers && drawBehind(plot, behind.current.others, colour("--faint"))],
+      draw: [(plot: uPlot) => drawMarks(plot, behind.current.marks, { nan: colour("--wait"), infinite: colour("--muted") })],
+    },
     width: Math.max(look.width, 100),
     height: look.height,
-    padding: [8, 8, 0, 0],
-    legend: { show: lines.length > 1 && lines.length <= 12, live: true },
+    padding: [8, look.isTime ? 32 : 8, 0, 0],
+    legend: { show: (named > 1 || look.hasBand) && named <= 12, live: true },
     cursor: { ...(look.syncKey ? { sync: { key: look.syncKey } } : {}), points: lines.length > MAX_MARKED ? { show: false } : { size: 6 }, drag: { x: true, y: false } },
-    scales: { x: { time: look.isTime }, y: { distr: look.isLog ? 3 : 1 } },
+    scales: { x: { time: look.isTime }, y: look.isLog ? { distr: 3 } : { range: (_plot: uPlot, low: number, high: number) => endsOf(behind.current.range, low, high) } },
     axes: [
-      { ...axis, size: 24, ...(look.isTime ? {} : { incrs: WHOLE, values: (_plot: uPlot, splits: number[]) => splits.map(whole) }) },
-      { ...axis, size: 52, values: (_plot, splits) => splits.map((value) => (value === null ? "" : number(value))) },
+      look.isTime ? { ...axis, size: 38, space: 72, values: (_plot: uPlot, splits: number[]) => timeTicks(splits) }
+        : { ...axis, size: 24, incrs: WHOLE, values: (_plot: uPlot, splits: number[]) => splits.map(whole) },
+      { ...axis, size: widthOf, values: (_plot, splits) => (look.isLog ? splits.map((value) => (value === null ? "" : number(value))) : numberTicks(splits)) },
     ],
+    ...(look.hasBand && !hasOthers ? { bands: [{ series: [lines.length + 2, lines.length + 1] as [number, number], fill: `${colour("--line-0")}2e` }] } : {}),
     series: [
       { value: (_plot, value) => (value === null ? "–" : look.isTime ? exact(value * 1000) : String(value)), label: look.isTime ? "time" : "step" },
       ...lines.map((line, n) => ({
         label: line.label,
-        stroke: colour(`--line-${n % 8}`),
+        stroke: colour(`--line-${colourOf(lines, n) % 8}`),
+        alpha: line.isPale ? 0.3 : 1,
+        ...(line.isPale ? { class: "pale" } : {}),
         width: isDense ? 1 / devicePixelRatio : hasOthers ? 2.5 : 1.5,
-        ...(n >= 8 ? { dash: [6, 3] } : {}),
-        spanGaps: true,
+        ...(colourOf(lines, n) >= 8 ? { dash: [6, 3] } : {}),
         points: { show: line.x.length < 3 },
         value: (_plot: uPlot, value: number | null) => number(value),
       })),
+      ...(look.hasBand && !hasOthers ? ["lowest", "highest"].map((label) => ({
+        label, stroke: colour("--line-0"), alpha: 0.35, width: 1 / devicePixelRatio, points: { show: false },
+        value: (_plot: uPlot, value: number | null) => number(value),
+      })) : []),
       ...(hasOthers ? [0, 1].map(() => ({ stroke: "transparent", points: { show: false }, spanGaps: true })) : []),
     ],
   };
 }
+
+/** A pale line has the colour of the line that follows it. */
+const colourOf = (lines: ChartLine[], n: number): number => lines.slice(0, n).filter((line) => !line.isPale).length;

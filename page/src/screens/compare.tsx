@@ -2,14 +2,17 @@
 
 import { useMemo, useState } from "preact/hooks";
 import { segment } from "../api";
-import { drawable, duration, number, size, text } from "../format";
+import { drawable, whole } from "../format";
 import { useAnswer, useEvents, useInterval, useThrottled } from "../hooks";
 import { Chart } from "../parts/chart";
+import { centralRange, marksOf, outliersText } from "../parts/honest-curves";
+import { Outliers } from "../parts/outliers";
 import { differenceOf } from "../parts/line-diff";
 import { Answered, Nothing, Refused } from "../parts/placeholders";
 import { ENDED, StateWord } from "../parts/job-state";
 import { href, jobHref, setQuery, usePlace } from "../router";
 import { curvesOf } from "./compare-requests";
+import { labelOf, textOf } from "./compared-row";
 import type { ComparedRow, Comparison, Definition, JobCurve, JobPage } from "../types";
 
 const MAX_CHARTS = 12;
@@ -124,15 +127,19 @@ function Overlay({ jobs, isLive, metric, known }: { jobs: string[]; isLive: bool
   const own = useAnswer<JobCurve[]>(known ? undefined : path, query);
   const curves = known ?? own.value;
   useFollowed(jobs, isLive && !known, own.reload);
-  const lines = useMemo(() => jobs.map((job) => {
+  const points = useMemo(() => jobs.map((job) => {
     const curve = curves?.find((one) => one.job === job);
-    return { label: job, x: curve?.steps ?? [], y: (curve?.values ?? []).map(drawable) };
+    return { label: job, x: curve?.steps ?? [], values: curve?.values ?? [] };
   }), [curves]);
+  const [lines, range, marks] = useMemo(() =>
+    [points.map(({ label, x, values }) => ({ label, x, y: values.map(drawable) })), centralRange(points), marksOf(points)] as const, [points]);
+  const [showsAll, setShowsAll] = useState(false);
   return (
     <figure class="chart-card">
       <figcaption><span class="chart-name">{metric}</span></figcaption>
       {own.error && <Refused error={own.error} />}
-      {curves && <Chart lines={lines} label={`${metric} of ${jobs.join(", ")} by step`} syncKey="compare" height={200} />}
+      {curves && <Chart lines={lines} label={`${metric} of ${jobs.join(", ")} by step`} syncKey="compare" height={200} range={showsAll ? undefined : range} marks={marks} />}
+      {curves && range && <Outliers text={outliersText(points, range, (x) => `at step ${whole(x)}`)} isShown={showsAll} toggle={() => setShowsAll(!showsAll)} />}
     </figure>
   );
 }
@@ -147,7 +154,7 @@ function RowTable({ label, jobs, rows }: { label: string; jobs: string[]; rows: 
         <tbody>
           {rows.map((row) => (
             <tr key={`${row.section} ${row.key}`}>
-              <th scope="row"><span class="muted">{row.section === "outcome" ? "" : row.section}</span> {row.key.replace(/_s$/, "").replaceAll("_", " ")}</th>
+              <th scope="row"><span class="muted">{row.section === "outcome" ? "" : row.section}</span> {labelOf(row)}</th>
               {row.values.map((value, n) => <td key={n} class={`number${isBest(row, n) ? " best" : ""}`}><Value row={row} value={value} /></td>)}
             </tr>
           ))}
@@ -159,16 +166,13 @@ function RowTable({ label, jobs, rows }: { label: string; jobs: string[]; rows: 
 
 function Value({ row, value }: { row: ComparedRow; value: unknown }) {
   if (value === null) return <span class="muted">–</span>;
-  if (row.key === "state" && STATES.has(String(value))) return <StateWord state={String(value)} />;
-  if (row.key.endsWith("_s") && typeof value === "number") return <>{duration(value)}</>;
-  if (row.key.endsWith("_bytes") && typeof value === "number") return <>{size(value)}</>;
-  if (row.section === "metrics") return <>{number(value as number)}</>;
-  return <span class={row.section === "outcome" ? "" : "machine"}>{text(value)}</span>;
+  if (row.section === "outcome" && row.key === "state" && STATES.has(String(value))) return <StateWord state={String(value)} />;
+  return <span class={row.section === "outcome" || row.section === "metrics" ? "" : "machine"}>{textOf(row, value)}</span>;
 }
 
 /** The shortest time is set off; whether a metric is better high or low is not known. */
 function isBest(row: ComparedRow, n: number): boolean {
-  if (row.key !== "duration_s") return false;
+  if (row.section !== "outcome" || row.key !== "duration_s") return false;
   const times = row.values.filter((value): value is number => typeof value === "number");
   return times.length > 1 && row.values[n] === Math.min(...times);
 }

@@ -11,7 +11,7 @@ import { ENDED, StateWord } from "../parts/job-state";
 import { Ago, Took } from "../parts/time";
 import { go, href, jobHref, setQuery, usePlace } from "../router";
 import type { Experiment, Job, JobChanges, JobCurve, Uses } from "../types";
-import { sizeOf, wordOf } from "./job/progress";
+import { notFiniteOf, sizeOf, wordOf } from "./job/progress";
 import { assetsOf, isModel } from "./job/results";
 import { SlowWord } from "./job/slow-rank";
 import { SelectionBar } from "./job/actions";
@@ -243,6 +243,7 @@ function Row({ job, curve, isSelected, toggle, hasPersons, isWatched }: RowProps
       <td class="col-state">
         <StateWord state={job.state} />
         {word && <span class={`clamp ${job.state === "failed" ? "cause-word" : "under-word"}`} title={word}>{word}</span>}
+        {job.not_finite && <span class="under-word not-finite">{notFiniteOf(job.not_finite)}</span>}
         {assetsOf(job).map((one) => (
           <span key={one.name} class="under-word">
             {isModel(one) ? "model" : "output"} <a href={jobHref(job.name)}>{one.asset}</a>, {size(one.size)}

@@ -74,6 +74,16 @@ class Series:
 
 
 @dataclass(frozen=True)
+class MetricHighlights:
+    """What a list of jobs says of one job's metrics."""
+
+    primary: Series
+    """The first metric that rank 0 logged."""
+    not_finite: Point | None = None
+    """The first point since which a metric of rank 0 is NaN or infinite."""
+
+
+@dataclass(frozen=True)
 class Run:
     """A run as kept."""
 

@@ -2,7 +2,7 @@
 
 import { counted, number, whole } from "../../format";
 import { ENDED } from "../../parts/job-state";
-import type { Job, StoryLine } from "../../types";
+import type { Job, NotFinite, StoryLine } from "../../types";
 
 const TRANSFERRING = new Set(["staging", "finalizing"]);
 
@@ -107,3 +107,5 @@ export function sharesOf(seconds: number[]): number[] {
 }
 
 const stageOf = ({ state, from, to, sentence, first }: Phase): Stage => ({ name: state, state, from, to, sentence, line: first });
+
+export const notFiniteOf = (lost: NotFinite): string => `${lost.name} is ${lost.value} since step ${whole(lost.since_step)}`;

@@ -6,7 +6,7 @@ import { jobHref, setQuery } from "../../router";
 import { Linked } from "../../parts/job-links";
 import type { Job, StoryLine, Verdict } from "../../types";
 import { endOf } from "./log-lines";
-import { progressOf } from "./progress";
+import { notFiniteOf, progressOf } from "./progress";
 import { hangOf } from "./hang-and-start";
 import { Results } from "./results";
 
@@ -23,6 +23,7 @@ export function Cause({ job, story }: { job: Job; story: StoryLine[] }) {
         ? <Results job={job} />
         : <p class="cause-sentence"><StateIcon state={job.state} /> <Linked sentence={progressOf(job)} /></p>}
       {hasResults && <p class="muted">{progressOf(job)}</p>}
+      {job.not_finite && <p class="not-finite">{notFiniteOf(job.not_finite)}</p>}
       {job.notice && <p class="muted">{job.notice}</p>}
       {job.observed && WAITING.has(job.state) && <p class="muted">The engine says: {job.observed.word}</p>}
       {last && !ENDED.has(job.state) && <p class="muted">Before: {last.verdict.sentence}</p>}

@@ -17,6 +17,7 @@ from drumbeat.cli.terminal.formatting import (
     format_launch,
     format_metric,
     format_moment,
+    format_not_finite,
     format_result,
 )
 from drumbeat.cli.terminal.help import AsJson, Job
@@ -183,6 +184,7 @@ COLUMNS = ("job", "state", "person", "experiment", ">ranks", ">submitted", ">ran
 DROPPED = ("experiment", "person", "metric", ">ran", ">ranks", ">submitted", "why", "state")
 """Columns that a narrow terminal leaves out, the first one first."""
 
+
 MESH_RANKS_SHOWN = 64
 
 
@@ -204,7 +206,7 @@ def job_table(jobs: Iterable[JobView], now: datetime, width: int) -> Table:
             format_ago(job.submitted_at, now),
             format_duration((job.ended_at or now) - job.started_at) if job.started_at else "",
             format_result(job),
-            job.verdict.sentence if job.verdict and job.state == State.FAILED else job.progress,
+            _sentence(job),
         )
         for job in shown
     ]
@@ -267,6 +269,7 @@ def _facts(job: JobView) -> list[tuple[str, object]]:
         ("mesh", format_mesh(job.mesh)),
         ("nodes", job.elastic or ""),
         ("metric", f"{format_metric(job.primary)} at step {job.primary.step:,}" if job.primary else ""),
+        ("not a number", format_not_finite(job.not_finite)),
         ("best trial", f"{job.best_trial.job}: {format_result(job)}" if job.best_trial else ""),
         ("compute", job.compute),
         ("environment", job.environment),
@@ -330,6 +333,12 @@ def _verdict(job: JobView) -> Iterator[RenderableType]:
         ]
     )
     yield from (cell(f"  │ {line}") for line in safe_lines(verdict.tail))
+
+
+def _sentence(job: JobView) -> str:
+    if job.verdict and job.state == State.FAILED:
+        return job.verdict.sentence
+    return "; ".join(filter(None, (format_not_finite(job.not_finite), job.progress)))
 
 
 def _mesh(job: JobView) -> Iterator[RenderableType]:

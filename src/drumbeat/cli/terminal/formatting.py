@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from drumbeat.model.api.jobs import JobView
-    from drumbeat.model.api.metrics import PrimaryView
+    from drumbeat.model.api.metrics import NotFiniteView, PrimaryView
 
 _UNITS = (("d", 86400), ("h", 3600), ("m", 60), ("s", 1))
 
@@ -50,6 +50,11 @@ def format_value(value: float | str) -> str:
 def format_metric(primary: PrimaryView) -> str:
     """`loss 0.7523`."""
     return f"{primary.name} {format_value(primary.value)}"
+
+
+def format_not_finite(lost: NotFiniteView | None) -> str:
+    """`loss is NaN since step 91`; "" for None."""
+    return f"{lost.name} is {lost.value} since step {lost.since_step:,}" if lost else ""
 
 
 def format_result(job: JobView) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 
 from drumbeat.model.agent import WAITS
 from drumbeat.model.api.constraints import limited
-from drumbeat.model.api.metrics import PrimaryView
+from drumbeat.model.api.metrics import NotFiniteView, PrimaryView
 from drumbeat.model.api.preflight import PreflightView
 from drumbeat.model.api.sessions import ServiceView
 from drumbeat.model.logs import LogName
@@ -139,6 +139,7 @@ class OutputView:
 
 
 PRIMARY = "The last value of the first metric that rank 0 logged; absent until there is one."
+NOT_FINITE = "The first metric of rank 0 that is NaN or infinite, and since which step; absent when all are numbers."
 BEST_TRIAL = "The best trial of a sweep so far; absent until one has a value, and for other jobs."
 SLOW = "Whether a rank, or all of a node, was found slow in this round: the story says which; absent when not."
 MESH = "Sizes of the dimensions in which the ranks divide a model, outermost first; absent when there are none."
@@ -201,6 +202,7 @@ class JobView:
     parent: str = field(default="", metadata=limited(PARENT, exclude_if=operator.not_))
     person: str = field(default="", metadata=limited(PERSON, exclude_if=operator.not_))
     primary: PrimaryView | None = field(default=None, metadata=limited(PRIMARY, exclude_if=operator.not_))
+    not_finite: NotFiniteView | None = field(default=None, metadata=limited(NOT_FINITE, exclude_if=operator.not_))
     best_trial: BestTrialView | None = field(default=None, metadata=limited(BEST_TRIAL, exclude_if=operator.not_))
     has_slow_rank: bool = field(default=False, metadata=limited(SLOW, exclude_if=operator.not_))
     mesh: dict[str, int] = field(default_factory=dict[str, int], metadata=limited(MESH, exclude_if=operator.not_))

@@ -41,6 +41,15 @@ class PrimaryView:
 
 
 @dataclass(frozen=True)
+class NotFiniteView:
+    """A metric of a job's rank 0 that is no number any more. value: `NaN`, `Infinity` or `-Infinity`."""
+
+    name: str
+    value: str
+    since_step: int
+
+
+@dataclass(frozen=True)
 class NestedRunView:
     """A run that the ranks of a job created beside the job's own: a fold, say. series: those of rank 0."""
 

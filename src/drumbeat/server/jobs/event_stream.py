@@ -23,7 +23,7 @@ from drumbeat.core.lifecycle.job import Job
 from drumbeat.core.lifecycle.output_publication import is_over
 from drumbeat.model.api.jobs import End, Event, JobView
 from drumbeat.model.errors import NotFoundError, RefusedError
-from drumbeat.model.metrics import Series
+from drumbeat.model.metrics import MetricHighlights
 from drumbeat.server.context import ServerContext, current
 from drumbeat.server.database.records import Record
 from drumbeat.server.fanout import Fanout
@@ -36,8 +36,8 @@ BATCH = 256 << 10
 PAUSE_S = 0.02
 """Pause between two pulls of a follower. Whatever arrives within it is sent together."""
 HEARTBEAT_S = 15.0
-PRIMARY_INTERVAL_S = 0.5
-"""Minimum time between two readings of a job's primary metric, because logs arrive far more often."""
+METRICS_INTERVAL_S = 0.5
+"""Minimum time between two readings of a job's metrics, because logs arrive far more often."""
 PULLS = CapacityLimiter(2)
 """Threads that pull. More threads would only contend for Python's interpreter lock and slow down everything else."""
 
@@ -95,9 +95,9 @@ class Follower:
         self.reader = LogReader(context.control.artifacts, job.name, position)
         self.has_logs = has_logs
         self.has_more = self.is_done = False
-        self._seen: tuple[int, str, Series | None] = (-1, "", None)
-        self._primary: Series | None = None
-        self._primary_due = 0.0
+        self._seen: tuple[int, str, MetricHighlights | None] = (-1, "", None)
+        self._metrics: MetricHighlights | None = None
+        self._metrics_due = 0.0
         self._state: JobView | None = None
 
     def pull(self) -> bytes:
@@ -124,25 +124,25 @@ class Follower:
 
     def _news(self, record: Record) -> list[bytes]:
         notice = self._storage_notice(record.job)
-        self._read_primary(record)
-        if (record.version, notice, self._primary) == self._seen:
+        self._read_metrics(record)
+        if (record.version, notice, self._metrics) == self._seen:
             return []
-        self._seen = (record.version, notice, self._primary)
+        self._seen = (record.version, notice, self._metrics)
         messages: list[bytes] = []
         for line in event_lines(self.control.store.events(self.job), self.last_event):
             self.last_event = line.n
             messages.append(self._event("story", line))
-        view = job_view(record, notice, self._primary)
+        view = job_view(record, notice, self._metrics)
         if view != self._state:
             self._state = view
             messages.append(self._event("state", view))
         return messages
 
-    def _read_primary(self, record: Record) -> None:
+    def _read_metrics(self, record: Record) -> None:
         now = time.monotonic()
-        if now >= self._primary_due or record.job.state.is_terminal:
-            self._primary_due = now + PRIMARY_INTERVAL_S
-            self._primary = self.control.metrics.primaries([self.job]).get(self.job)
+        if now >= self._metrics_due or record.job.state.is_terminal:
+            self._metrics_due = now + METRICS_INTERVAL_S
+            self._metrics = self.control.metrics.highlights([self.job]).get(self.job)
 
     def _end(self, record: Record) -> list[bytes]:
         rest = [self._event("log", piece) for piece in self.reader.rest()]

@@ -25,7 +25,7 @@ from drumbeat.model.api.jobs import (
     OutputView,
     VerdictView,
 )
-from drumbeat.model.api.metrics import PrimaryView
+from drumbeat.model.api.metrics import NotFiniteView, PrimaryView
 from drumbeat.model.api.sessions import ServiceView
 from drumbeat.model.metrics import value_to_json
 from drumbeat.model.states import State
@@ -35,27 +35,32 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from drumbeat.core.lifecycle.events import JobEvent
-    from drumbeat.model.metrics import Series
+    from drumbeat.model.metrics import MetricHighlights
     from drumbeat.server.database.records import Record
 
 
-def job_view(record: Record, notice: str = "", primary: Series | None = None) -> JobView:
+def job_view(record: Record, notice: str = "", metrics: MetricHighlights | None = None) -> JobView:
     """Returns a stored job as the API shows it."""
-    return JobView(**_facts(record), notice=notice, primary=primary_view(primary))
+    return JobView(**_facts(record), **_highlights(metrics), notice=notice)
 
 
 def job_with_events(
-    record: Record, events: list[JobEvent], notice: str, primary: Series | None = None
+    record: Record, events: list[JobEvent], notice: str, metrics: MetricHighlights | None = None
 ) -> JobWithEvents:
     """Returns a stored job with its events."""
     lines = tuple(event_lines(events))
-    facts: dict[str, Any] = {**_facts(record), "preflight": preflight_view(record.job)}
-    return JobWithEvents(**facts, notice=notice, primary=primary_view(primary), story=lines)
+    facts: dict[str, Any] = {**_facts(record), **_highlights(metrics), "preflight": preflight_view(record.job)}
+    return JobWithEvents(**facts, notice=notice, story=lines)
 
 
-def primary_view(series: Series | None) -> PrimaryView | None:
-    """Returns the primary metric of a job as the API shows it."""
-    return PrimaryView(series.name, value_to_json(series.last.value), series.last.step) if series else None
+def _highlights(metrics: MetricHighlights | None) -> dict[str, Any]:
+    if metrics is None:
+        return {}
+    last, lost = metrics.primary.last, metrics.not_finite
+    return {
+        "primary": PrimaryView(last.name, value_to_json(last.value), last.step),
+        "not_finite": NotFiniteView(lost.name, str(value_to_json(lost.value)), lost.step) if lost else None,
+    }
 
 
 def event_lines(events: list[JobEvent], after: int = 0) -> list[EventView]:

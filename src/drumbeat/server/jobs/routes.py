@@ -64,8 +64,8 @@ def list_jobs(
     """Lists a page of jobs, newest first."""
     chosen = replace(chosen, limit=limit, after=after, text=text)
     records = _with_text(control.store, chosen) if text else control.store.jobs(chosen)
-    primaries = control.metrics.primaries([record.job.name for record in records])
-    views = [job_view(record, primary=primaries.get(record.job.name)) for record in records]
+    metrics = control.metrics.highlights([record.job.name for record in records])
+    views = [job_view(record, metrics=metrics.get(record.job.name)) for record in records]
     return JobPage(tuple(views), records[-1].job.name if len(records) == limit else None)
 
 
@@ -93,8 +93,8 @@ def show(name: str, context: ContextOf) -> JobWithEvents:
     """Returns one job and its events."""
     control = context.control
     record = current(control, name)
-    primary = control.metrics.primaries([name]).get(name)
-    return job_with_events(record, control.store.events(name), context.storage_notice(record.job), primary)
+    metrics = control.metrics.highlights([name]).get(name)
+    return job_with_events(record, control.store.events(name), context.storage_notice(record.job), metrics)
 
 
 @router.get("/jobs/{name}/story")

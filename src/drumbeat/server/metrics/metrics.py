@@ -18,6 +18,7 @@ from drumbeat.model.metric_lines import BLANK, Spooled, spooled
 from drumbeat.model.metrics import (
     SYSTEM,
     UPDATES,
+    MetricHighlights,
     MetricRecord,
     Point,
     Run,
@@ -328,12 +329,17 @@ class Metrics:
         if not self.is_empty:
             self.store.remove_points()
 
-    def primaries(self, names: Sequence[str]) -> dict[str, Series]:
-        """Returns the primary metric of each job that has logged one: the first one that its rank 0 logged."""
+    def highlights(self, names: Sequence[str]) -> dict[str, MetricHighlights]:
+        """Returns what a list says of the metrics of each job that has logged any."""
         if not names or self.is_empty:
             return {}
-        series = self.store.primaries([run_id(name) for name in names])
-        return {name: series[run_id(name)] for name in names if run_id(name) in series}
+        runs = [run_id(name) for name in names]
+        primaries, not_finite = self.store.primaries(runs), self.store.not_finite(runs)
+        return {
+            name: MetricHighlights(primaries[run], not_finite.get(run))
+            for name, run in zip(names, runs, strict=True)
+            if run in primaries
+        }
 
     def saves(self, names: Sequence[str]) -> dict[str, list[Save]]:
         """Returns the checkpoints of those of these jobs that saved any with `drumbeat.train.Checkpoints`."""

@@ -138,7 +138,7 @@ def _children(control: Control, parent: str) -> tuple[list[str], str]:
 
 
 def _primary_names(control: Control, names: list[str]) -> list[tuple[str, str]]:
-    return [(name, series.name) for name, series in control.metrics.primaries(names).items()]
+    return [(name, metrics.primary.name) for name, metrics in control.metrics.highlights(names).items()]
 
 
 def _curve(name: str, metric: str, points: list[Point]) -> JobCurveView:

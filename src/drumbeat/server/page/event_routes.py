@@ -94,7 +94,7 @@ class ChangeReader:
 
     def _changes(self, names: list[str]) -> JobChanges | None:
         """Returns the changes of these jobs. Logs and metrics notify, too, but don't change the job itself."""
-        primaries = self._control.metrics.primaries(names[:MAX_CHANGES])
+        metrics = self._control.metrics.highlights(names[:MAX_CHANGES])
         changed: list[JobView] = []
         removed: list[str] = []
         for name in names[:MAX_CHANGES]:
@@ -104,7 +104,7 @@ class ChangeReader:
                 removed.append(name)
                 self._sent.pop(name, None)
                 continue
-            view = job_view(record, self._notice_of(record.job), primaries.get(name))
+            view = job_view(record, self._notice_of(record.job), metrics.get(name))
             if self._sent.get(name) != view:
                 self._sent[name] = view
                 changed.append(view)

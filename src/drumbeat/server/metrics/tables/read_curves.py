@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_right
 from collections.abc import Sequence
 from typing import Any
@@ -32,6 +33,7 @@ _EXTREMES = text("""
     FROM part
 """)
 """Selects the lowest and highest point of each part of a series: the first one of equals, or if there is no number."""
+_INFINITE = (math.inf, -math.inf)
 _MAX_PARAMETERS = 500
 """Maximum number of parameters in one statement."""
 _POINTS = select(points.c.value, points.c.step, points.c.at_ms)
@@ -63,6 +65,30 @@ def primaries(connection: Connection, runs: Sequence[str]) -> dict[str, Series]:
     chosen = select(func.min(series.c.id)).where(series.c.run.in_(runs), series.c.rank == 0, is_own)
     first = chosen.group_by(series.c.run)
     return {row.run: _series(row) for row in connection.execute(select(series).where(series.c.id.in_(first)))}
+
+
+def not_finite(connection: Connection, runs: Sequence[str]) -> dict[str, Point]:
+    """Returns, for each run whose rank 0 has a metric that is no number any more, the first point since which the first
+    such metric has none.
+    """
+    is_own = ~series.c.name.startswith(SYSTEM, autoescape=True)
+    is_lost = series.c.last_value.is_(None) | series.c.last_value.in_(_INFINITE)
+    chosen = select(series.c.run, series.c.id, series.c.name).where(
+        series.c.run.in_(runs), series.c.rank == 0, is_own, is_lost
+    )
+    first: dict[str, Point] = {}
+    for row in connection.execute(chosen.order_by(series.c.id)):
+        if row.run not in first and (point := _since(connection, row.id, row.name)):
+            first[row.run] = point
+    return first
+
+
+def _since(connection: Connection, number: int, name: str) -> Point | None:
+    own = points.c.series == number
+    is_number = points.c.value.is_not(None) & points.c.value.not_in(_INFINITE)
+    last = select(func.coalesce(func.max(points.c.n), -1)).where(own, is_number).scalar_subquery()
+    row = connection.execute(_POINTS.where(own, points.c.n > last).order_by(points.c.n).limit(1)).one_or_none()
+    return None if row is None else Point(name, logged(row.value), row.step, row.at_ms)
 
 
 def curve(connection: Connection, run: str, name: str, rank: int, max_points: int, cache: CurveCache) -> list[Point]:

@@ -216,6 +216,12 @@ class SqlMetricStore:
         """Returns the first series of rank 0 of each of these runs, except `system/…`."""
         return self._read(lambda connection: read_curves.primaries(connection, runs))
 
+    def not_finite(self, runs: Sequence[str]) -> dict[str, Point]:
+        """Returns the first point of each of these runs since which a metric of rank 0, except `system/…`, is NaN or
+        infinite; of several metrics, that of the first.
+        """
+        return self._read(lambda connection: read_curves.not_finite(connection, runs))
+
     def curve(self, run: str, name: str, rank: int, max_points: int) -> list[Point]:
         """Returns a thinned series with at most so many points (at least 4), in the order of arrival.
 
