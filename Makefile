@@ -134,6 +134,10 @@ docs: setup ## Writes the generated pages anew
 bench-preempt: setup ## Seconds of work lost per preemption on a real Slurm (root); writes docs/bench/preempt.md
 	$(PYTHON) -m bench.preempt --write docs/bench/preempt.md
 
+.PHONY: bench-serve
+bench-serve: setup ## A scored request: CPU and latency beside Azure's, MLflow's and other servers, the router beside HAProxy (apt: wrk, haproxy); writes docs/bench/serve.md
+	$(PYTHON) -m bench.serve --write docs/bench/serve.md
+
 clean: ## Removes what the tools left behind, .venv too
 	rm -rf .venv .cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis .coverage .coverage.* dist demo
 	find src tests tools recipes bench -name __pycache__ -type d -prune -exec rm -rf {} +

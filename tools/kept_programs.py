@@ -127,7 +127,22 @@ AZURE_ML = {
     for version, more in _NEEDED_BY_AZURE.items()
 }
 """Azure's client by version. The newest is in ALL; the others are for thorough tests."""
-ALL = (AZURITE, SEAWEED, FAKE_GCS, UV, MLFLOW_SKINNY, PAGE_DRIVER, AZURE_ML["1.35.2"])
+INFERENCE_SERVER = pip_program(
+    "azureml-inference-server-http-1.5.1",
+    "azureml_inference_server_http/__init__.py",
+    ["azureml-inference-server-http==1.5.1", "inference-schema==1.8", "setuptools<81"],
+)
+"""Microsoft's server for scoring scripts; only tools/scoring_recordings.py and thorough tests run it."""
+LITSERVE = pip_program("litserve-0.2.19", "litserve/__init__.py", ["litserve==0.2.19"])
+MLFLOW = pip_program(f"mlflow-{MLFLOW_VERSION}", "mlflow/__init__.py", [f"mlflow=={MLFLOW_VERSION}", "scikit-learn"])
+"""The servers that bench/serve.py compares; MLflow's is the oracle of thorough tests, too."""
+INFERENCE_SCHEMA = pip_program(
+    "inference-schema-1.8",
+    "inference_schema/__init__.py",
+    ["--no-deps", "inference-schema==1.8", "wrapt", "python-dateutil", "pytz", "six"],
+)
+"""What scoring scripts import for `@input_schema`, without numpy and pandas."""
+ALL = (AZURITE, SEAWEED, FAKE_GCS, UV, MLFLOW_SKINNY, INFERENCE_SCHEMA, PAGE_DRIVER, AZURE_ML["1.35.2"])
 
 
 def _fetched(program: KeptProgram) -> str:

@@ -6,6 +6,8 @@ A name in a string escapes type checkers and rename tools, so each stands here o
 from __future__ import annotations
 
 SERVER = "drumbeat.server"
+ROUTER = "drumbeat.router"
+SCORING = "drumbeat.scoring"
 OPTUNA = "drumbeat.server.sweeps.samplers.optuna_program"
 EVENT_FILES = "drumbeat.server.metrics.event_files.program"
 HOST = "drumbeat.node.host"
@@ -34,6 +36,8 @@ PDSH = "drumbeat.node.launchers.remote.pdsh_stand_in"
 
 PROGRAMS = (
     SERVER,
+    ROUTER,
+    SCORING,
     OPTUNA,
     EVENT_FILES,
     HOST,

@@ -11,9 +11,11 @@ from drumbeat.model.errors import StorageError
 from drumbeat.node.environments import program_end
 from drumbeat.node.platform.files import write_whole
 
-ROOMS = ("rank", "train")
+ROOMS = ("rank", "scoring", "train")
 """The packages whose modules ranks get."""
-BESIDE = ("_version.py", "model/__init__.py", "model/errors.py", "model/mesh.py")
+BESIDE = (
+    "_version.py", "model/__init__.py", "model/errors.py", "model/home_socket.py", "model/mesh.py", "model/programs.py",
+)  # fmt: skip
 """The other modules that those import."""
 
 PACKAGE = '''\

@@ -1,0 +1,40 @@
+"""Tokens that let clients call an endpoint for an hour: the server signs them, the router checks them alone."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import json
+
+LIFETIME_S = 3600
+PREFIX = "dbs1."
+
+
+def sign(endpoint: str, key: bytes, expires: int) -> str:
+    """A token for an endpoint. expires: in seconds of Unix time."""
+    payload = _encode(json.dumps({"endpoint": endpoint, "expires": expires}).encode())
+    return f"{PREFIX}{payload}.{_encode(_signature(key, payload))}"
+
+
+def is_valid(token: str, endpoint: str, key: bytes, now: float) -> bool:
+    """Whether a token was signed with this key for this endpoint, and its hour isn't over."""
+    payload, dot, signature = token.removeprefix(PREFIX).partition(".")
+    if not token.startswith(PREFIX) or not dot:
+        return False
+    # The signature comes first: nothing of an unsigned payload is read.
+    if not hmac.compare_digest(_encode(_signature(key, payload)).encode(), signature.encode()):
+        return False
+    try:
+        content = json.loads(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
+        return content["endpoint"] == endpoint and float(content["expires"]) > now
+    except (ValueError, KeyError, TypeError):
+        return False
+
+
+def _signature(key: bytes, payload: str) -> bytes:
+    return hmac.new(key, payload.encode(), hashlib.sha256).digest()
+
+
+def _encode(raw: bytes) -> str:
+    return base64.urlsafe_b64encode(raw).rstrip(b"=").decode()
