@@ -48,7 +48,7 @@ PAGE = """\
 <!-- Written by `make bench-serve`. -->
 
 CPU milliseconds of the server's whole process tree per request, and p50 of its answers in ms, by the number of
-connections; medians of {rounds} rounds of {seconds:g} s in which all take turns. Machine: {machine}.
+connections; medians of {rounds} rounds of {seconds} s in which all take turns. Machine: {machine}.
 
 ## Servers of models
 
@@ -127,7 +127,7 @@ class Server:
             time.sleep(0.05)
         raise SystemExit(f"{self.name} doesn't listen")
 
-    def load(self, script: Path, connections: int, seconds: float) -> Sample:
+    def load(self, script: Path, connections: int, seconds: int) -> Sample:
         """Sends requests by wrk."""
         before = cpu_s(self.process)
         done = subprocess.run(
@@ -160,10 +160,10 @@ def wrk_script(folder: Path, name: str, body: str, **headers: str) -> Path:
     return script
 
 
-def turns(servers: list[Server], script: Path, rounds: int, seconds: float) -> dict[tuple[str, int], list[Sample]]:
+def turns(servers: list[Server], script: Path, rounds: int, seconds: int) -> dict[tuple[str, int], list[Sample]]:
     """Samples by server and number of connections."""
     for server in servers:  # Each one's first requests are slower.
-        server.load(script, 4, 0.5)
+        server.load(script, 4, 1)
     samples: dict[tuple[str, int], list[Sample]] = defaultdict(list)
     for number in range(rounds):
         for connections in CONNECTIONS:
@@ -240,7 +240,7 @@ def mlflow_server(folder: Path) -> Server:
     return Server("mlflow models serve", command, port, "/invocations", PYTHONPATH=folder_of(MLFLOW))
 
 
-def bench_servers(folder: Path, rounds: int, seconds: float) -> tuple[str, float]:
+def bench_servers(folder: Path, rounds: int, seconds: int) -> tuple[str, float]:
     """The table of servers, and the model's own CPU ms."""
     model_ms = make_model(folder)
     rows = json.dumps([[0.5] * 8])
@@ -262,7 +262,7 @@ def bench_servers(folder: Path, rounds: int, seconds: float) -> tuple[str, float
     return "\n".join(lines), model_ms
 
 
-def bench_batches(folder: Path, rounds: int, seconds: float) -> tuple[str, str]:
+def bench_batches(folder: Path, rounds: int, seconds: int) -> tuple[str, str]:
     """The table of batches, and the gain at 64 connections."""
     (folder / "score.py").write_text(TORCH)
     script = wrk_script(folder, "torch", json.dumps({"data": [[0.5] * 64]}))
@@ -307,7 +307,7 @@ backend green
 """
 
 
-def bench_routers(folder: Path, rounds: int, seconds: float) -> tuple[str, str]:
+def bench_routers(folder: Path, rounds: int, seconds: int) -> tuple[str, str]:
     """The table of routers, and whether the goals are reached."""
     home = folder / "router"
     home.mkdir(mode=0o700)
@@ -350,7 +350,7 @@ def main() -> None:
     """Measures, and writes the page."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--seconds", type=float, default=2.0)
+    parser.add_argument("--seconds", type=int, default=2)
     parser.add_argument("--only", choices=["servers", "batches", "router"])
     parser.add_argument("--write", type=Path)
     options = parser.parse_args()

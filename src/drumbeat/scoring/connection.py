@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, cast
 
-from drumbeat.scoring.messages import LAST_CHUNK, Answer, ScoringRequest, chunk, error_answer, render_head
+from drumbeat.scoring.messages import LAST_CHUNK, ScoringAnswer, ScoringRequest, chunk, error_answer, render_head
 from drumbeat.scoring.request_ids import SERVER_VERSION, request_ids
 from drumbeat.scoring.request_reader import MalformedRequestError, RequestReader
 from drumbeat.scoring.scorer import Scorer
@@ -66,7 +66,7 @@ class ScoringConnection(asyncio.Protocol):
         self.is_draining = False
         self.is_lost = asyncio.Event()
         self._ends_after_answer = False
-        self.on_control: Callable[[ScoringRequest], Answer | None] | None = None
+        self.on_control: Callable[[ScoringRequest], ScoringAnswer | None] | None = None
         """Answers requests of the router itself."""
 
     # --- what the event loop calls --------------------------------------------------------------------------------
@@ -109,7 +109,7 @@ class ScoringConnection(asyncio.Protocol):
         request = self._waiting.popleft()
         writer = _AnswerWriter(self, request, self._calls)
         ids = request_ids(request)
-        if isinstance(ids, Answer):
+        if isinstance(ids, ScoringAnswer):
             writer.send_now(ids)
             return
         writer.ids = ids
@@ -152,7 +152,7 @@ class ScoringConnection(asyncio.Protocol):
         if self._transport is not None and not self._transport.is_closing():
             self._transport.write(data)
 
-    def _write_whole(self, answer: Answer, request: ScoringRequest | None) -> None:
+    def _write_whole(self, answer: ScoringAnswer, request: ScoringRequest | None) -> None:
         body = answer.body if isinstance(answer.body, bytes) else b""
         closes = self._ends_after_answer or request is None or not request.keeps_connection
         try:
@@ -165,13 +165,13 @@ class ScoringConnection(asyncio.Protocol):
         if closes and self._transport is not None:
             self._transport.close()
 
-    def finish(self, answer: Answer, request: ScoringRequest) -> None:
+    def finish(self, answer: ScoringAnswer, request: ScoringRequest) -> None:
         """Writes a whole answer, and takes the next request."""
         self._write_whole(answer, request)
         self._answering = None
         self._next()
 
-    def begin_stream(self, answer: Answer, request: ScoringRequest) -> None:
+    def begin_stream(self, answer: ScoringAnswer, request: ScoringRequest) -> None:
         """Writes the head of an answer whose pieces follow."""
         closes = self._ends_after_answer or not request.keeps_connection or request.is_http_1_0
         try:
@@ -213,11 +213,11 @@ class _AnswerWriter:
         if self.work is not None:
             self.work.is_abandoned = True
 
-    def send_now(self, answer: Answer) -> None:
+    def send_now(self, answer: ScoringAnswer) -> None:
         """Sends an answer from the event loop."""
         self._connection.finish(self._complete(answer), self._request)
 
-    def send(self, answer: Answer) -> None:
+    def send(self, answer: ScoringAnswer) -> None:
         complete = self._complete(answer)
         if answer.is_streamed:
             self._calls.add(lambda: self._connection.begin_stream(complete, self._request))
@@ -234,7 +234,7 @@ class _AnswerWriter:
     def end(self, *, is_whole: bool) -> None:
         self._calls.add(lambda: self._connection.end_stream(self._request, is_whole=is_whole))
 
-    def _complete(self, answer: Answer) -> Answer:
+    def _complete(self, answer: ScoringAnswer) -> ScoringAnswer:
         if not answer.has_ids:
             return answer
         given: set[Any] = {name.lower() for name, _ in self.ids}

@@ -72,7 +72,7 @@ class ScoringRequest:
 
 
 @dataclass
-class Answer:
+class ScoringAnswer:
     """An answer: its body is whole, or comes in pieces that are sent as they are made."""
 
     status: int
@@ -97,23 +97,23 @@ class Answer:
         return not isinstance(self.body, bytes)
 
 
-def json_answer(value: Any, status: int = 200, *, has_run_failed: bool = False) -> Answer:
+def json_answer(value: Any, status: int = 200, *, has_run_failed: bool = False) -> ScoringAnswer:
     """An answer in JSON. Raises TypeError and ValueError for values that JSON can't hold."""
     body = json.dumps({} if value is None else value).encode()
-    return Answer(status, [("Content-Type", JSON_TYPE), ("x-ms-run-function-failed", str(has_run_failed))], body)
+    return ScoringAnswer(status, [("Content-Type", JSON_TYPE), ("x-ms-run-function-failed", str(has_run_failed))], body)
 
 
-def error_answer(status: int, message: str, *, has_run_failed: bool = False) -> Answer:
+def error_answer(status: int, message: str, *, has_run_failed: bool = False) -> ScoringAnswer:
     """An answer with a message, as Azure's server gives it."""
     return json_answer({"message": message}, status, has_run_failed=has_run_failed)
 
 
-def text_answer(text: str, status: int = 200) -> Answer:
+def text_answer(text: str, status: int = 200) -> ScoringAnswer:
     """An answer in plain text."""
-    return Answer(status, [("Content-Type", "text/html; charset=utf-8")], text.encode())
+    return ScoringAnswer(status, [("Content-Type", "text/html; charset=utf-8")], text.encode())
 
 
-def render_head(answer: Answer, *, length: int | None, is_chunked: bool, closes: bool) -> bytes:
+def render_head(answer: ScoringAnswer, *, length: int | None, is_chunked: bool, closes: bool) -> bytes:
     """The head of an answer. Raises ValueError for a header that would break out of its line."""
     lines = [f"HTTP/1.1 {answer.status} {_REASONS.get(answer.status, 'Unknown')}"]
     for name, value in answer.headers:

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-from drumbeat.scoring.messages import FAILED_RUN, JSON_TYPE, Answer, ScoringRequest, error_answer, text_answer
+from drumbeat.scoring.messages import FAILED_RUN, JSON_TYPE, ScoringAnswer, ScoringRequest, error_answer, text_answer
 from drumbeat.scoring.run_timeout import RunTimeoutError
 from drumbeat.scoring.scorer import ScorerError
 from drumbeat.scoring.script import NOT_ALLOWED, NOT_FOUND
@@ -66,7 +66,7 @@ class MlflowModel:
         except BaseException as error:
             raise ScorerError(f"The MLflow model in {self._folder} can't be loaded: {error}") from error
 
-    def immediate(self, request: ScoringRequest) -> Answer | None:
+    def immediate(self, request: ScoringRequest) -> ScoringAnswer | None:
         path = request.path
         if path not in _METHODS:
             return error_answer(404, NOT_FOUND)
@@ -75,12 +75,12 @@ class MlflowModel:
         if path == "/":
             return text_answer("Healthy")
         if path in {"/ping", "/health"}:
-            return Answer(200, [("Content-Type", JSON_TYPE)], b"\n")
+            return ScoringAnswer(200, [("Content-Type", JSON_TYPE)], b"\n")
         if path == "/version":
-            return Answer(200, [("Content-Type", JSON_TYPE)], str(self._mlflow.VERSION).encode())
+            return ScoringAnswer(200, [("Content-Type", JSON_TYPE)], str(self._mlflow.VERSION).encode())
         return None
 
-    def score(self, request: ScoringRequest) -> Answer:
+    def score(self, request: ScoringRequest) -> ScoringAnswer:
         if request.path == "/invocations":
             return self._invocation(request)
         begin = time.perf_counter()
@@ -92,7 +92,7 @@ class MlflowModel:
         except BaseException as error:  # noqa: BLE001 - a model may raise anything
             return self._failure(error, begin)
 
-    def score_many(self, requests: Sequence[ScoringRequest]) -> list[Answer]:
+    def score_many(self, requests: Sequence[ScoringRequest]) -> list[ScoringAnswer]:
         """Predicts the rows of all requests at once where that gives the same answers, else one after another."""
         begin = time.perf_counter()
         frames: list[Frame] = []
@@ -157,7 +157,7 @@ class MlflowModel:
             begin += count
         return parts
 
-    def _written(self, frame: Frame, predictions: Any, begin: float) -> Answer:
+    def _written(self, frame: Frame, predictions: Any, begin: float) -> ScoringAnswer:
         text = io.StringIO()
         if frame.is_azure:
             self._mlflow.unwrapped_predictions_to_json(predictions, text)
@@ -165,9 +165,9 @@ class MlflowModel:
             self._mlflow.predictions_to_json(predictions, text)
         elapsed_ms = (time.perf_counter() - begin) * 1e3
         headers = [("Content-Type", JSON_TYPE), ("x-ms-run-function-failed", "False")]
-        return Answer(200, [*headers, ("x-ms-run-fn-exec-ms", f"{elapsed_ms:.3f}")], text.getvalue().encode())
+        return ScoringAnswer(200, [*headers, ("x-ms-run-fn-exec-ms", f"{elapsed_ms:.3f}")], text.getvalue().encode())
 
-    def _failure(self, error: BaseException, begin: float) -> Answer:
+    def _failure(self, error: BaseException, begin: float) -> ScoringAnswer:
         """A request that the model can't take is the client's fault: its answer says why. Azure's script hides it."""
         log.error("the model can't answer", exc_info=error)
         elapsed_ms = (time.perf_counter() - begin) * 1e3
@@ -180,7 +180,7 @@ class MlflowModel:
         answer.add("x-ms-run-fn-exec-ms", f"{elapsed_ms:.3f}")
         return answer
 
-    def _invocation(self, request: ScoringRequest) -> Answer:
+    def _invocation(self, request: ScoringRequest) -> ScoringAnswer:
         exceptions: Any = importlib.import_module("mlflow.exceptions")
         kind = request.header("content-type", JSON_TYPE)
         try:
@@ -195,16 +195,18 @@ class MlflowModel:
             result = self._mlflow.invocations(request.body, kind, self._model, self._schema)
         except exceptions.MlflowException as error:
             return _mlflow_error(error)
-        return Answer(result.status, [("Content-Type", _with_charset(result.mimetype))], result.response.encode())
+        return ScoringAnswer(
+            result.status, [("Content-Type", _with_charset(result.mimetype))], result.response.encode()
+        )
 
 
 class BadFormatError(ValueError):
     """A body has none of the keys that say what it is."""
 
 
-def _mlflow_error(error: Any) -> Answer:
+def _mlflow_error(error: Any) -> ScoringAnswer:
     body = error.serialize_as_json().encode()
-    return Answer(error.get_http_status_code(), [("Content-Type", JSON_TYPE)], body)
+    return ScoringAnswer(error.get_http_status_code(), [("Content-Type", JSON_TYPE)], body)
 
 
 def _with_charset(media_type: str) -> str:

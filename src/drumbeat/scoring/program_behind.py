@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 
-from drumbeat.scoring.messages import Answer, ScoringRequest, error_answer
+from drumbeat.scoring.messages import ScoringAnswer, ScoringRequest, error_answer
 from drumbeat.scoring.run_timeout import RunTimeoutError
 from drumbeat.scoring.scorer import ScorerError
 from drumbeat.scoring.settings import ProgramBehind, RouteProbe
@@ -84,13 +84,13 @@ class PassedOn:
             self.process.kill()
             self.process.wait()
 
-    def immediate(self, request: ScoringRequest) -> Answer | None:
+    def immediate(self, request: ScoringRequest) -> ScoringAnswer | None:
         return None
 
-    def score_many(self, requests: Sequence[ScoringRequest]) -> list[Answer]:
+    def score_many(self, requests: Sequence[ScoringRequest]) -> list[ScoringAnswer]:
         return [self.score(one) for one in requests]
 
-    def score(self, request: ScoringRequest) -> Answer:
+    def score(self, request: ScoringRequest) -> ScoringAnswer:
         begin = time.perf_counter()
         try:
             response = self._response(request)
@@ -104,9 +104,9 @@ class PassedOn:
         headers = [(n, v) for n, v in response.getheaders() if n.lower().encode("latin-1") not in _HOP_BY_HOP]
         length = response.length
         if length is not None and length <= _PIECE_BYTES:
-            answer = Answer(response.status, headers, response.read())
+            answer = ScoringAnswer(response.status, headers, response.read())
         else:
-            answer = Answer(response.status, headers, self._pieces(response))
+            answer = ScoringAnswer(response.status, headers, self._pieces(response))
         answer.add("x-ms-run-fn-exec-ms", f"{(time.perf_counter() - begin) * 1e3:.3f}")
         return answer
 

@@ -6,12 +6,12 @@ import os
 import uuid
 
 from drumbeat._version import __version__
-from drumbeat.scoring.messages import HEADER_LIMIT, Answer, ScoringRequest, error_answer
+from drumbeat.scoring.messages import HEADER_LIMIT, ScoringAnswer, ScoringRequest, error_answer
 
 SERVER_VERSION = f"drumbeat/{__version__}"
 
 
-def request_ids(request: ScoringRequest) -> list[tuple[str, str]] | Answer:
+def request_ids(request: ScoringRequest) -> list[tuple[str, str]] | ScoringAnswer:
     """The headers of ids for the answer; an answer of its own if an id is too long."""
     own = request.headers.get("x-request-id")
     own = own if own is not None else str(uuid.UUID(bytes=os.urandom(16), version=4))

@@ -7,20 +7,20 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import Any, cast
 
-from drumbeat.scoring.messages import JSON_TYPE, Answer, ScoringRequest, header_value
+from drumbeat.scoring.messages import JSON_TYPE, ScoringAnswer, ScoringRequest, header_value
 
 FAILED = "x-ms-run-function-failed"
 EVENT_STREAM = "text/event-stream"
 
 
-def answer_of(result: Any, request: ScoringRequest) -> Answer:
+def answer_of(result: Any, request: ScoringRequest) -> ScoringAnswer:
     """The answer for a result of `run`. Raises TypeError and ValueError for values that JSON can't hold."""
     if inspect.isgenerator(result):
         return _stream(result, request)
     if hasattr(result, "status_code") and hasattr(result, "headers"):
         return _response(result)
     body = json.dumps({} if result is None else result, default=_plain)
-    return Answer(200, [("Content-Type", JSON_TYPE), (FAILED, "False")], body.encode())
+    return ScoringAnswer(200, [("Content-Type", JSON_TYPE), (FAILED, "False")], body.encode())
 
 
 def _plain(value: Any) -> Any:
@@ -32,7 +32,7 @@ def _plain(value: Any) -> Any:
     raise TypeError(f"Object of type {type(value).__name__} is not JSON serializable")
 
 
-def _response(result: Any) -> Answer:
+def _response(result: Any) -> ScoringAnswer:
     """The answer for an AMLResponse or a response of Flask."""
     headers = [(str(name), str(value)) for name, value in result.headers.items()]
     status = int(result.status_code)
@@ -41,7 +41,7 @@ def _response(result: Any) -> Answer:
         body = iter(result.iter_encoded()) if streamed else cast("bytes", result.get_data())
     else:
         body = _body(result.response)
-    answer = Answer(status, headers, body)
+    answer = ScoringAnswer(status, headers, body)
     if status >= 500:
         answer.replace(FAILED, "True")
     return answer
@@ -61,18 +61,18 @@ def _text(piece: Any) -> bytes:
     return piece if isinstance(piece, bytes) else str(piece).encode()
 
 
-def _stream(pieces: Iterator[Any], request: ScoringRequest) -> Answer:
+def _stream(pieces: Iterator[Any], request: ScoringRequest) -> ScoringAnswer:
     """Text and bytes go out as they are, other values as lines of JSON; or each piece is an event, if the client
     accepts `text/event-stream`.
     """
     if EVENT_STREAM in request.header("accept"):
         headers = [("Content-Type", EVENT_STREAM), ("Cache-Control", "no-cache"), (FAILED, "False")]
-        return Answer(200, headers, _Mapped(pieces, _event))
+        return ScoringAnswer(200, headers, _Mapped(pieces, _event))
     # The first piece says of which type the body is, so it is made before the head is sent.
     first = next(pieces, None)
     is_text = first is None or isinstance(first, str | bytes)
     kind = "text/plain; charset=utf-8" if is_text else "application/x-ndjson"
-    return Answer(200, [("Content-Type", kind), (FAILED, "False")], _Mapped(pieces, _line, first))
+    return ScoringAnswer(200, [("Content-Type", kind), (FAILED, "False")], _Mapped(pieces, _line, first))
 
 
 class _Mapped:
@@ -107,6 +107,6 @@ def _event(piece: Any) -> bytes:
     return "".join(f"data: {line}\n" for line in text.split("\n")).encode() + b"\n"
 
 
-def content_type(answer: Answer) -> str:
+def content_type(answer: ScoringAnswer) -> str:
     """The type of an answer's body."""
     return header_value(answer.headers, "content-type")

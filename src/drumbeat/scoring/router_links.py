@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 
 from drumbeat.model import home_socket
 from drumbeat.scoring.connection import ScoringConnection
-from drumbeat.scoring.messages import Answer, ScoringRequest
+from drumbeat.scoring.messages import ScoringAnswer, ScoringRequest
 from drumbeat.scoring.settings import RouterAccess
 
 log = logging.getLogger("drumbeat.scoring")
@@ -172,13 +172,13 @@ class _ReplicaLink(asyncio.Protocol):
             self.accepted.set_exception(RefusedByRouterError(f"it doesn't take this replica: {reason}"))
         self.connection.close()
 
-    def _control(self, request: ScoringRequest) -> Answer | None:
+    def _control(self, request: ScoringRequest) -> ScoringAnswer | None:
         if request.path != REDIAL_PATH:
             return None
         if not self.has_redialed and self.on_redial is not None:
             self.has_redialed = True
             self.on_redial()
-        return Answer(204, [], b"")
+        return ScoringAnswer(204, [], b"")
 
     def eof_received(self) -> bool:
         return False

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from drumbeat.scoring.messages import Answer, ScoringRequest
+from drumbeat.scoring.messages import ScoringAnswer, ScoringRequest
 
 
 class ScorerError(Exception):
@@ -22,14 +22,14 @@ class Scorer(Protocol):
         """Loads what is served. Raises ScorerError."""
         ...
 
-    def immediate(self, request: ScoringRequest) -> Answer | None:
+    def immediate(self, request: ScoringRequest) -> ScoringAnswer | None:
         """An answer that needs no model, such as a probe's; None = the request is for `score`."""
         ...
 
-    def score(self, request: ScoringRequest) -> Answer:
+    def score(self, request: ScoringRequest) -> ScoringAnswer:
         """Answers one request."""
         ...
 
-    def score_many(self, requests: Sequence[ScoringRequest]) -> list[Answer]:
+    def score_many(self, requests: Sequence[ScoringRequest]) -> list[ScoringAnswer]:
         """Answers several requests at once, in their order."""
         ...

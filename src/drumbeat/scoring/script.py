@@ -19,7 +19,7 @@ from drumbeat.scoring.inputs import InputError, named_inputs, text_input
 from drumbeat.scoring.messages import (
     FAILED_ANSWER,
     FAILED_RUN,
-    Answer,
+    ScoringAnswer,
     ScoringRequest,
     error_answer,
     json_answer,
@@ -129,7 +129,7 @@ class ScoringScript:
         else:
             self._arguments = read
 
-    def immediate(self, request: ScoringRequest) -> Answer | None:
+    def immediate(self, request: ScoringRequest) -> ScoringAnswer | None:
         path = request.path
         methods = _METHODS.get(path)
         if methods is None:
@@ -138,21 +138,23 @@ class ScoringScript:
             return unrouted(405, NOT_ALLOWED)
         if path == "/score":
             if request.method == "OPTIONS" and not self._is_raw:
-                return Answer(200, [("Content-Type", "text/html; charset=utf-8"), ("x-ms-run-function-failed",
+                return ScoringAnswer(200, [("Content-Type", "text/html; charset=utf-8"), ("x-ms-run-function-failed",
                               "False")], b"")  # fmt: skip
             return None
         if request.method == "OPTIONS":
-            return Answer(200, [("Content-Type", "text/html; charset=utf-8"), ("Allow", "OPTIONS, HEAD, GET")], b"")
+            return ScoringAnswer(
+                200, [("Content-Type", "text/html; charset=utf-8"), ("Allow", "OPTIONS, HEAD, GET")], b""
+            )
         return text_answer("Healthy") if path == "/" else self._swagger_answer(request)
 
-    def _swagger_answer(self, request: ScoringRequest) -> Answer:
+    def _swagger_answer(self, request: ScoringRequest) -> ScoringAnswer:
         version = dict(request.parameters).get("version", "2")
         document = self._swagger.document(version) if self._swagger else None
         if document is None:
             return error_answer(404, self._swagger.refusal(version) if self._swagger else NOT_FOUND)
         return json_answer(document)
 
-    def score(self, request: ScoringRequest) -> Answer:
+    def score(self, request: ScoringRequest) -> ScoringAnswer:
         try:
             arguments = self._arguments(request)
         except InputError as error:
@@ -168,8 +170,8 @@ class ScoringScript:
         elapsed_ms = (time.perf_counter() - begin) * 1e3
         return _finished(result, request, elapsed_ms)
 
-    def score_many(self, requests: Sequence[ScoringRequest]) -> list[Answer]:
-        answers: list[Answer | None] = [None] * len(requests)
+    def score_many(self, requests: Sequence[ScoringRequest]) -> list[ScoringAnswer]:
+        answers: list[ScoringAnswer | None] = [None] * len(requests)
         inputs: dict[int, Any] = {}
         for index, request in enumerate(requests):
             try:
@@ -184,7 +186,7 @@ class ScoringScript:
             answers[index] = answer
         return [one for one in answers if one is not None]
 
-    def _batch(self, inputs: list[Any], requests: list[ScoringRequest]) -> list[Answer]:
+    def _batch(self, inputs: list[Any], requests: list[ScoringRequest]) -> list[ScoringAnswer]:
         if not inputs or self._run_batch is None:
             return []
         begin = time.perf_counter()
@@ -201,14 +203,14 @@ class ScoringScript:
         return [_finished(result, request, elapsed_ms) for result, request in zip(results, requests, strict=True)]
 
 
-def unrouted(status: int, message: str) -> Answer:
+def unrouted(status: int, message: str) -> ScoringAnswer:
     """The answer where no route is."""
     answer = error_answer(status, message)
     answer.has_ids = False
     return answer
 
 
-def _finished(result: Any, request: ScoringRequest, elapsed_ms: float) -> Answer:
+def _finished(result: Any, request: ScoringRequest, elapsed_ms: float) -> ScoringAnswer:
     try:
         answer = answer_of(result, request)
     except RunTimeoutError:

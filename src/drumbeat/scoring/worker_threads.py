@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
-from drumbeat.scoring.messages import FAILED_ANSWER, FAILED_RUN, Answer, ScoringRequest, error_answer
+from drumbeat.scoring.messages import FAILED_ANSWER, FAILED_RUN, ScoringAnswer, ScoringRequest, error_answer
 from drumbeat.scoring.run_timeout import RunTimeoutError, interrupt
 from drumbeat.scoring.scorer import Scorer
 
@@ -20,7 +20,7 @@ log = logging.getLogger("drumbeat.scoring")
 class AnswerSink(Protocol):
     """Takes the answer of one request, from any thread."""
 
-    def send(self, answer: Answer) -> None:
+    def send(self, answer: ScoringAnswer) -> None:
         """Sends a whole answer, or begins one whose pieces follow."""
         ...
 
@@ -159,7 +159,7 @@ class WorkerThreads:
             if self._claim(work):
                 work.sink.send(_whole(answer))
 
-    def _answers(self, works: list[Work]) -> list[Answer]:
+    def _answers(self, works: list[Work]) -> list[ScoringAnswer]:
         try:
             if len(works) == 1:
                 return [self._scorer.score(works[0].request)]
@@ -176,7 +176,7 @@ class WorkerThreads:
             is_first, work.is_answered = not work.is_answered, True
         return is_first
 
-    def _stream(self, work: Work, answer: Answer) -> None:
+    def _stream(self, work: Work, answer: ScoringAnswer) -> None:
         """Sends pieces as they are made. The time limit is for the first one; the router limits the pauses."""
         pieces = answer.body
         if isinstance(pieces, bytes):
@@ -212,7 +212,7 @@ class WorkerThreads:
         return all(not piece or work.sink.send_piece(piece) for piece in pieces)
 
 
-def _whole(answer: Answer) -> Answer:
+def _whole(answer: ScoringAnswer) -> ScoringAnswer:
     """An answer of a batch in one piece: others wait for the same thread."""
     if not isinstance(answer.body, bytes):
         answer.body = b"".join(answer.body)

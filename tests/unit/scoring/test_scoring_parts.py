@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from drumbeat.scoring.messages import Answer, ScoringRequest, render_head, text_answer
+from drumbeat.scoring.messages import ScoringAnswer, ScoringRequest, render_head, text_answer
 from drumbeat.scoring.request_ids import request_ids
 from drumbeat.scoring.results import answer_of
 from drumbeat.scoring.scorer import ScorerError
@@ -23,11 +23,11 @@ def request(body: bytes = b"", **headers: str) -> ScoringRequest:
     return ScoringRequest("POST", "/score?a=1&a=2&b=", {k.replace("_", "-"): v for k, v in headers.items()}, body)
 
 
-def whole(answer: Answer) -> bytes:
+def whole(answer: ScoringAnswer) -> bytes:
     return answer.body if isinstance(answer.body, bytes) else b"".join(answer.body)
 
 
-def header(answer: Answer, name: str) -> list[str]:
+def header(answer: ScoringAnswer, name: str) -> list[str]:
     return [value for key, value in answer.headers if key.lower() == name]
 
 
@@ -83,13 +83,15 @@ def test_response_of_a_script_may_stream_and_keeps_its_headers():
 
 
 def test_header_with_a_line_break_is_refused():
-    answer = Answer(200, [("X-Own", "a\r\nSet-Cookie: b")], b"")
+    answer = ScoringAnswer(200, [("X-Own", "a\r\nSet-Cookie: b")], b"")
     with pytest.raises(ValueError, match="X-Own"):
         render_head(answer, length=0, is_chunked=False, closes=False)
 
 
 def test_headers_of_the_connection_are_the_servers_own():
-    answer = Answer(200, [("Content-Length", "99"), ("Transfer-Encoding", "chunked"), ("Connection", "close")], b"")
+    answer = ScoringAnswer(
+        200, [("Content-Length", "99"), ("Transfer-Encoding", "chunked"), ("Connection", "close")], b""
+    )
     assert render_head(answer, length=3, is_chunked=False, closes=False) == (
         b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\n"
     )
@@ -158,13 +160,13 @@ class Sink:
     """Takes an answer of the worker threads."""
 
     def __init__(self, on_piece: Callable[[bytes], bool] = lambda _: True) -> None:
-        self.answer: Answer | None = None
+        self.answer: ScoringAnswer | None = None
         self.pieces: list[bytes] = []
         self.is_whole: bool | None = None
         self.done = threading.Event()
         self._on_piece = on_piece
 
-    def send(self, answer: Answer) -> None:
+    def send(self, answer: ScoringAnswer) -> None:
         self.answer = answer
         if not answer.is_streamed:
             self.done.set()
@@ -177,7 +179,7 @@ class Sink:
         self.is_whole = is_whole
         self.done.set()
 
-    def wait(self) -> Answer:
+    def wait(self) -> ScoringAnswer:
         assert self.done.wait(10)
         assert self.answer is not None
         return self.answer
@@ -186,31 +188,31 @@ class Sink:
 class Echo:
     """A scorer of a function; keeps the sizes of its batches."""
 
-    def __init__(self, score: Callable[[ScoringRequest], Answer], *, can_batch: bool = False) -> None:
+    def __init__(self, score: Callable[[ScoringRequest], ScoringAnswer], *, can_batch: bool = False) -> None:
         self._score, self.can_batch = score, can_batch
         self.sizes: list[int] = []
 
     def init(self) -> None: ...
 
-    def immediate(self, request: ScoringRequest) -> Answer | None: ...
+    def immediate(self, request: ScoringRequest) -> ScoringAnswer | None: ...
 
-    def score(self, request: ScoringRequest) -> Answer:
+    def score(self, request: ScoringRequest) -> ScoringAnswer:
         self.sizes.append(1)
         return self._score(request)
 
-    def score_many(self, requests: Sequence[ScoringRequest]) -> list[Answer]:
+    def score_many(self, requests: Sequence[ScoringRequest]) -> list[ScoringAnswer]:
         self.sizes.append(len(requests))
         return [self._score(one) for one in requests]
 
 
-def echo(given: ScoringRequest) -> Answer:
+def echo(given: ScoringRequest) -> ScoringAnswer:
     return text_answer(given.body.decode())
 
 
 def test_requests_that_wait_are_answered_as_one_batch():
     first_runs, go = threading.Event(), threading.Event()
 
-    def score(given: ScoringRequest) -> Answer:
+    def score(given: ScoringRequest) -> ScoringAnswer:
         if given.body == b"first":
             first_runs.set()
             assert go.wait(10)
@@ -231,7 +233,7 @@ def test_requests_that_wait_are_answered_as_one_batch():
 def test_run_that_is_too_slow_is_answered_and_interrupted_and_the_thread_goes_on():
     running = threading.Event()
 
-    def score(given: ScoringRequest) -> Answer:
+    def score(given: ScoringRequest) -> ScoringAnswer:
         running.set()
         while given.body == b"slow":
             pass
@@ -252,7 +254,7 @@ def test_run_that_is_too_slow_is_answered_and_interrupted_and_the_thread_goes_on
 def test_stream_ends_and_its_generator_closes_when_the_client_is_gone():
     closed = threading.Event()
 
-    def endless(_: ScoringRequest) -> Answer:
+    def endless(_: ScoringRequest) -> ScoringAnswer:
         def numbers() -> Iterator[bytes]:
             try:
                 while True:
@@ -260,7 +262,7 @@ def test_stream_ends_and_its_generator_closes_when_the_client_is_gone():
             finally:
                 closed.set()
 
-        return Answer(200, [], numbers())
+        return ScoringAnswer(200, [], numbers())
 
     sink = Sink(on_piece=lambda _: len(sink.pieces) < 3)
     WorkerThreads(Echo(endless), WorkRules()).put(request(), sink)
@@ -269,12 +271,12 @@ def test_stream_ends_and_its_generator_closes_when_the_client_is_gone():
 
 
 def test_script_that_fails_before_its_first_piece_is_answered_by_500():
-    def failing(_: ScoringRequest) -> Answer:
+    def failing(_: ScoringRequest) -> ScoringAnswer:
         def numbers() -> Iterator[bytes]:
             raise ValueError("no")
             yield b""
 
-        return Answer(200, [], numbers())
+        return ScoringAnswer(200, [], numbers())
 
     sink = Sink()
     WorkerThreads(Echo(failing), WorkRules()).put(request(), sink)
@@ -285,7 +287,7 @@ def test_request_whose_client_left_before_its_turn_does_not_run():
     first_runs, go = threading.Event(), threading.Event()
     seen: list[bytes] = []
 
-    def score(given: ScoringRequest) -> Answer:
+    def score(given: ScoringRequest) -> ScoringAnswer:
         seen.append(given.body)
         if given.body == b"1":
             first_runs.set()
