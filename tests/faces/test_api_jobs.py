@@ -23,6 +23,31 @@ def test_repeated_key_returns_the_same_job(house: House) -> None:
     assert first.json()["experiment"] == "tries"
 
 
+def test_jobs_of_a_batch_are_submitted_in_order_and_once(house: House) -> None:
+    body = {"jobs": [{"document": {**DOCUMENT, "name": f"batch-{n}"}, "key": f"b{n}"} for n in range(3)]}
+    for _ in range(2):
+        answer = house.http.post("/api/v1/job-batches", json=body)
+        assert (answer.status_code, [one["name"] for one in answer.json()]) == (201, ["batch-0", "batch-1", "batch-2"])
+    listing = house.http.get("/api/v1/jobs", params={"text": "batch-"}).json()["jobs"]
+    assert [one["name"] for one in listing] == ["batch-2", "batch-1", "batch-0"]
+
+
+@pytest.mark.parametrize(
+    ("bad", "where", "what"),
+    [
+        ({"document": {**DOCUMENT, "comand": "x"}}, "job 2 of 2: ", "unknown key `comand`"),
+        ({"document": {**DOCUMENT, "name": "batch-good"}}, "", "job batch-good exists already"),
+        ({"document": DOCUMENT, "key": "good"}, "jobs", "two jobs have the key good"),
+    ],
+)
+def test_batch_with_a_job_that_is_refused_submits_none(house: House, bad: object, where: str, what: str) -> None:
+    good = {"document": {**DOCUMENT, "name": "batch-good"}, "key": "good"}
+    refused = house.http.post("/api/v1/job-batches", json={"jobs": [good, bad]})
+    assert refused.status_code in {400, 409, 422}
+    assert (refused.json()["where"].startswith(where), what in refused.json()["what"]) == (True, True), refused.json()
+    assert house.http.get("/api/v1/jobs/batch-good").status_code == 404
+
+
 def test_request_without_a_key_is_always_a_new_job(house: House) -> None:
     names = {house.http.post("/api/v1/jobs", json={"document": DOCUMENT}).json()["name"] for _ in range(3)}
     assert len(names) == 3

@@ -97,3 +97,16 @@ class JobRequest:
             default=dict[str, Any](),
         ),
     )
+
+
+MAX_BATCH = 500
+"""Jobs that are submitted together."""
+
+
+@dataclass(frozen=True)
+class JobBatch:
+    """Jobs to submit together: all of them, or none."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = NO_OTHER_KEYS
+
+    jobs: tuple[JobRequest, ...] = field(metadata=limited("In the order of the response.", max_length=MAX_BATCH))

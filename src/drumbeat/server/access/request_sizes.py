@@ -71,6 +71,7 @@ IN_MEMORY: tuple[tuple[re.Pattern[str], int], ...] = (
     (re.compile(r"/agent/v1/[^/]+/[^/]+/[^/]+/(sync|(logs|outputs)/.*)"), 4 * MIB),
     (re.compile(r"(/agent|/mlflow)/.*", re.DOTALL), 16 * MIB),
     (re.compile(r"/(subscriptions|(history|data|modelregistry)/v1\.0)/.*", re.DOTALL), 4 * MIB),
+    (re.compile(r"/api/v1/job-batches"), 16 * MIB),
     (re.compile(r"/api/v1/(jobs|plan|components|environments)"), 4 * MIB),
 )
 """The largest body of each address, first match. A list of outputs takes five times its length in memory while it is

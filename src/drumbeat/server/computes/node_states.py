@@ -47,7 +47,8 @@ class NodeStates:
 
     def busy(self, compute: str) -> set[str]:
         """Returns the machines of a compute on which jobs hold slots."""
-        return {one.slot.machine for one in self._loop.store.reservations(compute)}
+        _, held = self._loop.store.held_by_attempt(compute)
+        return {slot.machine for one in held.values() for slot in one.slots}
 
 
 def node_state(machine: Machine, *, is_busy: bool) -> NodeState:

@@ -161,6 +161,16 @@ class SqlStore:
         self._remembered.put([record])
         return record, earlier is None
 
+    def submit_all(self, submissions: Sequence[Submission]) -> list[tuple[Record, bool]]:
+        """The same for many jobs, in one transaction: all of them are written, or none. Raises ConflictError."""
+        records: list[tuple[Record, bool]] = []
+        with self._write() as connection:
+            for one in submissions:
+                before = jobs.by_key(connection, one.key, self._remembered)
+                records.append((before or jobs.add(connection, one), before is None))
+        self._remembered.put(record for record, _ in records)
+        return records
+
     def submitted(self, key: str) -> Record | None:
         """The job that was submitted with this key; None = none was."""
         with self._database.read() as connection:

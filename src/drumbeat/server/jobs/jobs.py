@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -108,12 +109,48 @@ class Jobs:
             if before is None or not _is_from(before, request):
                 raise
             return before, False
-        if not _is_from(record, request):
-            what = f"job {record.job.name} was submitted with this key from another document"
-            raise ConflictError(what, fix="Send the same document again, or use another key.")
+        _require_same(record, request)
         return record, is_new
 
-    def _submission(self, request: JobRequest, parent: str, user: str) -> tuple[Submission, Plan]:
+    def submit_all(self, requests: Sequence[JobRequest], by: Principal = UNKNOWN) -> list[tuple[Record, bool]]:
+        """Submits jobs together, in one transaction: all of them, or none. Returns each, and whether it is new.
+
+        Raises what `submit` raises for one of them, and says which.
+        """
+        keys = Counter(request.key for request in requests if request.key)
+        if twice := next((key for key, count in keys.items() if count > 1), ""):
+            raise SpecError(f"two jobs have the key {twice}", where="jobs", fix="Give each job a key of its own.")
+        submissions, planner = list[Submission](), self._planner.for_batch()
+        for number, request in enumerate(requests, 1):
+            try:
+                submissions.append(self._submission(request, "", by.user, planner)[0])
+            except DrumbeatError as error:
+                which = f"job {number} of {len(requests)}"
+                error.where = f"{which}: {error.where}" if error.where else which
+                error.fields = tuple(replace(one, where=f"{which}: {one.where}") for one in error.fields)
+                raise
+        records = self._loop.call(lambda: self._write_all(submissions))
+        for (record, _), request in zip(records, requests, strict=True):
+            _require_same(record, request)
+        return records
+
+    def _write_all(self, submissions: Sequence[Submission]) -> list[tuple[Record, bool]]:
+        """Writes planned jobs. Only on the loop's thread."""
+        store = self._loop.store
+        self._quotas.require_room(*(one.job for one in submissions if store.submitted(one.key) is None))
+        for one in submissions:
+            self._require_place(one)
+        failpoint("submit.before_commit")
+        records = store.submit_all(submissions)
+        failpoint("submit.after_commit")
+        for record, is_new in records:
+            if is_new:
+                self._loop.add(record)
+        return records
+
+    def _submission(
+        self, request: JobRequest, parent: str, user: str, planner: Planner | None = None
+    ) -> tuple[Submission, Plan]:
         """Returns the rows of a new job, and its plan; of a sweep, that of an example trial."""
         self._require_sources(request)
         resolved, now = self._planner.resolved(request), self._loop.clock.now()
@@ -131,7 +168,7 @@ class Jobs:
             kept, (name, planned) = whole, self._example_trial(whole, written)
             job, first = new_sweep(whole, written, planned, name, now)
         else:
-            command, planned = self._planner.plan(whole)
+            command, planned = (planner or self._planner).plan(whole)
             job, first = job_submission.new_job(command, planned, now)
         job = replace(job, parent=parent, user=user)
         if not parent:  # A target that was deleted meanwhile must not keep trials and steps from running.
@@ -242,10 +279,8 @@ class Jobs:
 
         Raises RefusedError if a quota allows no more waiting jobs.
         """
-        loop, compute = self._loop, submission.job.plan.compute
-        if compute not in self._engines:  # The compute was deleted after planning.
-            raise no_compute(compute, self._engines)
-        _require_sources(loop.store, submission.job.plan)
+        loop = self._loop
+        self._require_place(submission)
         failpoint("submit.before_commit")
         self._quotas.require_room(submission.job)
         record, is_new = loop.store.submit(submission)
@@ -253,6 +288,13 @@ class Jobs:
         if is_new:
             loop.add(record)
         return record, is_new
+
+    def _require_place(self, submission: Submission) -> None:
+        """Raises NotFoundError if the job's compute, or a job that it reads from, was deleted after planning."""
+        compute = submission.job.plan.compute
+        if compute not in self._engines:
+            raise no_compute(compute, self._engines)
+        _require_sources(self._loop.store, submission.job.plan)
 
     def _require_sources(self, request: JobRequest) -> None:
         own = StepParts(request.code, request.inputs, request.environment)
@@ -358,6 +400,13 @@ class Jobs:
     def open_file(self, name: str, path: str) -> Path:
         """Returns the path of a job's file, for a pipeline's output a step's. Raises NotFoundError, ForbiddenError."""
         return self._artifacts.open_file(*place_of_file(self._loop.store, self._loop.store.load(name).job, path))
+
+
+def _require_same(record: Record, request: JobRequest) -> None:
+    """Raises ConflictError if the job that has the request's key was created from another document."""
+    if not _is_from(record, request):
+        what = f"job {record.job.name} was submitted with this key from another document"
+        raise ConflictError(what, fix="Send the same document again, or use another key.")
 
 
 def _is_from(record: Record, request: JobRequest) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from copy import copy
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
@@ -70,6 +71,14 @@ class Planner:
         self._loop, self._engines, self._catalogs = loop, engines, catalogs
         self._direct, self._programs = direct, programs
         self._sizes = Sizes.from_supply(loop.supply)
+        self._shared: dict[str, PlanFacts] | None = None
+        """Of the jobs of a batch, by the compute that they name; None = each job is planned with its own."""
+
+    def for_batch(self) -> Planner:
+        """Returns a planner that reads what it plans with once, for jobs that are submitted together."""
+        planner = copy(self)
+        vars(planner)["_shared"] = {}
+        return planner
 
     def resolved(self, request: JobRequest) -> Resolved:
         """Returns the request with all registered components that it names. Raises SpecError, UnknownNameError."""
@@ -96,6 +105,14 @@ class Planner:
     def check_notices(self, job: Job) -> None:
         """Checks that each notice of a job has a target. Raises NotFoundError."""
         self._catalogs.notices.check(job.policy.notify)
+
+    def _shared_facts(self, job: CommandJob) -> PlanFacts:
+        if self._shared is None:
+            return self._facts(job)
+        compute = job.compute or ""
+        if compute not in self._shared:
+            self._shared[compute] = self._facts(job)
+        return self._shared[compute]
 
     def _facts(self, job: CommandJob) -> PlanFacts:
         aliases = read_aliases(self._loop.store)

@@ -10,7 +10,7 @@ from fastapi import Depends, Query, Request, Response
 from drumbeat.jobfile.reading.writer import dumps_document
 from drumbeat.model.api.jobs import EventView, JobPage, JobView, JobWithEvents, PreviewView
 from drumbeat.model.api.page import DefinitionView
-from drumbeat.model.api.requests import JobRequest
+from drumbeat.model.api.requests import JobBatch, JobRequest
 from drumbeat.model.states import State
 from drumbeat.server.context import ContextOf, ControlOf, PrincipalOf, current, while_connected
 from drumbeat.server.control import Control
@@ -35,6 +35,15 @@ def submit(body: JobRequest, control: ControlOf, principal: PrincipalOf, respons
     record, is_new = control.jobs.submit(body, by=principal)
     response.status_code = 201 if is_new else 200
     return job_view(record)
+
+
+@router.post("/job-batches", status_code=201)
+def submit_all(body: JobBatch, control: ControlOf, principal: PrincipalOf) -> list[JobView]:
+    """Submits jobs together: all of them, or none. They are durable when the response arrives, which has their order.
+
+    A job whose key was used before is the job of that time.
+    """
+    return [job_view(record) for record, _ in control.jobs.submit_all(body.jobs, by=principal)]
 
 
 @router.post("/plan")

@@ -95,16 +95,21 @@ class Quotas:
         of_users = {(QuotaKind.USER, person): amount for person, amount in recent.items()}
         return [CurrentUse(*key, slots[key], gpus[key], waiting[key], of_users.get(key, 0.0)) for key in sorted(keys)]
 
-    def require_room(self, job: Job) -> None:
-        """Raises RefusedError unless quotas let a job wait that a person submits. Only on the loop's thread."""
+    def require_room(self, *jobs: Job) -> None:
+        """Raises RefusedError unless quotas let these jobs wait that persons submit. Only on the loop's thread."""
         quotas = [one for one in self.all() if one.waiting is not None]
-        if job.parent or job.state is not State.QUEUED or not quotas:
+        asking = [job for job in jobs if not job.parent and job.state is State.QUEUED]
+        if not quotas or not asking:
             return
         waiting = Counter(key for one in self._waiting() for key in _keys(one))
-        counts = {kind: waiting[kind, name] for kind, name in _keys(job)}
-        if refusal := refused_waiting(quotas, Payer(job.user, job.plan.experiment), counts):
-            fix = "Wait until one of them has started, cancel one, or ask an owner of the server: drumbeat quota set."
-            raise RefusedError(refusal, where=f"job {job.name}", fix=fix)
+        for job in asking:
+            counts = {kind: waiting[kind, name] for kind, name in _keys(job)}
+            if refusal := refused_waiting(quotas, Payer(job.user, job.plan.experiment), counts):
+                fix = (
+                    "Wait until one of them has started, cancel one, or ask an owner of the server: drumbeat quota set."
+                )
+                raise RefusedError(refusal, where=f"job {job.name}", fix=fix)
+            waiting.update(_keys(job))
 
     def _waiting(self) -> list[Job]:
         """Jobs in queues that persons submitted; trials and steps belong to their parents."""
