@@ -66,6 +66,7 @@ COMMANDS = {
     "ledger": CommandEntry("ledger:ledger", "drumbeat ledger --by experiment --since 7d"),
     "top": CommandEntry("top:top", "drumbeat top"),
     "ui": CommandEntry("running_jobs:ui", "drumbeat ui --print"),
+    "export": CommandEntry("export:export", "drumbeat export job.yml --to azureml -o azure.yml"),
     "rehearse": CommandEntry(
         "rehearse:rehearse", "drumbeat rehearse job.yml --set inputs.epochs=1 --faults kill,stop --runs 5"
     ),
@@ -89,7 +90,7 @@ COMMANDS = {
 """Every command."""
 
 GROUPS = {
-    "Run jobs": ("plan", "run", "init", "rehearse"),
+    "Run jobs": ("plan", "run", "init", "export", "rehearse"),
     "Look at jobs": ("list", "show", "logs", "metrics", "compare", "stacks", "top", "ui"),
     "Reach running jobs": ("exec", "ssh", "open"),
     "End, keep and delete jobs": ("cancel", "wait", "download", "archive", "restore", "delete", "prune"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, cast
 
@@ -13,41 +13,50 @@ Table = dict[str, Any]
 
 def with_absolute_paths(component: Mapping[str, Any], base: Path) -> Table:
     """Returns a component's document with absolute paths. base: the folder that they count from."""
-    table = dict(component)
-    for key in ("code", "component", "trial"):
-        if isinstance(table.get(key), str):
-            table[key] = _absolute(table[key], base)
-        elif isinstance(table.get(key), dict):
-            table[key] = with_absolute_paths(table[key], base)
-    if table.get("additional_includes"):
-        table["additional_includes"] = [_absolute(path, base) for path in table["additional_includes"]]
-    if isinstance(table.get("environment"), dict):
-        table["environment"] = environment_with_absolute_paths(table["environment"], base)
-    if isinstance(table.get("inputs"), dict):
-        table["inputs"] = {name: _input(value, base) for name, value in table["inputs"].items()}
-    if isinstance(table.get("jobs"), dict):
-        jobs = cast("Table", table["jobs"])
-        table["jobs"] = {name: with_absolute_paths(node, base) for name, node in jobs.items()}
-    return table
+    return with_changed_paths(component, lambda path: _absolute(path, base))
 
 
 def environment_with_absolute_paths(environment: Mapping[str, Any], base: Path) -> Table:
     """Returns an environment's document with absolute paths. base: the folder that they count from."""
-    table = dict(environment)
-    if isinstance(table.get("conda_file"), str):
-        table["conda_file"] = _absolute(table["conda_file"], base)
-    if isinstance(table.get("build"), dict):
-        table["build"] = {**table["build"], "path": _absolute(table["build"]["path"], base)}
+    return _environment(environment, lambda path: _absolute(path, base))
+
+
+def with_changed_paths(component: Mapping[str, Any], change: Callable[[str], str]) -> Table:
+    """Returns a document in which each text that may be a path is what `change` makes of it."""
+    table = dict(component)
+    for key in ("code", "component", "trial"):
+        if isinstance(table.get(key), str):
+            table[key] = change(table[key])
+        elif isinstance(table.get(key), dict):
+            table[key] = with_changed_paths(table[key], change)
+    if table.get("additional_includes"):
+        table["additional_includes"] = [change(path) for path in table["additional_includes"]]
+    if isinstance(table.get("environment"), dict):
+        table["environment"] = _environment(table["environment"], change)
+    if isinstance(table.get("inputs"), dict):
+        table["inputs"] = {name: _input(value, change) for name, value in table["inputs"].items()}
+    if isinstance(table.get("jobs"), dict):
+        jobs = cast("Table", table["jobs"])
+        table["jobs"] = {name: with_changed_paths(node, change) for name, node in jobs.items()}
     return table
 
 
-def _input(value: Any, base: Path) -> Any:
+def _environment(environment: Mapping[str, Any], change: Callable[[str], str]) -> Table:
+    table = dict(environment)
+    if isinstance(table.get("conda_file"), str):
+        table["conda_file"] = change(table["conda_file"])
+    if isinstance(table.get("build"), dict):
+        table["build"] = {**table["build"], "path": change(table["build"]["path"])}
+    return table
+
+
+def _input(value: Any, change: Callable[[str], str]) -> Any:
     if not isinstance(value, dict):
         return value
     table = cast("Table", value)
     if not isinstance(table.get("path"), str):
         return table
-    return {**table, "path": _absolute(table["path"], base)}
+    return {**table, "path": change(table["path"])}
 
 
 def _absolute(path: str, base: Path) -> str:
