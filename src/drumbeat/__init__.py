@@ -42,14 +42,15 @@ _AZURE_NAMES = {
 """What Azure's SDK calls classes that have another name here."""
 
 _NOT_YET = {
-    "MLClient": "use drumbeat.Client: client.submit(job), client.wait(name), client.create_data(data)",
+    "MLClient": "import it from drumbeat.ml, or use drumbeat.Client: client.submit(job), client.wait(name)",
     "automl": "write the training as a command",
     "spark": "write the training as a command",
+    **dict.fromkeys(("Workspace", "load_model"), "import it from drumbeat.ml"),
     **dict.fromkeys(
         (
             "BatchDeployment", "BatchEndpoint", "CodeConfiguration", "ComputeInstance", "KubernetesCompute",
             "KubernetesOnlineDeployment", "KubernetesOnlineEndpoint", "ManagedOnlineDeployment",
-            "ManagedOnlineEndpoint", "ModelBatchDeployment", "Workspace", "load_model",
+            "ManagedOnlineEndpoint", "ModelBatchDeployment",
         ),
         "see docs/features.md for what it has",
     ),

@@ -7,7 +7,7 @@ import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -82,6 +82,7 @@ def test_exported_recipes_and_examples_of_the_docs_are_loaded(folder: Path, tmp_
         target = job.with_name(f"azure-{job.name}")
         target.write_text(export_to_azure(job, target.parent, ExportOptions(image="python:3.11")).text)
         written.append(target)
+    assert loaded(folder, jobs[:1])[0]["errors"], "as it is, a recipe isn't Azure's"
     failed = [told for told in loaded(folder, written) if told.get("errors")]
     assert not failed
 
@@ -103,11 +104,12 @@ def documented_jobs(folder: Path) -> Iterator[Path]:
 def make_files(value: Any, folder: Path) -> None:
     """Makes each local file or folder that a job names."""
     if isinstance(value, list):
-        for one in value:
+        for one in cast("list[Any]", value):
             make_files(one, folder)
     if not isinstance(value, dict):
         return
-    for key, one in value.items():
+    table = cast("dict[str, Any]", value)
+    for key, one in table.items():
         make_files(one, folder)
         path = local_path(one) if key in PATHS and isinstance(one, str) else None
         if path is None or "${{" in path or (folder / path).exists():
@@ -115,7 +117,7 @@ def make_files(value: Any, folder: Path) -> None:
         if key in ("component", "trial"):
             (folder / path).parent.mkdir(parents=True, exist_ok=True)
             (folder / path).write_text("type: command\ncommand: echo\nenvironment: azureml:e:1\nname: c\n")
-        elif key == "conda_file" or value.get("type") == "uri_file":
+        elif key == "conda_file" or table.get("type") == "uri_file":
             (folder / path).parent.mkdir(parents=True, exist_ok=True)
             (folder / path).write_text("numpy\n" if path.endswith(".txt") else "dependencies: [python=3.11]\n")
         else:

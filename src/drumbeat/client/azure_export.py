@@ -1,6 +1,7 @@
 """Rewrites a job file so that Azure ML's own loader takes it, and says what is lost.
 
-What drumbeat adds to the dialect is left out, and environments become Azure's forms. Paths count from the new file's folder.
+What drumbeat adds to the dialect is left out, and environments become Azure's forms. Paths count from the folder of
+the new file.
 """
 
 from __future__ import annotations

@@ -60,7 +60,7 @@ def test_entity_of_a_cluster_is_refused_as_its_file_is():
 @pytest.mark.parametrize(
     ("name", "advice"),
     [
-        ("MLClient", "this version of drumbeat has no MLClient: use drumbeat.Client"),
+        ("MLClient", "this version of drumbeat has no MLClient: import it from drumbeat.ml"),
         ("ManagedOnlineEndpoint", "this version of drumbeat has no ManagedOnlineEndpoint: see docs/features.md"),
         ("automl", "write the training as a command"),
     ],

@@ -10,10 +10,9 @@ from typing import Annotated
 import typer
 
 from drumbeat.cli.terminal.formatting import count
-from drumbeat.client.azure_export import ExportOptions, export_to_azure
 
 
-class Target(StrEnum):
+class ExportTarget(StrEnum):
     """The services that a job file can be written for."""
 
     AZUREML = "azureml"
@@ -21,7 +20,9 @@ class Target(StrEnum):
 
 def export(
     file: Annotated[Path, typer.Argument(metavar="[FILE]", help="The job file.")] = Path("job.yml"),
-    to: Annotated[Target, typer.Option("--to", help="The service whose loader takes the result.")] = Target.AZUREML,
+    to: Annotated[
+        ExportTarget, typer.Option("--to", help="The service whose loader takes the result.")
+    ] = ExportTarget.AZUREML,
     output: Annotated[
         Path | None,
         typer.Option("-o", "--output", metavar="FILE", help="The file to write; standard output by default."),
@@ -39,6 +40,8 @@ def export(
     ] = None,
 ) -> None:
     """Write a job file that Azure ML's own loader takes; what is lost is printed, and stands in it as comments."""
+    from drumbeat.client.azure_export import ExportOptions, export_to_azure
+
     del to  # There is one so far.
     folder = output.absolute().parent if output else file.absolute().parent
     made = export_to_azure(file, folder, ExportOptions(image, compute), sets or ())
