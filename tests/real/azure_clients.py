@@ -15,6 +15,7 @@ from . import started
 from .house import House
 
 SCRIPTS = Path(__file__).with_name("azure_scripts")
+SHARED = Path(__file__).parents[1] / "support" / "azure_scripts"
 *OLDER, NEWEST = AZURE_ML
 ENVIRONMENT = "AzureML-pytorch-for-tests"
 
@@ -37,17 +38,22 @@ def prepare(house: House) -> None:
 
 
 def run_script(
-    house: House, name: str, version: str = NEWEST, folder: Path | None = None, timeout: float = 550
+    house: House, name: str | Path, version: str = NEWEST, folder: Path | None = None, timeout: float = 550
 ) -> subprocess.CompletedProcess[str]:
-    """Runs a script with a release of the client, in an interpreter that has nothing else installed."""
+    """Runs a script with a release of the client, in an interpreter that has nothing else installed.
+
+    name: of one of SCRIPTS, or the path of another.
+    """
     started.provide(AZURE_ML[version])
     python = Path(sys.base_prefix, "bin", f"python{sys.version_info.major}.{sys.version_info.minor}")
+    script = name if isinstance(name, Path) else SCRIPTS / f"{name}.py"
+    paths = os.pathsep.join((str(KEPT / f"azure-ai-ml-{version}"), str(folder or house.folder)))
     environment = {
-        "PATH": os.environ["PATH"], "HOME": str(house.folder), "PYTHONPATH": str(KEPT / f"azure-ai-ml-{version}"),
+        "PATH": os.environ["PATH"], "HOME": str(house.folder), "PYTHONPATH": paths,
         "PYTHONDONTWRITEBYTECODE": "1", "AZUREML_RUN_POLLING_INTERVAL_MIN": "1", **variables(house),
     }  # fmt: skip
     done = subprocess.run(
-        [str(python), "-S", str(SCRIPTS / f"{name}.py")], env=environment, capture_output=True, text=True,
+        [str(python), "-S", str(script)], env=environment, capture_output=True, text=True,
         timeout=timeout, check=False, cwd=folder or house.folder,
     )  # fmt: skip
     assert done.returncode == 0, f"{done.stdout[-2000:]}\n{done.stderr[-4000:]}"

@@ -7,7 +7,6 @@ client = connect()
 job = load_job("./job.yml")
 assert job.display_name == "from-file"
 job.display_name = "changed"
-job.inputs["lr"] = 0.7
 sent = client.create_or_update(job)
 client.jobs.stream(sent.name)
 done = client.jobs.get(sent.name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, cast, get_args
 
@@ -12,7 +13,7 @@ from drumbeat.model.api.components import ComponentView
 from drumbeat.model.api.data import DataView, ModelType
 from drumbeat.model.api.environments import EnvironmentView
 from drumbeat.model.api.requests import EnvironmentFiles
-from drumbeat.model.errors import ConflictError, NotFoundError, RefusedError
+from drumbeat.model.errors import ConflictError, DrumbeatError, NotFoundError, RefusedError
 from drumbeat.server.azure.call import Answer, AzureCall, Handler, Table, resource
 from drumbeat.server.azure.translation import words
 from drumbeat.server.azure.translation.arm_ids import ANONYMOUS, ANONYMOUS_COMPONENT, without_nulls
@@ -274,17 +275,30 @@ def _put_model(call: AzureCall, name: str, version: str) -> Version:
 def _create(call: AzureCall, name: str, version: str, kind: str, uri: object) -> DataView:
     if not isinstance(uri, str) or not uri:
         raise RefusedError("the version has no address", where=f"{name}:{version}", fix="Give it a `path`.")
+    path = data_path(uri, call.catalog).rstrip("/")
     document = without_nulls(
         {
             "name": name,
             "version": version,
             "type": kind,
-            "path": data_path(uri, call.catalog).rstrip("/"),
+            "path": _folder(call, path) if kind in MODELS else path,
             "description": call.properties.get("description") or None,
             "tags": texts(call.properties.get("tags"), "tags"),
         }
     )
     return call.control.catalogs.data.create(document, "data")[0]
+
+
+def _folder(call: AzureCall, path: str) -> str:
+    """Returns the folder of a model: its own, or the one in which its only file was uploaded."""
+    folder, _, name = path.rpartition("/")
+    if not name or not path.startswith("azureml://") or "/paths/" not in folder:
+        return path
+    with suppress(DrumbeatError):
+        call.control.data.listing(path, is_file=True)
+        if [one.path for one in call.control.data.listing(folder, is_file=False).files] == [name]:
+            return folder
+    return path
 
 
 # --- components ------------------------------------------------------------------------------------------------------

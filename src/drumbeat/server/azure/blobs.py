@@ -130,6 +130,8 @@ def _read(place: BlobPlace, request: Request) -> Response:
         place.open()
         return Response(headers=_headers(""))
     opened = place.open()
+    if place.name.endswith("/"):  # Clients ask in this way whether there is a folder; blobs don't know any.
+        raise NotFoundError("there is no such blob", where=place.name[:300])
     blob = opened.find(place.name)
     headers = {
         **_headers(blob.tag), "x-ms-blob-type": "BlockBlob", "Accept-Ranges": "bytes",
@@ -282,8 +284,8 @@ async def _put_block(request: Request, place: BlobPlace) -> Response:
 
     def write() -> None:
         place.open()
-        require_room(place.folder)
         _make_blocks_folder(place)
+        require_room(place.folder)
         target = _block(place, block)
         aside = target.with_name(f".{target.name[:16]}.{os.urandom(6).hex()}")
         try:

@@ -185,14 +185,14 @@ class ArtifactContainer:
 
     def find(self, name: str) -> Blob:
         job, path = self._place(name)
-        if path.startswith("user_logs/"):
+        if job_logs.is_log(path):
             log = job_logs.find(self.control, job, path)
             return Blob(name, log.size, f"log-{log.size}")
         return replace(JobContainer(self.control, job).find(_shown_to_kept(path)), name=name)
 
     def read(self, blob: Blob, start: int, end: int) -> Iterator[bytes]:
         job, path = self._place(blob.name)
-        if path.startswith("user_logs/"):
+        if job_logs.is_log(path):
             return job_logs.find(self.control, job, path).pieces(start, end)
         kept = replace(blob, name=_shown_to_kept(path))
         return JobContainer(self.control, job).read(kept, start, end)

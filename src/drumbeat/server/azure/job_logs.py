@@ -17,6 +17,7 @@ from drumbeat.model.states import JobKind
 from drumbeat.server.control import Control
 
 PIECE = 1 << 20
+RANKS = "user_logs/"
 STORIES = {JobKind.PIPELINE: "logs/azureml/executionlogs.txt", JobKind.SWEEP: "azureml-logs/hyperdrive.txt"}
 
 
@@ -56,11 +57,16 @@ class LogFiles:
         return text if is_ended else text[: text.rfind(b"\n") + 1]
 
 
+def is_log(path: str) -> bool:
+    """Whether a path in the artifacts of a job is that of a log under its name here."""
+    return path.startswith(RANKS) or path in STORIES.values()
+
+
 def log_name(rank: int, world_size: int) -> str:
     """Returns the name of a rank's log. The client prints only names whose number is zero."""
     if world_size <= 1:
-        return "user_logs/std_log.txt"
-    return f"user_logs/std_log_process_{rank:0{max(2, len(str(world_size - 1)))}d}.txt"
+        return f"{RANKS}std_log.txt"
+    return f"{RANKS}std_log_process_{rank:0{max(2, len(str(world_size - 1)))}d}.txt"
 
 
 def logs(control: Control, job: str) -> dict[str, LogFiles]:

@@ -148,10 +148,10 @@ def edit(call: AzureCall, record: Record, changes: Table, is_archived: object = 
             wanted.pop("best_child_run_id", None)
         if wanted != words.mapping(now):
             kept[key] = wanted
-    if kept:
-        call.catalog.edit(record.job.name, record.job.submitted_at, kept)
     if isinstance(is_archived, bool) and is_archived != record.archived:
         call.control.store.archive(record.job.name, is_archived=is_archived)
+    if kept:
+        call.catalog.edit(record.job.name, record.job.submitted_at, kept)
 
 
 def _short(value: object, where: str, most: int = 1000) -> str:
