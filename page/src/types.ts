@@ -108,7 +108,7 @@ export interface Machine {
   name: string; cpus: number; gpus: string[]; memory_mib: number; state: "idle" | "running" | "unusable"; word: string;
   unusable: string;
 }
-export interface Held { job: string; attempt: number; node: number; machine: string; cpus: number; gpus: string[] }
+export interface Held { job: string; attempt: number; node: number; machine: string; cpus: number; gpus: string[]; is_hanging?: boolean }
 export interface Compute {
   name: string; engine: string; machines: Machine[]; held: Held[]; waiting: number; trouble: string;
   spec: Record<string, unknown>;
@@ -146,3 +146,6 @@ export interface Usage {
   items: { kind: string; name: string; size: number; used_at: string | null; note: string }[];
   totals: Record<string, number>; total: number; free: number; retain_s: number;
 }
+export interface StackFrame { function: string; file: string; line: number }
+export interface RankStacks { rank: number; doing: string; processes: { is_helper: boolean; threads: { frames: StackFrame[] }[] }[] }
+export interface NodeStacks { node: number; host: string; ranks: RankStacks[]; error: string }

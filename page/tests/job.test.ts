@@ -4,7 +4,7 @@ import { scaleOf, settingOf } from "../src/parts/parallel-scale";
 import { partsOf } from "../src/parts/job-links";
 import { elasticOf, isPlain, phasesOf, sharesOf, stagesOf } from "../src/screens/job/progress";
 import { rankedOf } from "../src/screens/job/sweep";
-import { choiceOf, countsOf, sumsOf } from "../src/screens/jobs-filter";
+import { choiceOf, countsOf, hangingOf, isChosen, sumsOf } from "../src/screens/jobs-filter";
 import { holdersOf } from "../src/screens/job/holders";
 import { assetsOf, downloadCommand, isModel } from "../src/screens/job/results";
 import { busiestOf, comparedCores, sayBusiest } from "../src/screens/job/slow-rank";
@@ -158,6 +158,10 @@ test("axes of settings are linear, logarithmic, or have one place for each word"
 });
 
 test("filters are counted by the states that each lists, and an address of former days still means one", () => {
+  expect(hangingOf(choiceOf(new URLSearchParams("experiment=e")), 0)).toBeUndefined();
+  expect(hangingOf(choiceOf(new URLSearchParams("experiment=e")), 2)![1]).toMatchObject({ experiment: "e", reason: "hanging" });
+  expect(isChosen(choiceOf(new URLSearchParams("state=hanging")), { state: "running", reason: "training", archived: false })).toBe(false);
+  expect(isChosen(choiceOf(new URLSearchParams("state=hanging")), { state: "running", reason: "hanging", archived: false })).toBe(true);
   expect(sumsOf({ queued: 2, staging: 1, running: 3, failed: 4 })).toEqual({ "": 10, queued: 2, running: 4, failed: 4, completed: 0, canceled: 0 });
   const choice = choiceOf(new URLSearchParams("state=waiting&experiment=cifar"));
   expect(choice.group).toBe("queued");

@@ -8,6 +8,7 @@ import { importanceOf } from "../src/parts/parameter-importance";
 import { phasesOf } from "../src/screens/job/progress";
 import { tableOf } from "../src/screens/job/outputs";
 import { busiestOf } from "../src/screens/job/slow-rank";
+import { groupsOf, rangesOf } from "../src/screens/job/stacks-now";
 import { share } from "../src/screens/ledger";
 import type { StoryLine } from "../src/types";
 
@@ -54,6 +55,16 @@ test("the parameter that decides has the highest importance", () => {
 test("tables of values are read with their quotes, a cut one without its last row", () => {
   expect(tableOf('a,"b ""c"", d"\n1,\n', ",", false)).toEqual([["a", 'b "c", d'], ["1", ""]]);
   expect(tableOf("a\tb\n1\t2\n3", "\t", true)).toEqual([["a", "b"], ["1", "2"]]);
+});
+
+test("ranks with equal stacks are one group, the odd ones first", () => {
+  const rank = (number: number, line: number) => ({
+    rank: number, doing: line === 9 ? "sleeps" : "waits for the others",
+    processes: [{ is_helper: false, threads: [{ frames: [{ function: "step", file: "train.py", line }] }] }],
+  });
+  const groups = groupsOf([{ node: 0, host: "a", error: "", ranks: [rank(0, 5), rank(1, 9)] }, { node: 1, host: "b", error: "", ranks: [rank(2, 5), rank(3, 5)] }]);
+  expect(groups.map((group) => [group.ranks, group.doing, group.stack])).toEqual([[[1], "sleeps", "step (train.py:9)"], [[0, 2, 3], "waits for the others", "step (train.py:5)"]]);
+  expect(rangesOf([0, 2, 3, 4, 9])).toBe("0, 2–4, 9");
 });
 
 test("a story becomes the states that a job was in", () => {

@@ -600,6 +600,28 @@ test("a logarithmic chart stands zeros, negative values, NaN and infinity", asyn
   }
 });
 
+test("a job that hangs is hanging in the list, in the queue's table and on computes, and shows its stacks when asked", async () => {
+  const job = jobOf("stuck", { reason: "hanging", sentence: "the job hangs: rank 1 on node 0 sleeps, while rank 0 waits for it" });
+  const waiting = jobOf("next", { state: "queued", reason: "waiting-for-slots", sentence: "needs 2 CPU slots" });
+  lists(() => [job, waiting]);
+  server.answers["/job-counts"] = (words) => (words.get("reason") ? { running: 1 } : { running: 1, queued: 1 });
+  const held = { job: "stuck", attempt: 1, node: 0, machine: "m", cpus: 2, gpus: [], is_hanging: true };
+  server.answers["/computes"] = [{ name: "local", engine: "local", machines: [{ name: "m", cpus: 2, gpus: [], memory_mib: 0, state: "running", word: "", unusable: "" }], held: [held], waiting: 1, trouble: "", spec: {} }];
+  has(job, { story: [storyLine(1, job.sentence)] });
+  has(waiting);
+  const stack = (rank, line) => ({ rank, doing: "sleeps", processes: [{ is_helper: false, threads: [{ frames: [{ function: "step", file: "train.py", line }] }] }] });
+  server.answers["/jobs/stuck/stacks"] = [{ node: 0, host: "m", error: "", ranks: [stack(0, 5), stack(1, 9)] }];
+  await open("/");
+  await eventually(() => row("stuck").innerText()).toContain("hanging");
+  await page.getByRole("button", { name: /^hanging ?1/ }).waitFor();
+  await open("/computes");
+  await seen("hangs; node 0");
+  await open("/jobs/stuck");
+  await page.getByRole("button", { name: "Stacks now" }).click();
+  await seen("1 rank (0) sleeps");
+  await seen("step (train.py:5)");
+});
+
 /** A job with one metric of these ranks, each with these values. */
 function hasMetric(job, name, ranks) {
   const point = (value, n) => ({ step: n, value, at: new Date(Date.UTC(2026, 10, 20, 8, 0, n)).toISOString() });

@@ -19,6 +19,7 @@ const SHAPES: Record<string, [Shape, string]> = {
   "not run": ["bar", "off"],
   attempt: ["bar", "off"],
   slow: ["warning", "wait"],
+  hanging: ["warning", "wait"],
   idle: ["ring", "off"],
   unusable: ["cross", "bad"],
 };
@@ -57,6 +58,9 @@ export function StateWord({ state }: { state: State | string }) {
     </span>
   );
 }
+
+/** The state of a job as a list says it: a job that hangs isn't one that runs. */
+export const shownState = ({ state, reason }: { state: string; reason: string }): string => (state === "running" && reason === "hanging" ? "hanging" : state);
 
 export const ENDED = new Set<string>(["completed", "failed", "canceled"]);
 export const WAITING = new Set<string>(["queued", "provisioning", "staging"]);

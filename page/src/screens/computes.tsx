@@ -86,8 +86,8 @@ function MachineTile({ machine, held }: { machine: Machine; held: Held[] }) {
         <ul class="holders">
           {held.map((one) => (
             <li key={`${one.job} ${one.attempt} ${one.node}`}>
-              <StateIcon state="running" /> <a href={jobHref(one.job, { tab: "ranks" })}>{one.job}</a>{" "}
-              <span class="muted">node {one.node}, {counted(one.cpus, "CPU slot")}{one.gpus.length ? `, GPU ${one.gpus.join(", ")}` : ""}</span>
+              <StateIcon state={one.is_hanging ? "hanging" : "running"} /> <a href={jobHref(one.job, { tab: "ranks" })}>{one.job}</a>{" "}
+              <span class="muted">{one.is_hanging ? "hangs; " : ""}node {one.node}, {counted(one.cpus, "CPU slot")}{one.gpus.length ? `, GPU ${one.gpus.join(", ")}` : ""}</span>
             </li>
           ))}
         </ul>

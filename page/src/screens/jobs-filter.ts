@@ -8,10 +8,14 @@ export const PAGE = 100;
 export const GROUPS: Record<string, string[]> = {
   queued: ["queued"],
   running: ["provisioning", "staging", "running", "stopping", "finalizing"],
+  hanging: ["running"],
   failed: ["failed"],
   completed: ["completed"],
   canceled: ["canceled"],
 };
+
+/** Filters of a reason, beside that of the state. */
+const REASONS: Record<string, string> = { hanging: "hanging" };
 
 /** A name that filters had before, in addresses that are kept. */
 const FORMER: Record<string, string> = { waiting: "queued" };
@@ -29,8 +33,14 @@ export function choiceOf(query: URLSearchParams): Choice {
 }
 
 /** Whether a job is one of those that are chosen by their state, and by whether they are archived. */
-export const isChosen = (choice: Choice, job: Pick<Job, "state" | "archived">): boolean =>
-  (GROUPS[choice.group]?.includes(job.state) ?? true) && job.archived === choice.isArchived;
+export const isChosen = (choice: Choice, job: Pick<Job, "state" | "reason" | "archived">): boolean =>
+  (GROUPS[choice.group]?.includes(job.state) ?? true) && (REASONS[choice.group] ?? job.reason) === job.reason && job.archived === choice.isArchived;
+
+/** How the jobs that hang are counted, among those that run. */
+export function hangingOf(choice: Choice, runs: number): [string, Query] | undefined {
+  const asked = countsOf(choice);
+  return asked && runs ? [asked[0], { ...asked[1], reason: REASONS.hanging! }] : undefined;
+}
 
 /** How the counts beside the filters are asked for; undefined where the server can't count what is listed. */
 export function countsOf(choice: Choice): [string, Query] | undefined {
@@ -43,10 +53,11 @@ export function countsOf(choice: Choice): [string, Query] | undefined {
   }];
 }
 
-/** The jobs of each filter, by how many are in each state; "" = all of them. */
+/** The jobs of each filter but that of a reason, by how many are in each state; "" = all of them. */
 export function sumsOf(states: Record<string, number>): Record<string, number> {
   const sum = (group: string[]) => group.reduce((total, state) => total + (states[state] ?? 0), 0);
-  return { "": sum(Object.values(GROUPS).flat()), ...Object.fromEntries(Object.entries(GROUPS).map(([group, own]) => [group, sum(own)])) };
+  const groups = Object.entries(GROUPS).filter(([group]) => !REASONS[group]);
+  return { "": sum(groups.flatMap(([, own]) => own)), ...Object.fromEntries(groups.map(([group, own]) => [group, sum(own)])) };
 }
 
 export function listOf(query: URLSearchParams): [string, Query] {
@@ -56,6 +67,7 @@ export function listOf(query: URLSearchParams): [string, Query] {
   return [path, {
     limit: PAGE,
     state: GROUPS[choice.group] ?? [],
+    ...(REASONS[choice.group] ? { reason: REASONS[choice.group]! } : {}),
     experiment: choice.experiment,
     person: choice.person,
     archived: choice.isArchived ? "true" : "false",

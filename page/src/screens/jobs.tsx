@@ -7,7 +7,7 @@ import { moment, useAnswer, useEvents, useGradual, useThrottled } from "../hooks
 import { useKey } from "../keys";
 import { Nothing, Refused } from "../parts/placeholders";
 import { Sparkline } from "../parts/sparkline";
-import { ENDED, StateWord } from "../parts/job-state";
+import { ENDED, shownState, StateWord } from "../parts/job-state";
 import { Ago, Took } from "../parts/time";
 import { go, href, jobHref, setQuery, usePlace } from "../router";
 import type { Experiment, Job, JobChanges, JobCurve, Uses } from "../types";
@@ -16,7 +16,7 @@ import { assetsOf, isModel } from "./job/results";
 import { SlowWord } from "./job/slow-rank";
 import { SelectionBar } from "./job/actions";
 import { changesSince, listedNow, pagesBefore, useJobPages, withEvent, type Changes } from "./job-list";
-import { choiceOf, countsOf, GROUPS, isChosen, listOf, sumsOf, PAGE, type Choice } from "./jobs-filter";
+import { choiceOf, countsOf, GROUPS, hangingOf, isChosen, listOf, sumsOf, PAGE, type Choice } from "./jobs-filter";
 
 export function JobsScreen() {
   const { query: words } = usePlace();
@@ -103,7 +103,7 @@ function Filters({ choice, counts }: { choice: Choice; counts: Record<string, nu
         onKeyDown={(event) => event.key === "Escape" && event.currentTarget.blur()} />
       <div class="chips" role="group" aria-label="State">
         <Chip group="" label="all" chosen={choice.group} count={counts[""]} />
-        {Object.keys(GROUPS).map((group) => (
+        {Object.keys(GROUPS).filter((group) => group !== "hanging" || counts[group] || choice.group === group).map((group) => (
           <Chip key={group} group={group} label={group} chosen={choice.group} count={counts[group]} />
         ))}
       </div>
@@ -157,12 +157,19 @@ function Chip({ group, label, chosen, count }: { group: string; label: string; c
 function useCounts(choice: Choice): { sums: Record<string, number>; reload: () => void } {
   const asked = countsOf(choice);
   const answer = useAnswer<Record<string, number>>(asked?.[0], asked?.[1] ?? {}, true);
-  const reload = useThrottled(answer.reload, 1500);
+  const sums = answer.value ? sumsOf(answer.value) : {};
+  const hanging = hangingOf(choice, sums.running ?? 0);
+  const hung = useAnswer<Record<string, number>>(hanging?.[0], hanging?.[1] ?? {}, true);
+  const reloadAll = () => {
+    answer.reload();
+    hung.reload();
+  };
+  const reload = useThrottled(reloadAll, 1500);
   useEvents("jobs", ({ jobs, removed, is_partial }) => {
     if (is_partial || removed.length || jobs.some((job) => (job.parent ?? "") === choice.parent)) reload();
   });
   useEvents("again", reload);
-  return { sums: answer.value ? sumsOf(answer.value) : {}, reload: answer.reload };
+  return { sums: { ...sums, hanging: hung.value?.running ?? 0 }, reload: reloadAll };
 }
 
 const MAX_WATCHED = 8;
@@ -241,7 +248,7 @@ function Row({ job, curve, isSelected, toggle, hasPersons, isWatched }: RowProps
         </span>
       </td>
       <td class="col-state">
-        <StateWord state={job.state} />
+        <StateWord state={shownState(job)} />
         {word && <span class={`clamp ${job.state === "failed" ? "cause-word" : "under-word"}`} title={word}>{word}</span>}
         {job.not_finite && <span class="under-word not-finite">{notFiniteOf(job.not_finite)}</span>}
         {assetsOf(job).map((one) => (

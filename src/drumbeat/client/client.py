@@ -141,15 +141,17 @@ class Client(
         parent: str | None = None,
         text: str = "",
         person: str | None = None,
+        reason: str | None = None,
     ) -> list[JobView]:
         """Jobs, newest first. archived: these too. state: only those in it. limit: any number.
 
         parent: only the trials of this sweep or the steps of this pipeline; "" = only jobs that are neither. text: only
-        jobs with it in their name, display name, experiment, compute or tags. person: only this person's.
+        jobs with it in their name, display name, experiment, compute or tags. person: only this person's. reason: only
+        jobs whose state has this reason, such as `hanging`.
         """
         archive = "all" if archived else "false"
         wanted = {"state": state, "experiment": experiment, "archived": archive, "parent": parent, "text": text or None}
-        wanted["person"] = person
+        wanted |= {"person": person, "reason": reason}
         params: dict[str, Any] = {key: value for key, value in wanted.items() if value is not None}
         jobs: list[JobView] = []
         while len(jobs) < limit:

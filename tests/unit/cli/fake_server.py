@@ -232,14 +232,15 @@ class FakeServer:
         limit: int = 100,
         parent: str | None = None,
         person: str | None = None,
+        reason: str | None = None,
     ) -> list[JobView]:
-        self._called("list", state, experiment, archived, limit, *filter(None, (parent, person)))
+        self._called("list", state, experiment, archived, limit, *filter(None, (parent, person, reason)))
         newest = sorted(self.jobs.values(), key=lambda job: job.submitted_at, reverse=True)
         return [
             job
             for job in newest
             if state in (None, job.state) and experiment in (None, job.experiment) and (archived or not job.archived)
-            if parent in (None, job.parent) and person in (None, job.person)
+            if parent in (None, job.parent) and person in (None, job.person) and reason in (None, job.reason)
         ][:limit]
 
 

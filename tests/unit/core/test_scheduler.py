@@ -44,7 +44,7 @@ def holds(name: str, cpus: int, until: float | None = None) -> SlotAllocation:
 
 
 def stuck(name: str, cpus: int, waits_for: str) -> SlotAllocation:
-    return SlotAllocation(name, (Slot(0, "m", cpus),), waits_for=waits_for)
+    return SlotAllocation(name, (Slot(0, "m", cpus),), obstacle=f"{waits_for} waits")
 
 
 def test_jobs_start_in_the_order_in_which_they_came():

@@ -6,10 +6,12 @@ import threading
 
 import pytest
 
+from drumbeat.core.lifecycle.events import StallObserved
 from drumbeat.model.agent import AgentStatus, Order, Phase, RankExit
 from drumbeat.model.errors import ConflictError, NotFoundError, SpecError, StaleError, UnauthorizedError  # fmt: skip
 from drumbeat.model.roster import Member
 from drumbeat.model.states import Reason, State
+from drumbeat.server.jobs.job_filter import JobFilter
 from drumbeat.server.loop.bus import Topic, job_topic
 
 from .house import House, until
@@ -70,6 +72,22 @@ def test_job_that_waits_for_its_store_is_named_to_the_jobs_behind_it(house: Hous
     house.say("j0", 0, Phase.STAGING, detail="input train: 10.0 MB of 1.0 GB; waits: nothing came for 30 s")
     story = [line.sentence for line in house.store.events("j1") if culprit in line.sentence]
     assert len(story) == 1, "a store that comes and goes fills no story"
+
+
+@pytest.mark.feature("C3")
+def test_job_that_hangs_is_named_as_such_to_the_jobs_behind_it_and_where_its_slots_are_shown(house: House):
+    holder, waiting = house.submit("holder", nodes=4), house.submit("waiting", nodes=4)
+    for node in range(4):
+        house.say(holder, node, Phase.READY)
+    for node in range(4):
+        house.say(holder, node, Phase.RUNNING)
+    hang = StallObserved(1, 1, "the job hangs: rank 1 on node 0 is stopped", is_hang=True, is_certain=True)
+    house.control.loop.call(lambda: house.control.loop.apply(holder, hang))
+    until(lambda: "held by holder (hangs; see drumbeat show holder)" in house.store.load(waiting).job.sentence)
+    assert [one.job.name for one in house.store.jobs(JobFilter(reason=Reason.HANGING))] == [holder]
+    held = [one for compute in house.control.computes.list() for one in compute.held]
+    assert held
+    assert all(one.is_hanging for one in held)
 
 
 def test_repeated_key_gives_one_job(house: House):

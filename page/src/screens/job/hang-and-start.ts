@@ -3,6 +3,8 @@
 import type { Job, StoryLine } from "../../types";
 
 const HANG = /^the job (?:hangs|may hang): /;
+export const isHang = (sentence: string): boolean => HANG.test(sentence);
+
 const GOES_ON = /^the ranks go on\b/;
 const STACKS = /\b(hangs\/[\w.]+)/;
 

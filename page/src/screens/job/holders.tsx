@@ -2,20 +2,22 @@
 
 import { counted } from "../../format";
 import { useAnswer, useEvents, useThrottled } from "../../hooks";
+import { StateWord } from "../../parts/job-state";
 import { jobHref } from "../../router";
 import type { Compute, Held } from "../../types";
 
 const PAUSE_MS = 2000;
 
-export interface Holder { job: string; nodes: number; cpus: number; gpus: number; machines: string[] }
+export interface Holder { job: string; nodes: number; cpus: number; gpus: number; machines: string[]; isHanging: boolean }
 
 /** What each job holds in all, those with the most slots first. */
 export function holdersOf(held: Held[]): Holder[] {
   const byJob = new Map<string, Holder>();
   for (const one of held) {
-    const sum = byJob.get(one.job) ?? { job: one.job, nodes: 0, cpus: 0, gpus: 0, machines: [] };
+    const sum = byJob.get(one.job) ?? { job: one.job, nodes: 0, cpus: 0, gpus: 0, machines: [], isHanging: false };
     byJob.set(one.job, {
       job: one.job, nodes: sum.nodes + 1, cpus: sum.cpus + one.cpus, gpus: sum.gpus + one.gpus.length,
+      isHanging: sum.isHanging || one.is_hanging === true,
       machines: sum.machines.includes(one.machine) ? sum.machines : [...sum.machines, one.machine],
     });
   }
@@ -43,7 +45,7 @@ export function Holders({ compute }: { compute: string }) {
       <tbody>
         {holders.map((one) => (
           <tr key={one.job}>
-            <td><a href={jobHref(one.job)}>{one.job}</a></td>
+            <td><a href={jobHref(one.job)}>{one.job}</a>{one.isHanging && <> <StateWord state="hanging" /></>}</td>
             <td class="right number">{one.nodes}</td>
             <td class="right number">{one.cpus}</td>
             {hasGpus && <td class="right number">{one.gpus}</td>}

@@ -6,7 +6,7 @@ import { segment } from "../../api";
 import { counted, number, whole } from "../../format";
 import { moment, useAnswer, useEvents, useJobEvents, type Answer } from "../../hooks";
 import { Answered, NotLoaded } from "../../parts/placeholders";
-import { StateWord } from "../../parts/job-state";
+import { shownState, StateWord } from "../../parts/job-state";
 import { Tabs, type Tab } from "../../parts/tabs";
 import { Ago, Took } from "../../parts/time";
 import { go, href, jobHref, jobIn, place, usePlace } from "../../router";
@@ -77,7 +77,7 @@ function Head({ job, reload }: { job: Job; reload: () => void }) {
     <header class="job-head">
       <div class="job-title">
         <h1>{job.name}</h1>
-        <StateWord state={job.state} />
+        <StateWord state={shownState(job)} />
         {job.archived && <span class="tag">archived</span>}
         <div class="buttons">
           {job.type === "command" && <a class="button" href={href("/compare", { job: job.name })}>Compare</a>}

@@ -7,6 +7,7 @@ import { useAnswer, useEvents, useJobEvents, useThrottled } from "../../hooks";
 import { Answered } from "../../parts/placeholders";
 import { StateIcon, StateWord, tone } from "../../parts/job-state";
 import { jobHref } from "../../router";
+import { isHang } from "./hang-and-start";
 import type { Job, Pipeline, Step, StoryLine } from "../../types";
 
 interface Spot { x: number; y: number }
@@ -31,7 +32,7 @@ export function GraphTab({ job }: { job: Job; story: StoryLine[] }) {
   );
 }
 
-const statusOf = (step: Step): string => (step.reused ? "reused" : step.skipped ? "not run" : (step.state ?? "waiting"));
+const statusOf = (step: Step): string => (step.reused ? "reused" : step.skipped ? "not run" : isHang(step.sentence) && step.state === "running" ? "hanging" : (step.state ?? "waiting"));
 
 /** The job to look at: the step's own, or the earlier one whose result was taken. */
 const targetOf = (step: Step): string => (step.state || step.reused ? step.reused || step.job : "");

@@ -9,6 +9,7 @@ import { endOf } from "./log-lines";
 import { notFiniteOf, progressOf } from "./progress";
 import { hangOf } from "./hang-and-start";
 import { Results } from "./results";
+import { StacksNow } from "./stacks-now";
 
 export function Cause({ job, story }: { job: Job; story: StoryLine[] }) {
   if (job.verdict && job.state === "failed") return <Failed job={job} verdict={job.verdict} />;
@@ -34,11 +35,12 @@ export function Cause({ job, story }: { job: Job; story: StoryLine[] }) {
 function Hung({ job, sentence, file }: { job: Job; sentence: string; file: string }) {
   return (
     <div class="cause tone-wait" role="status">
-      <p class="cause-sentence"><StateIcon state="stopping" /> {sentence}</p>
+      <p class="cause-sentence"><StateIcon state="hanging" /> {sentence}</p>
       <p class="cause-advice">
         {file && <><a href={jobHref(job.name, { tab: "outputs", file })}>The stacks of all ranks</a>; </>}
         <code>drumbeat stacks {job.name}</code> shows what they do now.
       </p>
+      <StacksNow job={job.name} />
     </div>
   );
 }

@@ -72,13 +72,18 @@ def list_jobs(
     person: Annotated[
         str | None, typer.Option("--person", metavar="NAME", help="List only jobs of this person.")
     ] = None,
+    reason: Annotated[
+        Reason | None, typer.Option("--reason", metavar="REASON", help="List only jobs of this reason: `hanging`, say.")
+    ] = None,
     limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", min=1, help="Maximum number of jobs.")] = 50,
     as_json: AsJson = False,
 ) -> None:
     """List jobs, newest first. Trials and steps are listed with --parent only."""
     client = connect()
     parent = parent and find_job(client, parent).name
-    jobs = client.list(state=state, experiment=experiment, archived=all_, limit=limit, parent=parent, person=person)
+    jobs = client.list(
+        state=state, experiment=experiment, archived=all_, limit=limit, parent=parent, person=person, reason=reason
+    )
     if as_json:
         print_json(jobs)
     elif not jobs:

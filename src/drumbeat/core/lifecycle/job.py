@@ -178,6 +178,13 @@ class Job:
         return detail.partition(WAITS)[0].partition(":")[0]
 
     @property
+    def obstacle(self) -> str:
+        """Why it can't go on, for sentences about jobs that wait for its slots: `hangs`; "" = it can."""
+        if self.state is State.RUNNING and self.reason is Reason.HANGING:
+            return "hangs"
+        return f"{self.waits_for} waits" if self.waits_for else ""
+
+    @property
     def exits(self) -> tuple[tuple[int, RankExit], ...]:
         """(node, exit) of every rank of this round that has ended, earliest first."""
         if not self.statuses.count_ranks(Mark.EXITS, self.round):

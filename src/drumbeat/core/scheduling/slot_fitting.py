@@ -44,8 +44,8 @@ class SlotAllocation:
     slots: tuple[Slot, ...]
     until: datetime | None = None
     """When it must have ended, if it has a time limit."""
-    waits_for: str = ""
-    """What it waits for, such as `input train`; "" = nothing."""
+    obstacle: str = ""
+    """Why it can't go on, such as `hangs`; "" = it can."""
 
 
 def fit(need: Need, rooms: Sequence[MachineCapacity], held: Sequence[SlotAllocation]) -> tuple[Slot, ...] | None:

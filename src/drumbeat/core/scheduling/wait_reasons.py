@@ -147,23 +147,23 @@ def describe_start(job: QueuedJob, free: FreeSlots, held: Sequence[SlotAllocatio
 
 
 class SlotHolders:
-    """The jobs that hold slots, in words: those that can't go on first, with what they wait for."""
+    """The jobs that hold slots, in words: those that can't go on first, with the reason."""
 
     def __init__(self, held: Iterable[SlotAllocation]) -> None:
-        self._waits = {one.job: one.waits_for for one in held if one.slots}
-        self._order = sorted((not waits_for, job) for job, waits_for in self._waits.items())
+        self._obstacles = {one.job: one.obstacle for one in held if one.slots}
+        self._order = sorted((not obstacle, job) for job, obstacle in self._obstacles.items())
 
     def add(self, holding: SlotAllocation) -> None:
         """Adds a job that has been given slots, and waits for nothing."""
-        if holding.job in self._waits:
-            self._order.remove((not self._waits[holding.job], holding.job))
-        self._waits[holding.job] = ""
+        if holding.job in self._obstacles:
+            self._order.remove((not self._obstacles[holding.job], holding.job))
+        self._obstacles[holding.job] = ""
         insort(self._order, (True, holding.job))
 
     def copy(self) -> SlotHolders:
         """The same, to be changed on its own."""
         copied = SlotHolders(())
-        copied._waits, copied._order = dict(self._waits), [*self._order]
+        copied._obstacles, copied._order = dict(self._obstacles), [*self._order]
         return copied
 
     @property
@@ -175,7 +175,7 @@ class SlotHolders:
         """Returns the first of them by name, and how many there are."""
         first = [name for _, name in self._order[:MAX_HOLDERS]]
         shown = [
-            f"{name} ({wait} waits; see drumbeat show {name})" if (wait := self._waits[name]) else name
+            f"{name} ({obstacle}; see drumbeat show {name})" if (obstacle := self._obstacles[name]) else name
             for name in first
         ]
         more = len(self._order) - len(first)

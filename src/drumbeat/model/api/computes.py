@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import operator
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
+
+from drumbeat.model.api.constraints import limited
 
 
 class NodeState(StrEnum):
@@ -60,6 +63,7 @@ class HeldView:
     machine: str
     cpus: int
     gpus: tuple[str, ...]
+    is_hanging: bool = field(default=False, metadata=limited("Whether the job hangs.", exclude_if=operator.not_))
 
 
 class Tier(StrEnum):

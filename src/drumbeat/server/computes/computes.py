@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace
+from typing import NamedTuple
 
 from drumbeat.core.scheduling import autoscaling
 from drumbeat.jobfile.compute.compute_keys import ScaledCompute
 from drumbeat.jobfile.compute.computes import compute_from
 from drumbeat.jobfile.compute.remote_compute import RemoteCompute
 from drumbeat.model.api.computes import ComputeView, HeldView, Machine, Scale
+from drumbeat.model.states import Reason
 from drumbeat.ports.engines import ElasticEngine
 from drumbeat.server.computes.agent_addresses import AgentAddresses
 from drumbeat.server.computes.compute_state import ComputeState
@@ -28,12 +30,12 @@ class Computes:
 
     def list(self) -> list[ComputeView]:
         """All computes."""
-        queued = self._queued()
-        return [self._view(name, state, queued) for name, state in self._engines.all().items()]
+        jobs = self._jobs()
+        return [self._view(name, state, jobs) for name, state in self._engines.all().items()]
 
     def show(self, name: str) -> ComputeView:
         """One compute. Raises NotFoundError."""
-        return self._view(name, self._engines.state(name), self._queued())
+        return self._view(name, self._engines.state(name), self._jobs())
 
     def create(self, document: Mapping[str, object], source: str = "compute") -> tuple[ComputeView, bool]:
         """Creates the compute of a document. Returns it, and whether it is new. Idempotent.
@@ -60,18 +62,20 @@ class Computes:
         """Deletes a compute. Raises NotFoundError; ConflictError while jobs use it, or if it is built-in."""
         self._engines.delete(name)
 
-    def _queued(self) -> list[str]:
-        return [job.plan.compute for job in self._loop.jobs_queued(self._loop.unfinished())]
+    def _jobs(self) -> _Jobs:
+        unfinished = self._loop.unfinished()
+        queued = [job.plan.compute for job in self._loop.jobs_queued(unfinished)]
+        return _Jobs(queued, {name for name, record in unfinished.items() if record.job.reason is Reason.HANGING})
 
-    def _view(self, name: str, state: ComputeState, queued: list[str]) -> ComputeView:
+    def _view(self, name: str, state: ComputeState, jobs: _Jobs) -> ComputeView:
         held = self._loop.store.reservations(name)
         busy = {one.slot.machine for one in held}
         return ComputeView(
             name,
             state.engine.name,
             machines=tuple(self._as_seen(name, machine, busy) for machine in state.machines),
-            held=tuple(_held(one) for one in held),
-            waiting=queued.count(name),
+            held=tuple(_held(one, jobs.hanging) for one in held),
+            waiting=jobs.queued.count(name),
             trouble=state.trouble,
             spec=dict(state.document or {}),
             scale=_scale(state),
@@ -83,9 +87,17 @@ class Computes:
         return replace(machine, state=seen.state, since=seen.since, why=machine.why or machine.unusable)
 
 
-def _held(one: Reservation) -> HeldView:
+class _Jobs(NamedTuple):
+    """The jobs that haven't ended."""
+
+    queued: list[str]
+    """The computes for which jobs wait, one for each job."""
+    hanging: set[str]
+
+
+def _held(one: Reservation, hanging: Collection[str]) -> HeldView:
     slot = one.slot
-    return HeldView(one.job, one.attempt, slot.node, slot.machine, slot.cpus, slot.gpus)
+    return HeldView(one.job, one.attempt, slot.node, slot.machine, slot.cpus, slot.gpus, one.job in hanging)
 
 
 def _scale(state: ComputeState) -> Scale | None:

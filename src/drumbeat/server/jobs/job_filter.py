@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from fastapi import Depends, Query
 from sqlalchemy import or_
 
-from drumbeat.model.states import State
+from drumbeat.model.states import Reason, State
 from drumbeat.server.database.schema import jobs
 
 if TYPE_CHECKING:
@@ -36,6 +36,8 @@ class JobFilter:
     """Jobs of this sweep or pipeline; "" = jobs without a parent, None = both."""
     user: str | None = None
     """Jobs of this user; None = of all users."""
+    reason: Reason | None = None
+    """Jobs whose state has this reason; None = any."""
     text: str = ""
     """Jobs with this text, in any case, in one of the fields of `has_text`."""
     limit: int = 100
@@ -54,6 +56,8 @@ class JobFilter:
             yield jobs.c.parent == self.parent
         if self.user is not None:
             yield jobs.c.person == self.user
+        if self.reason is not None:
+            yield jobs.c.reason == self.reason.value
         if _is_plain(self.text):
             # Escaped characters may include letters whose other case is ASCII.
             document = jobs.c.document
@@ -83,10 +87,11 @@ def _from_query(
     archived: Literal["false", "true", "all"] = "false",
     parent: Annotated[str | None, Query(description=PARENT)] = None,
     person: Annotated[str | None, Query(description=USER)] = None,
+    reason: Annotated[Reason | None, Query(description="Of this reason, such as `hanging`; any when absent.")] = None,
 ) -> JobFilter:
     """Returns the filter of a request. Its experiment is that of the request, not yet the names that jobs have."""
     experiments = (experiment,) if experiment else ()
-    return JobFilter(tuple(state), experiments, ARCHIVED[archived], parent=parent, user=person)
+    return JobFilter(tuple(state), experiments, ARCHIVED[archived], parent=parent, user=person, reason=reason)
 
 
 RequestedJobs = Annotated[JobFilter, Depends(_from_query)]

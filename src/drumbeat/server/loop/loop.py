@@ -347,7 +347,7 @@ class Loop:
                 self.has_effects.set()
             if step.job.state is State.QUEUED or step.job.state.is_terminal:
                 self.must_place = self.must_place or not isinstance(step.event, PlacementDeferred)
-            if step.job.waits_for not in ("", step.record.job.waits_for):
+            if step.job.obstacle not in ("", step.record.job.obstacle):
                 self.must_place = True  # The jobs behind it say so.
         for name in dict.fromkeys(step.job.name for step in steps):
             self.bus.publish(job_topic(name))

@@ -223,9 +223,9 @@ class Placer:
             if key in held.records and held.records[key] is record:
                 continue
             held.records[key] = record
-            until, waits_for = (record.job.deadline, record.job.waits_for) if record else (None, "")
-            if holding.until != until or holding.waits_for != waits_for:
-                held.by_attempt[key] = replace(holding, until=until, waits_for=waits_for)
+            until, obstacle = (record.job.deadline, record.job.obstacle) if record else (None, "")
+            if holding.until != until or holding.obstacle != obstacle:
+                held.by_attempt[key] = replace(holding, until=until, obstacle=obstacle)
         return [*held.by_attempt.values()]
 
     def _held_slots(self, compute: str) -> _Held:
