@@ -6,14 +6,18 @@ import asyncio
 import json
 import socket
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 from urllib.parse import unquote
 
 import httptools
 
+from drumbeat.model.routing_table import RoutingTable
 from drumbeat.router.exchange import AnswerReceiver, Exchange
+from drumbeat.router.pool import PermitPool
 from drumbeat.router.replica_connection import as_transport
+from drumbeat.router.traffic import TrafficSplit
 
 MAX_HEAD_BYTES = 64 << 10
 MAX_PIPELINED = 16
@@ -35,17 +39,30 @@ _REASONS = {200: b"OK", 400: b"Bad Request", 401: b"Unauthorized", 404: b"Not Fo
             503: b"Service Unavailable"}  # fmt: skip
 
 
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """What the head of a request says: where it may go, or why it may not."""
+
+    path: bytes = b""
+    endpoint: str = ""
+    named: str = ""
+    """The deployment that the client names."""
+    split: TrafficSplit | None = None
+    lasts_for: object = None
+    """The table for which equal heads are admitted alike."""
+    refusal: tuple[int, str] | None = None
+
+
 @dataclass(slots=True)
 class ClientRequest:
     """A request from its head to its answer."""
 
-    method: bytes
-    target: bytes
-    headers: list[tuple[bytes, bytes]]
-    endpoint: str = ""
-    deployment: str = ""
-    named: str = ""
-    """The deployment that the client names."""
+    method: bytes = b""
+    admission: Admission | None = None
+    pool: PermitPool | None = None
+    """Of the deployment that answers it."""
+    head: bytes = b""
+    """As the replica gets it."""
     body: bytes = b""
     keeps_connection: bool = True
     is_http_1_0: bool = False
@@ -57,23 +74,20 @@ class RequestRouter(Protocol):
 
     is_leaving: bool
     clients: set[ClientConnection]
+    now: Callable[[], float]
+    """The monotonic time in seconds."""
+    table: RoutingTable
 
-    def now(self) -> float:
-        """The monotonic time in seconds."""
+    def admit(self, target: bytes, headers: dict[bytes, bytes], listener_endpoint: str) -> Admission:
+        """Finds the endpoint of a request, and whether it may reach it."""
         ...
 
-    def admit(
-        self, request: ClientRequest, headers: dict[bytes, bytes], listener_endpoint: str
-    ) -> tuple[int, str] | None:
-        """Finds endpoint and deployment of a request; returns status and message if it isn't taken."""
+    def choose(self, admission: Admission) -> PermitPool | None:
+        """The deployment for one request; None = none has traffic."""
         ...
 
     def start(self, request: ClientRequest, receiver: AnswerReceiver) -> Exchange | None:
         """Sends a request on its way. None = it has been answered already."""
-        ...
-
-    def body_limit(self, request: ClientRequest) -> int:
-        """The maximum size of a request's body in bytes."""
         ...
 
     def hold(self, size: int) -> None:
@@ -100,8 +114,13 @@ class ClientConnection(asyncio.Protocol):
         self._answering: ClientRequest | None = None
         self._exchange: Exchange | None = None
         self._target = b""
-        self._headers: list[tuple[bytes, bytes]] = []
-        self._head_bytes = self._held_bytes = 0
+        self._lines: list[bytes] = []
+        """Headers that go on."""
+        self._own: dict[bytes, bytes] = {}
+        """Headers that are for the router."""
+        self._head_bytes = self._body_bytes = self._held_bytes = 0
+        self._last_key: tuple[bytes, bytes | None, bytes | None] | None = None
+        self._last_admission: Admission | None = None
         self._pieces: list[bytes] = []
         self._reading: ClientRequest | None = None
         self._is_in_head = self._is_discarding = self._is_chunked = False
@@ -152,65 +171,89 @@ class ClientConnection(asyncio.Protocol):
 
     # --- the parser -------------------------------------------------------------------------------------------------
     def on_message_begin(self) -> None:
-        self._target, self._headers, self._pieces = b"", [], []
-        self._is_in_head, self._head_bytes, self._reading = True, 0, None
+        self._target, self._lines, self._own, self._pieces = b"", [], {}, []
+        self._is_in_head, self._head_bytes, self._body_bytes, self._reading = True, 0, 0, None
 
     def on_url(self, url: bytes) -> None:
         self._target += url
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        self._headers.append((name.lower(), value))
+        low = name.lower()
+        if low in _DROPPED:
+            self._own[low] = value
+        else:
+            self._lines.append(b"%b: %b\r\n" % (low, value))
 
     def on_headers_complete(self) -> None:
         self._is_in_head = False
-        parser = self._parser
-        request = ClientRequest(parser.get_method(), self._target, self._headers)
+        parser, own = self._parser, self._own
+        request = ClientRequest(parser.get_method())
         request.keeps_connection = parser.should_keep_alive()
         request.is_http_1_0 = parser.get_http_version() == "1.0"
         self._reading = request
-        headers = dict(self._headers)
-        request.refusal = self._router.admit(request, headers, self._endpoint)
-        length = int(headers.get(b"content-length", b"0"))
-        if request.refusal is None and length > self._limit(request):
-            request.refusal = 413, f"The body has {length} bytes; at most {self._limit(request)} are taken."
+        length = int(own.get(b"content-length", b"0"))
+        self._place(request, length)
         if request.refusal is not None:
             # A body that nothing needs isn't waited for: the connection ends after the answer.
-            has_body = b"transfer-encoding" in headers or length > 0
-            request.keeps_connection = request.keeps_connection and not has_body
+            has_body = b"transfer-encoding" in own or length > 0
             if has_body:
-                self._add(request)
-                self._is_discarding = True
-        elif headers.get(b"expect", b"").lower() == b"100-continue":
+                self._refuse_body(request)
+        elif own.get(b"expect", b"").lower() == b"100-continue":
             self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+
+    def _place(self, request: ClientRequest, length: int) -> None:
+        """Finds the deployment of a request, or why it isn't taken."""
+        own = self._own
+        # Most clients repeat one head: what was found for the last one holds while its key and the table do.
+        key = self._target, own.get(b"authorization"), own.get(b"azureml-model-deployment")
+        admission = self._last_admission
+        if admission is None or key != self._last_key or admission.lasts_for is not self._router.table:
+            admission = self._router.admit(self._target, own, self._endpoint)
+            self._last_key, self._last_admission = key, admission if admission.lasts_for is not None else None
+        request.admission, request.refusal = admission, admission.refusal
+        if request.refusal is not None:
+            return
+        request.pool = pool = self._router.choose(admission)
+        if pool is None:
+            words = f"No deployment of {admission.endpoint} has traffic. Give one: traffic {{DEPLOYMENT: 100}}."
+            request.refusal = 404, words
+        elif length > pool.route.max_body_bytes:
+            request.refusal = 413, f"The body has {length} bytes; at most {pool.route.max_body_bytes} are taken."
 
     def on_body(self, data: bytes) -> None:
         request = self._reading
-        if self._is_discarding or request is None:
+        if self._is_discarding or request is None or request.pool is None:
             return
+        self._body_bytes += len(data)
         self._held_bytes += len(data)
         self._router.hold(len(data))
         self._pieces.append(data)
-        if self._held_bytes > self._limit(request):
-            request.refusal = 413, f"The body has more than the {self._limit(request)} bytes that are taken."
+        limit = request.pool.route.max_body_bytes
+        if self._body_bytes > limit:
+            request.refusal = 413, f"The body has more than the {limit} bytes that are taken."
         elif self._router.is_full:
             request.refusal = 429, "The router holds as many bodies as it may: try again later."
         else:
             return
+        self._refuse_body(request)
+
+    def _refuse_body(self, request: ClientRequest) -> None:
+        """Answers before the body is complete, which isn't read any more."""
         request.keeps_connection = False
         self._pieces = []
-        self._add(request)
         self._is_discarding = True
+        self._add(request)
 
     def on_message_complete(self) -> None:
         request = self._reading
         if self._is_discarding or request is None:
             return
         request.body = self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
+        if request.admission is not None and request.refusal is None:
+            line = b"%b %b HTTP/1.1\r\n" % (request.method, request.admission.path)
+            request.head = line + b"".join(self._lines) + b"content-length: %d\r\n\r\n" % len(request.body)
         self._pieces, self._reading = [], None
         self._add(request)
-
-    def _limit(self, request: ClientRequest) -> int:
-        return self._router.body_limit(request)
 
     # --- requests ---------------------------------------------------------------------------------------------------
     def _add(self, request: ClientRequest) -> None:
@@ -226,7 +269,9 @@ class ClientConnection(asyncio.Protocol):
         if request.refusal is not None:
             self.refuse(*request.refusal)
         else:
-            self._exchange = self._router.start(request, self)
+            exchange = self._router.start(request, self)
+            if self._answering is request:  # Else it has been refused at once.
+                self._exchange = exchange
 
     def _finish(self) -> None:
         """The answer is sent."""
@@ -328,18 +373,10 @@ class ClientConnection(asyncio.Protocol):
 
     def _refuse_connection(self, status: int, message: str) -> None:
         """Answers what isn't a request, after those that are being answered, and ends."""
-        refused = ClientRequest(b"", b"", [], keeps_connection=False, refusal=(status, message))
+        refused = ClientRequest(keeps_connection=False, refusal=(status, message))
         self._is_in_head = False
         self._add(refused)
         self._is_discarding = True
-
-
-def request_head(request: ClientRequest, path: bytes) -> bytes:
-    """The request's head as a replica gets it."""
-    parts = [b"%b %b HTTP/1.1\r\n" % (request.method, path)]
-    parts += [b"%b: %b\r\n" % header for header in request.headers if header[0] not in _DROPPED]
-    parts.append(b"content-length: %d\r\n\r\n" % len(request.body))
-    return b"".join(parts)
 
 
 def split_path(target: bytes) -> tuple[str, bytes]:

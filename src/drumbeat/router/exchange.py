@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import Enum
 from typing import Protocol
 
@@ -67,10 +68,8 @@ class PermitQueue(Protocol):
     deployment: str
     route: DeploymentRoute
     numbers: DeploymentNumbers
-
-    def now(self) -> float:
-        """The monotonic time in seconds."""
-        ...
+    now: Callable[[], float]
+    """The monotonic time in seconds."""
 
     def send(self, exchange: Exchange, *, is_again: bool = False) -> None:
         """Runs a request, or has it wait. is_again: it was at a replica already."""
@@ -202,7 +201,8 @@ class Exchange:
 
     def _passed(self, status: int, headers: list[tuple[bytes, bytes]]) -> tuple[int, list[tuple[bytes, bytes]]]:
         """Status and headers as the client gets them."""
-        passed = [*headers, (b"azureml-model-deployment", self.pool.deployment.encode())]
+        passed = headers
+        passed.append((b"azureml-model-deployment", self.pool.deployment.encode()))
         if 200 <= status < 300 or self.pool.route.passes_errors:
             return status, passed
         code = str(status).encode()

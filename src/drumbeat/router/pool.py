@@ -15,7 +15,7 @@ class PermitPool:
     """Permits and requests of one deployment. now: a monotonic clock."""
 
     def __init__(self, endpoint: str, deployment: str, route: DeploymentRoute, now: Callable[[], float]) -> None:
-        self.endpoint, self.deployment, self.route, self._now = endpoint, deployment, route, now
+        self.endpoint, self.deployment, self.route, self.now = endpoint, deployment, route, now
         self.idle: deque[Permit] = deque()
         self.live: set[Permit] = set()
         self.waiting: OrderedDict[Exchange, float] = OrderedDict()
@@ -23,9 +23,6 @@ class PermitPool:
         self.open: dict[Exchange, float] = {}
         """Requests whose answer hasn't begun, in the order of their deadlines."""
         self.numbers = DeploymentNumbers()
-
-    def now(self) -> float:
-        return self._now()
 
     # --- permits ------------------------------------------------------------------------------------------------
     def add(self, connection: Permit) -> None:

@@ -7,13 +7,13 @@ import random
 import time
 from typing import TYPE_CHECKING, Any
 
-from drumbeat.model.routing_table import EndpointRoute, RoutingTable
+from drumbeat.model.routing_table import RoutingTable
 from drumbeat.router import numbers
 from drumbeat.router.admission import is_admitted
-from drumbeat.router.client_connection import ClientConnection, ClientRequest, request_head, split_path
+from drumbeat.router.client_connection import Admission, ClientConnection, ClientRequest, split_path
 from drumbeat.router.exchange import AnswerReceiver, Exchange
 from drumbeat.router.pool import PermitPool
-from drumbeat.router.traffic import choose_deployment, mirrors
+from drumbeat.router.traffic import TrafficSplit
 
 if TYPE_CHECKING:
     import asyncio
@@ -28,16 +28,14 @@ class Router:
     """Implements `client_connection.RequestRouter`, and has the pools."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._clock = loop.time
+        self.now = loop.time
         self.table = RoutingTable()
         self.pools: dict[tuple[str, str], PermitPool] = {}
         self.clients: set[ClientConnection] = set()
         self.is_leaving = False
         """Whether a successor has taken over: clients are told to connect again."""
         self._held = 0
-
-    def now(self) -> float:
-        return self._clock()
+        self._splits: dict[str, TrafficSplit] = {}
 
     # --- the table --------------------------------------------------------------------------------------------------
     def use(self, table: RoutingTable) -> None:
@@ -60,6 +58,7 @@ class Router:
             pool.route = route
             for connection in [one for one in pool.live if one.replica in removed]:
                 connection.close()
+        self._splits = {name: TrafficSplit(route) for name, route in table.endpoints.items()}
         self.table = table
 
     def pool(self, endpoint: str, deployment: str) -> PermitPool | None:
@@ -67,56 +66,46 @@ class Router:
         return self.pools.get((endpoint, deployment))
 
     # --- requests ---------------------------------------------------------------------------------------------------
-    def admit(
-        self, request: ClientRequest, headers: dict[bytes, bytes], listener_endpoint: str
-    ) -> tuple[int, str] | None:
-        """Finds endpoint and deployment of a request; returns status and message if it isn't taken."""
-        endpoint = listener_endpoint
+    def admit(self, target: bytes, headers: dict[bytes, bytes], listener_endpoint: str) -> Admission:
+        """Finds the endpoint of a request, and whether it may reach it."""
+        endpoint, path = listener_endpoint, target
         if not endpoint:
-            endpoint, path = split_path(request.target)
+            endpoint, path = split_path(target)
             if not endpoint:
-                return 404, "Endpoints are at /endpoints/NAME/score."
-            request.target = path
+                return Admission(refusal=(404, "Endpoints are at /endpoints/NAME/score."))
         route = self.table.endpoints.get(endpoint)
         if route is None:
-            return 404, f"No endpoint named {endpoint!r}."
+            return Admission(refusal=(404, f"No endpoint named {endpoint!r}."))
         if not is_admitted(headers.get(b"authorization", b""), endpoint, route, time.time()):
             what = "token" if route.auth == "aml_token" else "key"
-            return 401, f"Show a valid {what} of this endpoint: Authorization: Bearer {what.upper()}."
-        request.endpoint = endpoint
-        request.named = headers.get(NAMED_DEPLOYMENT, b"").decode("latin-1")
-        return self._choose(request, route)
+            words = f"Show a valid {what} of this endpoint: Authorization: Bearer {what.upper()}."
+            return Admission(refusal=(401, words))
+        named = headers.get(NAMED_DEPLOYMENT, b"").decode("latin-1")
+        if named and named not in route.deployments:
+            return Admission(refusal=(404, f"The endpoint {endpoint} has no deployment named {named!r}."))
+        # A key stays valid as long as the table; a token only for its hour.
+        lasts = route.auth == "key"
+        return Admission(path, endpoint, named, self._splits[endpoint], lasts_for=self.table if lasts else None)
 
-    def _choose(self, request: ClientRequest, route: EndpointRoute) -> tuple[int, str] | None:
-        chosen = choose_deployment(route, request.named, random.random())  # noqa: S311 - divides traffic
-        if chosen is None:
-            if request.named:
-                return 404, f"The endpoint {request.endpoint} has no deployment named {request.named!r}."
-            return 404, f"No deployment of {request.endpoint} has traffic. Give one: traffic {{DEPLOYMENT: 100}}."
-        request.deployment = chosen
-        return None
+    def choose(self, admission: Admission) -> PermitPool | None:
+        """The deployment for one request; None = none has traffic."""
+        name = admission.named or (admission.split.choose(random.random()) if admission.split else None)  # noqa: S311 - divides traffic
+        return self.pools.get((admission.endpoint, name)) if name else None
 
     def start(self, request: ClientRequest, receiver: AnswerReceiver) -> Exchange | None:
         """Sends a request on its way, and copies to mirrors. None = it has been answered already."""
-        pool = self.pools.get((request.endpoint, request.deployment))
-        if pool is None:
-            receiver.refuse(404, f"The deployment {request.deployment} of {request.endpoint} has been deleted.")
+        admission, pool = request.admission, request.pool
+        if pool is None or admission is None or (admission.endpoint, pool.deployment) not in self.pools:
+            receiver.refuse(404, "The deployment of this request has been deleted.")
             return None
-        head = request_head(request, request.target)
         is_head = request.method == b"HEAD"
-        exchange = Exchange(pool, receiver, head, request.body, is_head=is_head)
-        route = self.table.endpoints.get(request.endpoint)
-        copies = mirrors(route, request.named, random.random()) if route is not None and route.mirror else []  # noqa: S311 - divides traffic
+        exchange = Exchange(pool, receiver, request.head, request.body, is_head=is_head)
         pool.send(exchange)
-        for name in copies:
-            copy = self.pools[request.endpoint, name]
-            copy.send(Exchange(copy, None, head, request.body, is_head=is_head))
+        if admission.split is not None and admission.split.mirrors and not admission.named:
+            for name in admission.split.copies(random.random()):  # noqa: S311 - divides traffic
+                if (copy := self.pools.get((admission.endpoint, name))) is not None:
+                    copy.send(Exchange(copy, None, request.head, request.body, is_head=is_head))
         return exchange
-
-    def body_limit(self, request: ClientRequest) -> int:
-        """The maximum size of a request's body in bytes."""
-        pool = self.pools.get((request.endpoint, request.deployment))
-        return pool.route.max_body_bytes if pool is not None else 0
 
     # --- memory and time --------------------------------------------------------------------------------------------
     def hold(self, size: int) -> None:

@@ -21,7 +21,7 @@ from drumbeat.router.exchange import Exchange, RequestPhase
 from drumbeat.router.numbers import as_json, as_prometheus
 from drumbeat.router.pool import PermitPool
 from drumbeat.router.replica_connection import REDIAL, ReplicaConnection
-from drumbeat.router.traffic import choose_deployment, mirrors
+from drumbeat.router.traffic import TrafficSplit
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 2\r\n\r\nhi"
 DRAIN = b"HTTP/1.1 503 Service Unavailable\r\nDrumbeat-Drain: 1\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
@@ -297,24 +297,22 @@ ROUTE = EndpointRoute(
 
 
 @pytest.mark.parametrize(
-    ("named", "chance", "chosen"),
-    [("", 0.0, "blue"), ("", 0.899, "blue"), ("", 0.9, "green"), ("", 0.999, "green"), ("idle", 0.0, "idle"),
-     ("none", 0.0, None)],
+    ("chance", "chosen"),
+    [(0.0, "blue"), (0.899, "blue"), (0.9, "green"), (0.999, "green")],
 )  # fmt: skip
-def test_deployment_is_chosen_by_header_or_share(named: str, chance: float, chosen: str | None):
-    assert choose_deployment(ROUTE, named, chance) == chosen
+def test_deployment_is_chosen_by_its_share(chance: float, chosen: str):
+    assert TrafficSplit(ROUTE).choose(chance) == chosen
 
 
 def test_deployment_without_traffic_gets_no_request():
-    assert choose_deployment(replace(ROUTE, traffic={"blue": 0}), "", 0.0) is None
-    assert choose_deployment(replace(ROUTE, traffic={"gone": 100}), "", 0.0) is None
-    assert choose_deployment(replace(ROUTE, traffic={"blue": 30, "green": 10}), "", 0.99) == "green"
+    assert TrafficSplit(replace(ROUTE, traffic={"blue": 0})).choose(0.0) is None
+    assert TrafficSplit(replace(ROUTE, traffic={"gone": 100})).choose(0.0) is None
+    assert TrafficSplit(replace(ROUTE, traffic={"blue": 30, "green": 10})).choose(0.99) == "green"
 
 
-def test_mirror_gets_its_share_of_requests_that_name_no_deployment():
-    assert mirrors(ROUTE, "", 0.19) == ["green"]
-    assert mirrors(ROUTE, "", 0.2) == []
-    assert mirrors(ROUTE, "blue", 0.0) == []
+def test_mirror_gets_its_share_of_requests():
+    assert TrafficSplit(ROUTE).copies(0.19) == ["green"]
+    assert TrafficSplit(ROUTE).copies(0.2) == []
 
 
 # --- admission --------------------------------------------------------------------------------------------------------
