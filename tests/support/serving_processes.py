@@ -109,8 +109,10 @@ class ServingHouse:
         return int(self.entry(deployment).get("permits", -1))
 
     def entry(self, deployment: str) -> dict[str, Any]:
-        entries: list[dict[str, Any]] = (self.numbers() or {"deployments": []})["deployments"]
-        return next((one for one in entries if one["name"] == f"{ENDPOINT}/{deployment}"), {})
+        numbers: dict[str, Any] = self.numbers() or {}
+        entries: list[dict[str, Any]] = numbers.get("deployments", [])
+        nothing: dict[str, Any] = {}
+        return next((one for one in entries if one["name"] == f"{ENDPOINT}/{deployment}"), nothing)
 
     def numbers(self, path: str = "/numbers") -> Any:
         try:
