@@ -31,7 +31,7 @@ ELSEWHERE = frozenset({
     "azure", "client", "job", "mlflow",  # Azure's packages, objects of a script, MLflow's
     "azureml", "status", "cgroup",  # keys of Azure ML, Kubernetes and the kernel
     "distribution", "inputs", "parent", "step", "jobs.s.outputs.y",  # keys of a job file
-    "name", "table", "x", "A",  # whatever a person writes
+    "name", "table", "x", "A",  # whatever a user writes
     "loop.after_commit",  # a failpoint
 })  # fmt: skip
 """Names that aren't of a module: whole, or by their first word."""

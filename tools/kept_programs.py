@@ -1,4 +1,4 @@
-"""Programs of other people's that many tests run: servers of stores, clients, what drives a browser.
+"""Programs of other users's that many tests run: servers of stores, clients, what drives a browser.
 
 Each is fetched once on a machine, into a folder of its own below KEPT. `python -m tools.kept_programs` fetches what is
 missing, several at once: `make test` does so beside its lint, since a registry that is slow would cost a test its time.

@@ -118,7 +118,7 @@ def _caches(home: Path, shared: Path, *, has_file: bool) -> MachineCaches:
 
 
 def _datastores(store: SqlStore, shared: Path) -> Datastores:
-    """Those that people make, and the folders that are always there."""
+    """Those that users make, and the folders that are always there."""
     folder = shared / "datastores"
     for name in ALWAYS_THERE:
         (folder / name).mkdir(0o700, parents=True, exist_ok=True)
@@ -136,7 +136,7 @@ class EngineContext:
 
 
 def make_engine(spec: Compute, context: EngineContext) -> Engine:
-    """The engine of a compute that a person described. Raises RefusedError, EngineError."""
+    """The engine of a compute that a user described. Raises RefusedError, EngineError."""
     make = ENGINES.get(spec.type)
     if make is None:
         raise RefusedError(f"computes of type {spec.type} aren't supported yet", where="type")

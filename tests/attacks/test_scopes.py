@@ -126,7 +126,7 @@ def listening(asked: list[str]) -> Generator[int]:
 
 
 def user(house: House, role: str) -> httpx.Client:
-    """A client with a token of a person in this role."""
+    """A client with a token of a user in this role."""
     url = json.loads((house.home / "server.json").read_text())["url"]
     token = (house.home / "token").read_text()
     if role != "owner":

@@ -182,7 +182,7 @@ def blocked(mortal: Mortal) -> Generator[Callable[[], object]]:
 
 
 def story(play: Play) -> str:
-    """What happened, for a person who looks for the cause: the jobs' stories, and what the server said last."""
+    """What happened, for a user who looks for the cause: the jobs' stories, and what the server said last."""
     lines: list[str] = []
     for job in play.jobs:
         with contextlib.suppress(Exception):

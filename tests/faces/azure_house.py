@@ -42,7 +42,7 @@ class AzureHouse:
     folder: Path
 
     def bearer(self, digest: str = "") -> dict[str, str]:
-        """The header of a person's request."""
+        """The header of a user's request."""
         return {"Authorization": f"Bearer {self.tokens.new_token(digest, 600).text}"}
 
     def ask(self, method: str, path: str, body: Any = None, *, digest: str = "", **options: Any) -> httpx.Response:
@@ -51,7 +51,7 @@ class AzureHouse:
         return self.http.request(method, f"{WORKSPACE}/{path}", headers=self.bearer(digest), **given, **options)
 
     def person(self, name: str, role: Role) -> str:
-        """Gives a person a token, and returns its digest."""
+        """Gives a user a token, and returns its digest."""
         return self.context.callers.token_digest(self.control.tokens.create(name, role))  # type: ignore[union-attr]
 
     def sas(self, container: str, digest: str = "", *, may_write: bool = True) -> str:

@@ -1,4 +1,4 @@
-"""What a person's program asks of the API about computes."""
+"""What a user's program asks of the API about computes."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What a person's program asks of the API about datastores, data by name, and files in stores."""
+"""What a user's program asks of the API about datastores, data by name, and files in stores."""
 
 from __future__ import annotations
 

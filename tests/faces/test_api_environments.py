@@ -1,4 +1,4 @@
-"""What a person's program asks of the API about environments, and what a client sends with a job that names one."""
+"""What a user's program asks of the API about environments, and what a client sends with a job that names one."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What a person's program asks of the API: submit, plan, list, look, cancel, hide; aliases, computes, the server."""
+"""What a user's program asks of the API: submit, plan, list, look, cancel, hide; aliases, computes, the server."""
 
 from collections.abc import Iterator
 from pathlib import Path

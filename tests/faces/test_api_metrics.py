@@ -1,4 +1,4 @@
-"""Metrics over HTTP: what nodes forward, what people read, what differs between jobs, experiments."""
+"""Metrics over HTTP: what nodes forward, what users read, what differs between jobs, experiments."""
 
 import math
 from collections.abc import Iterator

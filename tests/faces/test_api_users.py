@@ -1,4 +1,4 @@
-"""Persons over HTTP: tokens, roles, and the person of each job."""
+"""Users over HTTP: tokens, roles, and the user of each job."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,7 +21,7 @@ def house(tmp_path: Path) -> Iterator[House]:
 
 
 def as_user(house: House, user: str, role: str = "contributor") -> httpx.Client:
-    """Asks with a token of this person."""
+    """Asks with a token of this user."""
     answer = house.http.post("/api/v1/tokens", json={"person": user, "role": role})
     assert answer.status_code == 201, answer.text
     token = answer.json()["token"]
@@ -83,7 +83,7 @@ def test_contributor_changes_own_jobs_only_and_owners_all(house: House) -> None:
         told = "job adas is ada's, and eve, a contributor here, changes only their own jobs"
         assert (refused[0].json()["what"], refused[0].json()["fix"]) == (
             told,
-            "Ask that person, or an owner of the server.",
+            "Ask that user, or an owner of the server.",
         )
         assert eve.get("/api/v1/jobs/adas/stacks", params={"native": "true"}).status_code == 403
         assert eve.post("/api/v1/jobs/none/cancel").status_code == 404
@@ -103,7 +103,7 @@ def test_contributor_renames_and_hides_experiments_without_jobs_of_others(house:
         archive = lambda client, name: client.post("/api/v1/experiments/archive", params={"name": name})  # noqa: E731
         refused = archive(eve, "shared")
         assert refused.status_code == 403
-        assert refused.json()["what"] == "experiment shared has 1 job of other persons, and eve is a contributor here"
+        assert refused.json()["what"] == "experiment shared has 1 job of other users, and eve is a contributor here"
         assert [archive(eve, "own").status_code, archive(house.http, "shared").status_code] == [200, 200]
         assert eve.post("/api/v1/experiments/rename", params={"name": "shared", "to": "x"}).status_code == 403
 

@@ -1,4 +1,4 @@
-"""The commands as a person types them, against a server in memory."""
+"""The commands as a user types them, against a server in memory."""
 
 import json
 import subprocess
@@ -401,7 +401,7 @@ def test_server_start_names_variables_that_the_running_server_lacks(
         monkeypatch.setenv("SSL_CERT_FILE", "trusted.pem")
         assert drumbeat("server", "start").stderr == (
             "note: SSL_CERT_FILE and DRUMBEAT_OTLP have no effect: the running server was started without these values."
-            " Restart it: `drumbeat server stop` (with `--force` while jobs are unfinished: they go on), "
+            " Restart it: `drumbeat server stop` (with `--force` while jobs are unfinished: they continue), "
             "then this command again.\n"
         )
         server.boot_id = "another"

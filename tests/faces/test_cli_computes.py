@@ -1,4 +1,4 @@
-"""`drumbeat compute` as a person types it, against a server in memory."""
+"""`drumbeat compute` as a user types it, against a server in memory."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`drumbeat datastore` and `drumbeat data` as a person types them, against a server in memory."""
+"""`drumbeat datastore` and `drumbeat data` as a user types them, against a server in memory."""
 
 from __future__ import annotations
 

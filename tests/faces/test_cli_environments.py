@@ -1,4 +1,4 @@
-"""`drumbeat environment` as a person types it, against a server in memory."""
+"""`drumbeat environment` as a user types it, against a server in memory."""
 
 import json
 from datetime import UTC, datetime
@@ -170,7 +170,7 @@ def test_list_of_a_missing_environment_is_refused(drumbeat: Type, server: FakeSe
     brought = drumbeat("environment", "list", "--name", "sklearn").stdout
     assert brought.endswith("drumbeat brings one: drumbeat environment show sklearn\n")
     made = drumbeat("environment", "list", "--curated", "--name", "mine").stdout
-    assert made.endswith("people made it: drumbeat environment list --name mine\n")
+    assert made.endswith("users made it: drumbeat environment list --name mine\n")
 
 
 def test_a_build_is_a_job_on_every_machine_that_can_be_used(drumbeat: Type, server: FakeServer):

@@ -1,4 +1,4 @@
-"""Failures as a person reads them, and their exit codes."""
+"""Failures as a user reads them, and their exit codes."""
 
 from pathlib import Path
 

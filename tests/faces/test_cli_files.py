@@ -1,4 +1,4 @@
-"""Logs and files of a job, as a person gets them in a terminal."""
+"""Logs and files of a job, as a user gets them in a terminal."""
 
 from pathlib import Path
 

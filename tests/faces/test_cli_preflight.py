@@ -1,4 +1,4 @@
-"""`compute check` and `plan --predict`: what a person reads, and what is refused."""
+"""`compute check` and `plan --predict`: what a user reads, and what is refused."""
 
 from __future__ import annotations
 

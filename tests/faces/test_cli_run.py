@@ -1,4 +1,4 @@
-"""`run`: submitting and following, to the end or until a person has had enough."""
+"""`run`: submitting and following, to the end or until a user has had enough."""
 
 import os
 import signal
@@ -96,7 +96,7 @@ def test_lost_server_is_reported_with_the_job_still_running(run: Type, server: F
     assert "0:0 │ half a li\n" in shown.stdout
     assert shown.stderr == (
         "error: no server answers\n  at http://127.0.0.1:1\n"
-        "  → The job goes on. Come back: drumbeat logs -f mnist-7f3a\n"
+        "  → The job continues. Come back: drumbeat logs -f mnist-7f3a\n"
     )
 
 
@@ -147,7 +147,7 @@ def test_ctrl_c_while_finalizing_announces_no_signal_and_a_second_one_detaches(
     shown = run()
     blocked.set()
     assert shown.exit_code == 130
-    assert shown.stdout.splitlines()[1 : 2 + len(says)] == [*says, "detached: mnist-7f3a goes on"]
+    assert shown.stdout.splitlines()[1 : 2 + len(says)] == [*says, "detached: mnist-7f3a continues"]
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -183,7 +183,7 @@ def test_sigterm_detaches(run: Type, server: FakeServer):
     shown = run()
     blocked.set()
     assert shown.exit_code == 143
-    assert "detached: mnist-7f3a goes on\n  come back  drumbeat logs -f mnist-7f3a\n" in shown.stdout
+    assert "detached: mnist-7f3a continues\n  come back  drumbeat logs -f mnist-7f3a\n" in shown.stdout
     assert ("cancel", "mnist-7f3a") not in server.calls
 
 
@@ -201,7 +201,7 @@ def test_a_second_ctrl_c_without_a_terminal_detaches(run: Type, server: FakeServ
     blocked.set()
     assert shown.exit_code == 130
     assert ("cancel", "mnist-7f3a") in server.calls
-    assert "detached: mnist-7f3a goes on" in shown.stdout
+    assert "detached: mnist-7f3a continues" in shown.stdout
 
 
 # --- in a terminal --------------------------------------------------------------------------------------------------
@@ -251,7 +251,7 @@ def test_a_second_ctrl_c_in_a_terminal_detaches(terminal: Terminal):
     terminal.ctrl_c()
     terminal.wait_for("[d/c/g] ")
     terminal.ctrl_c()
-    terminal.wait_for("detached: mnist-7f3a goes on")
+    terminal.wait_for("detached: mnist-7f3a continues")
     terminal.wait_for("drumbeat cancel")
     assert terminal.end() == 130
 

@@ -378,7 +378,7 @@ def test_a_follower_gives_up_after_its_patience(tmp_path: Path, monkeypatch: pyt
         client = Client(tmp_path, autostart=False)
         stream = client.stream(job)
         next(stream)
-    with pytest.raises(UnreachableError, match="goes on without its server"):
+    with pytest.raises(UnreachableError, match="continues without its server"):
         list(stream)
     client.close()
 

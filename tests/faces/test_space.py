@@ -1,4 +1,4 @@
-"""Deleting, pruning and usage as a program and a person meet them."""
+"""Deleting, pruning and usage as a program and a user meet them."""
 
 import json
 import os

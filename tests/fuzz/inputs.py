@@ -1,7 +1,7 @@
 """The corpus: what is committed beside this, and what earlier runs found, which is kept on this machine.
 
 python -m tests.fuzz.inputs copies into tests/fuzz/corpus what of the kept ones reaches lines that nothing there does,
-for a person to commit.
+for a user to commit.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Servers of other people's that tests start: had once below `.cache/`, ended with the test, however that ends."""
+"""Servers of other users's that tests start: had once below `.cache/`, ended with the test, however that ends."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ def _shown(process: psutil.Process) -> list[str]:
 
 
 def _look_through(folder: Path, secret: str) -> None:
-    """It stands in files that only their owner reads, and in none that is made for people."""
+    """It stands in files that only their owner reads, and in none that is made for users."""
     for file, content in contents(folder):
         if secret.encode() in content:
             assert "log" not in file.name, file

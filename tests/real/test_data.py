@@ -47,7 +47,7 @@ def run(house: House, name: str, path: str, **keys: str) -> str:
 
 
 def azure_store(house: House, azurite: Azurite, name: str) -> None:
-    """Makes a datastore as a person does: a file without the secret, which is in the environment."""
+    """Makes a datastore as a user does: a file without the secret, which is in the environment."""
     file = house.folder / f"{name}.yml"
     file.write_text(
         f"name: {name}\ntype: azure_blob\naccount_name: {azurite.account}\ncontainer_name: {azurite.container()}\n"

@@ -109,7 +109,7 @@ def test_a_job_in_slurm_follows_the_nodes_that_are_up(tmp_path: Path):
         ended = house.client.wait(job, 120)
         assert ended is not None
         assert (ended.state, ended.attempt, len(ended.failures)) == ("completed", 3, 1), story(house, job)
-        assert any(one.startswith("goes on with 2 of 3 nodes: node ") for one in story(house, job))
+        assert any(one.startswith("continues with 2 of 3 nodes: node ") for one in story(house, job))
 
 
 @pytest.mark.thorough
@@ -145,7 +145,7 @@ def test_a_training_loses_a_node_and_gets_it_back_and_reads_each_sample_once(tmp
         assert ended is not None
         assert ended.state == "completed", ended.sentence
         assert (ended.attempt, ended.node_count, len(ended.failures)) == (3, 3, 1)
-        assert any(one.startswith("goes on with 2 of 3 nodes: node 2 was lost") for one in story(house, job))
+        assert any(one.startswith("continues with 2 of 3 nodes: node 2 was lost") for one in story(house, job))
         assert any(one.startswith("the job grows from 2 to 3 nodes after the checkpoint") for one in story(house, job))
     check_data(folder)
     check_weights(folder)

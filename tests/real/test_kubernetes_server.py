@@ -63,7 +63,7 @@ class Kubectl:
 
 
 def overlay(folder: Path, lab: RealKubeLab) -> Path:
-    """What a person would set, and what this machine needs: its programs in pods, and no proxy for services."""
+    """What a user would set, and what this machine needs: its programs in pods, and no proxy for services."""
     (folder / "compute.yml").write_text(
         json.dumps({
             "name": "cluster", "type": "kubernetes", "image": IMAGE, "python": sys.executable,

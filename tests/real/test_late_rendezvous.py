@@ -1,4 +1,4 @@
-"""A rendezvous whose absent rank may yet come, by real ranks and their stacks: the round goes on, and it is told.
+"""A rendezvous whose absent rank may yet come, by real ranks and their stacks: the round continues, and it is told.
 
 The default of 300 s would be waited for in a job, and a job that sets the time has its ranks ended. So the look of the
 server is taken here, at ranks as those of the labelled set, with the limit as it is in a plan.

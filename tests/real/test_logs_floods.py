@@ -156,7 +156,7 @@ def test_on_a_full_disk_the_rank_goes_on_and_its_log_waits_for_room(own_house: H
         shown = out.read_bytes()
         assert shown == "".join(f"{n:099}\n" for n in range(1, 400_001)).encode() + b"end\n"
         assert stored(house, job).read_bytes() == shown
-        assert "its logs go on" in err.read_text()
+        assert "its logs continue" in err.read_text()
         assert house.client.get(job).notice == ""
     finally:
         house.close()

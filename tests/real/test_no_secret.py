@@ -102,7 +102,7 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Told]:
 
 
 def make_datastores(told: Told) -> None:
-    """As people do: secrets stand in the environment of their shell, which the first command starts the server from."""
+    """As users do: secrets stand in the environment of their shell, which the first command starts the server from."""
     for way in told.ways.by_kind.values():
         for key, secret in way.right.items():
             told.house.environment[variable(key, secret)] = secret

@@ -123,7 +123,7 @@ def test_a_program_that_raises_is_run_again_only_if_it_has_saved_a_checkpoint(ho
     raises = "import os\n{}\nraise KeyError(os.environ['DRUMBEAT_ROUND'])"
     job = ended_job(house, raises.format(""))
     assert (job.state, job.round) == ("failed", 1)
-    assert job.sentence.endswith("there is no checkpoint to go on from, and the job doesn't set max_retries")
+    assert job.sentence.endswith("there is no checkpoint to resume from, and the job doesn't set max_retries")
     saves = "open(os.environ['DRUMBEAT_CHECKPOINT_DIR'] + '/1.pt', 'w').write('x')"
     assert ended_job(house, raises.format(saves)).round == 2
 

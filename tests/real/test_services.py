@@ -1,4 +1,4 @@
-"""Commands and services beside the ranks of a running job, as persons reach them."""
+"""Commands and services beside the ranks of a running job, as users reach them."""
 
 from __future__ import annotations
 

@@ -137,7 +137,7 @@ def sweep(word: Path) -> dict[str, Any]:
 def begin(house: House, api: Api, word: Path) -> str:
     """Everything in the middle: a job of two nodes that runs, a sweep's second trial, a queue of two, and assets.
 
-    Returns the token of a person.
+    Returns the token of a user.
     """
     digits = house.home / "datastores" / "workspaceblobstore" / "digits"
     digits.mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""Golden files: what a version that people have wrote, and what this one says less or otherwise."""
+"""Golden files: what a version that users have wrote, and what this one says less or otherwise."""
 
 from __future__ import annotations
 

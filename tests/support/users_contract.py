@@ -1,4 +1,4 @@
-"""What every database keeps of persons, one test for each promise of `SqlStore`."""
+"""What every database keeps of users, one test for each promise of `SqlStore`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ADA, BOB = UserToken("ada", Role.READER, "a" * 64, NOON), UserToken("bob", Role.
 
 
 class UsersContract:
-    """Tokens, the person of a job, quotas, and the use of slots by person."""
+    """Tokens, the user of a job, quotas, and the use of slots by user."""
 
     def test_a_token_is_read_by_every_server_by_its_digest(self, open_store: Open, store: SqlStore) -> None:
         store.add_token(BOB)

@@ -1,4 +1,4 @@
-"""The walls between the rooms: the table's checker, and the rooms that run in other people's environments."""
+"""The walls between the rooms: the table's checker, and the rooms that run in other users's environments."""
 
 import ast
 import re

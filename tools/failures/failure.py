@@ -42,7 +42,7 @@ class Failure:
 
     @property
     def name(self) -> str:
-        """For a person to choose it by."""
+        """For a user to choose it by."""
         return f"{self.launcher}: {self.fault}"
 
 

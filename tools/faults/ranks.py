@@ -330,7 +330,7 @@ PORT = "29517"
 
 
 def run_two_torchrun(scene: Scene) -> Seen:
-    """Two torchruns, with their defaults and with a port that a person chose, as more than one node needs."""
+    """Two torchruns, with their defaults and with a port that a user chose, as more than one node needs."""
     return Seen(
         f"with its defaults {run_pair(scene)}; with one `--master-port` {run_pair(scene, '--master-port', PORT)}"
     )

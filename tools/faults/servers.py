@@ -200,7 +200,7 @@ FULL_S = 5.0
 
 
 def fill_disk(scene: Scene) -> Seen:
-    """A job fills the disk that drumbeat's own state and all logs lie on; later a person makes room."""
+    """A job fills the disk that drumbeat's own state and all logs lie on; later a user makes room."""
     folder = scene.new_folder()
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=24m", "tmpfs", folder], check=True)
     house = House(folder)

@@ -152,7 +152,7 @@ def go_on_with_fewer(scene: Scene) -> Seen:
         place.switch_off(machine_of(place, job, 2))
         seconds = until(lambda: all((play.marks / f"start.{rank}.1").exists() for rank in (0, 1)), SECOND_START)
         ended = play.end(job)
-        told = sentence_of(place, job, "goes on with 2 of 3 nodes")
+        told = sentence_of(place, job, "continues with 2 of 3 nodes")
         is_right = (ended.state, ended.attempt, len(ended.nodes)) == ("completed", 2, 2) and bool(told)
         return Seen(f"“{told or ended.sentence}”; both in user code again after the seconds given", seconds, is_right)
 

@@ -23,7 +23,7 @@ ABOUT = "Run distributed training jobs on your own machines, from one job file o
 
 
 class Commands(TyperGroup):
-    """The commands; an error that leaves one is printed as a person reads it, and becomes the exit code."""
+    """The commands; an error that leaves one is printed as a user reads it, and becomes the exit code."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
@@ -40,7 +40,7 @@ class Commands(TyperGroup):
             return super().invoke(ctx)
         except (TyperException, typer.Exit, typer.Abort):
             raise
-        except Exception as error:  # noqa: BLE001 - the outer edge: whatever it is, a person reads a sentence
+        except Exception as error:  # noqa: BLE001 - the outer edge: whatever it is, a user reads a sentence
             raise typer.Exit(report(error, debug=bool(ctx.params.get("debug")))) from None
         finally:
             OPEN.close()

@@ -127,9 +127,9 @@ def _started(starting: ServerStart) -> ServerAddress:
 
 def _stuck(home: Path, pid: int) -> UnreachableError:
     what = f"the server, process {pid}, has this home and doesn't answer"
-    end = f"end it (`kill -9 {pid}`): its jobs go on"
+    end = f"end it (`kill -9 {pid}`): its jobs continue"
     if _is_stopped(pid):
-        why, fix = ": it is stopped, as by Ctrl-Z", f"Let it go on (`kill -CONT {pid}`), or {end}."
+        why, fix = ": it is stopped, as by Ctrl-Z", f"Resume it (`kill -CONT {pid}`), or {end}."
     elif files := _exhausted_files(pid):
         why = f": all of the {files:,} files that it may have open are in use"
         fix = f"End the programs that hold its connections (`ss -tnp` lists them), or {end}. `ulimit -Hn` is the limit."

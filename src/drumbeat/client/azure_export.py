@@ -50,7 +50,7 @@ AZURES_OWN = ("azureml-", "acpt-", "acft-")
 
 @dataclass(frozen=True)
 class ExportOptions:
-    """What a person chose. image: for jobs without an environment, and below packages. compute: for every job."""
+    """What a user chose. image: for jobs without an environment, and below packages. compute: for every job."""
 
     image: str = ""
     compute: str = ""

@@ -146,7 +146,7 @@ class Client(
         """Jobs, newest first. archived: these too. state: only those in it. limit: any number.
 
         parent: only the trials of this sweep or the steps of this pipeline; "" = only jobs that are neither. text: only
-        jobs with it in their name, display name, experiment, compute or tags. person: only this person's. reason: only
+        jobs with it in their name, display name, experiment, compute or tags. person: only this user's. reason: only
         jobs whose state has this reason, such as `hanging`.
         """
         archive = "all" if archived else "false"

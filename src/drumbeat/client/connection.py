@@ -288,7 +288,7 @@ class Connection:
         """
         if not (self.where.home / home_socket.NAME).exists() and self._has_its_home():
             what = f"the server that runs has version {address.version}; this client doesn't send its token to a port"
-            fix = f"End the server: `kill {address.pid}`. The next command starts it again, and its jobs go on."
+            fix = f"End the server: `kill {address.pid}`. The next command starts it again, and its jobs continue."
             raise VersionError(what, where=str(self.where.home), fix=fix)
         return self._answering(address.url, HomeSocketTransport(self.where.home))
 

@@ -133,7 +133,7 @@ class ReconnectPause:
         now = time.monotonic()
         self._since = now if self._since is None else self._since
         if now - self._since > RECONNECT_TIMEOUT_S:
-            fix = "A job that runs goes on without its server; `drumbeat server start` starts it."
+            fix = "A job that runs continues without its server; `drumbeat server start` starts it."
             raise UnreachableError(trouble.what, where=trouble.where, fix=fix)
         time.sleep(max(min(self._next_s, most_s), 0))
         self._next_s = min(2 * self._next_s, MAX_PAUSE_S)

@@ -1,4 +1,4 @@
-"""From a job as a person gives it to what the server takes: the document, its code, its local inputs."""
+"""From a job as a user gives it to what the server takes: the document, its code, its local inputs."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class WrittenJob:
 
 @dataclass(frozen=True)
 class Given:
-    """What a person said beside the job. sets: `key.path=value`, only for a file. name: of the job."""
+    """What a user said beside the job. sets: `key.path=value`, only for a file. name: of the job."""
 
     sets: Sequence[str] = ()
     name: str | None = None
@@ -96,7 +96,7 @@ def default_experiment(base: Path) -> str:
 
 
 def with_properties(document: dict[str, Any], properties: Mapping[str, str]) -> dict[str, Any]:
-    """A document with more properties; those that a person has set stay."""
+    """A document with more properties; those that a user has set stay."""
     given = cast("dict[str, Any]", document.get("properties") or {})
     return {**document, "properties": {**properties, **given}} if properties else document
 
@@ -126,7 +126,7 @@ class JobParcel:
         return () if self._command is self.written.document else ("trial",)
 
     def document(self) -> dict[str, Any]:
-        """The job, and as its properties which commit its code is; what a person has set there stays."""
+        """The job, and as its properties which commit its code is; what a user has set there stays."""
         return with_properties(self.written.document, self.commit())
 
     def commit(self) -> dict[str, str]:
@@ -147,7 +147,7 @@ class JobParcel:
         return ".".join((*self._command_at, name))
 
     def local_notes(self) -> Iterator[str]:
-        """What only this side sees, and a person should know."""
+        """What only this side sees, and a user should know."""
         from drumbeat.client import local_notes
 
         code = self.code_place()
@@ -234,7 +234,7 @@ class JobParcel:
 
     @cached_property
     def _compute_spec(self) -> dict[str, Any]:
-        """What a person wrote of the job's compute; {} for one that is always there, and for one that isn't."""
+        """What a user wrote of the job's compute; {} for one that is always there, and for one that isn't."""
         name = self.written.document.get("compute")
         if not isinstance(name, str):
             return {}

@@ -1,4 +1,4 @@
-"""What only the client sees of a job, and a person should know: said in its plan, and when it is accepted.
+"""What only the client sees of a job, and a user should know: said in its plan, and when it is accepted.
 
 These notes never refuse a job.
 """

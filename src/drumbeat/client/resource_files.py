@@ -1,4 +1,4 @@
-"""Named things: from what a person wrote to what the server takes.
+"""Named things: from what a user wrote to what the server takes.
 
 A secret needn't stand in a file: `env:NAME` in its place is read from this machine's environment, `file:PATH` from a
 file of its own.

@@ -17,7 +17,7 @@ from drumbeat.model.errors import SpecError
 
 @dataclass(frozen=True)
 class SentParts:
-    """A document with its components, and what was sent for its steps. notes: what a person should know of them."""
+    """A document with its components, and what was sent for its steps. notes: what a user should know of them."""
 
     document: dict[str, Any]
     parts: dict[str, StepParts] = field(default_factory=dict[str, StepParts])

@@ -152,7 +152,7 @@ def largest_efficient(predictions: Sequence[Prediction], least: float = 0.8) -> 
     return max((one for one in predictions if one.efficiency >= least), key=lambda one: one.nodes, default=None)
 
 
-# --- what a person writes -----------------------------------------------------------------------------------------
+# --- what a user writes -----------------------------------------------------------------------------------------
 def parse_network(text: str) -> NetworkSpeed:
     """Reads `1gbit/200us`, `200mbit` or `10 Gbit/s/100us`, a nominal rate and a round trip. Raises ValueError."""
     match = _NETWORK.fullmatch("".join(text.split()))

@@ -33,7 +33,7 @@ class Evidence(StrEnum):
     """The evidence for a reason. Better evidence replaces weaker evidence while a job is stopping."""
 
     STATED = "stated"
-    """A person, an engine, an agent or the server has stated it."""
+    """A user, an engine, an agent or the server has stated it."""
     RANKS = "ranks"
     """It was concluded from how the ranks ended; later exits can change the conclusion."""
     SILENCE = "silence"
@@ -66,7 +66,7 @@ REASONS: dict[Reason, ReasonRow] = {
     Reason.ACCEPTED: ReasonRow("accepted; not scheduled yet"),
     Reason.WAITING_FOR_SLOTS: ReasonRow("the compute has too few free slots"),
     Reason.WAITING_FOR_TURN: ReasonRow("other jobs are ahead of this one in the queue"),
-    Reason.WAITING_FOR_QUOTA: ReasonRow("the person or the experiment uses all that its quota allows"),
+    Reason.WAITING_FOR_QUOTA: ReasonRow("the user or the experiment uses all that its quota allows"),
     Reason.REPLACING_NODES: ReasonRow("a node was lost; the job is back in the queue for a new set of nodes"),
     Reason.RESIZING: ReasonRow("the ranks of an elastic job end, to start again on another number of nodes"),
     Reason.IN_QUEUE: ReasonRow("the nodes are requested; waiting in the cluster's queue"),

@@ -102,7 +102,7 @@ CONSTRAINT = "--constraint "
 class PythonEnvironment:
     """A Python environment that each node makes once, keeps, and shares among jobs.
 
-    key: names its content; the same for two jobs that ask for the same. name: for people. python: `3.11`, "" = any.
+    key: names its content; the same for two jobs that ask for the same. name: for users. python: `3.11`, "" = any.
     requirements: lines as pip takes them, but for `CONSTRAINT`. conda: packages for conda beside these, where a node
     has one; without it they can't be had. channels: of conda. source: the file that it was written in; lines: the line
     there, counted from 1, of each requirement. builds: of the requirements that nodes build from source.
@@ -128,7 +128,7 @@ class ImageBuild:
     """An image that each node makes of a Dockerfile once, keeps, and shares among jobs.
 
     key: names its content, which is the folder and the Dockerfile in it. context: SHA-256 of the snapshot with that
-    folder. dockerfile: the path in there; source: the same as a person calls it. bases: images that it is made from.
+    folder. dockerfile: the path in there; source: the same as a user calls it. bases: images that it is made from.
     pushed_as: its name in the registry to which node 0 pushes it and from which the other nodes pull it; "" = each node
     builds its own.
     """
@@ -190,7 +190,7 @@ class Elastic:
 
     min_nodes: int
     nodes: int
-    """The number that its person asked for."""
+    """The number that its user asked for."""
     max_nodes: int
     grow: Growth = Growth.AT_CHECKPOINT
 
@@ -337,7 +337,7 @@ class Plan(HangRules, NodeOptions, LauncherOptions, Deadlines, RankRuntime, Stag
     processes_per_node: the most on one node; `ranks` tells how many each has. command: shell text in which literals
     are substituted and `${{inputs.x}}`, `${{outputs.x}}` of files remain; each node puts its own paths there.
     variables: set in every rank. literals: the job's literal inputs, as text. environment: what the ranks run in, as
-    a person calls it; python: what a node has to make for it, None = nothing. path_first: folders that go to the
+    a user calls it; python: what a node has to make for it, None = nothing. path_first: folders that go to the
     front of PATH; where a node makes an environment, that one's own instead. prepare: shell text that each node runs
     before the ranks of its first round. gpus_per_node: devices that each node's ranks see, 0 = none. network:
     interface or subnet between the nodes, `tcp` or `tcp:` before it = no InfiniBand; "" = found. mpi_options: words

@@ -8,11 +8,11 @@ from enum import StrEnum
 
 MAX_USER_NAME = 100
 USER_NAME = re.compile(rf"[A-Za-z0-9_][A-Za-z0-9_.@+-]{{0,{MAX_USER_NAME - 1}}}", re.ASCII)
-"""The name of a person: the letters of user names and mail addresses."""
+"""The name of a user: the letters of user names and mail addresses."""
 
 
 class Role(StrEnum):
-    """What a person may do on a server."""
+    """What a user may do on a server."""
 
     OWNER = "owner"
     """Everything: also tokens, quotas, the retention rule, and stopping the server."""
@@ -27,13 +27,13 @@ class Principal:
     """Who acts, from the request down to the job."""
 
     user: str
-    """The name of the person; "" = unknown, as of jobs that a version without persons wrote."""
+    """The name of the user; "" = unknown, as of jobs that a version without users wrote."""
     role: Role = Role.OWNER
 
     @property
     def title(self) -> str:
-        """The person in a sentence."""
-        return self.user or "a person"
+        """The user in a sentence."""
+        return self.user or "a user"
 
 
 UNKNOWN = Principal("")

@@ -1,4 +1,4 @@
-"""The frames between a person's terminal and a session on a node: kind, length, bytes.
+"""The frames between a user's terminal and a session on a node: kind, length, bytes.
 
 The terminal sends `i` with input (empty = its end), `w` with the terminal's rows and columns, `s` with the number of a
 signal. The session sends `o` and `e` with the command's stdout and stderr, and last `x` with its exit code.

@@ -27,7 +27,7 @@ class Speaker:
 
     @property
     def process(self) -> str:
-        """What a person may call it."""
+        """What a user may call it."""
         return f"its launcher's rank {self.rank}" if self.rank else ""
 
 

@@ -47,7 +47,7 @@ class Retry(StrEnum):
     FREE = "free"
     """The machines' doing: doesn't count."""
     LATER = "later"
-    """A trouble that passes, and was waited for in vain: a person runs the job again when it has passed."""
+    """A trouble that passes, and was waited for in vain: a user runs the job again when it has passed."""
     NEVER = "never"
     """A retry can't help, or mustn't happen."""
 

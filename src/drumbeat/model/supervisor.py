@@ -67,7 +67,7 @@ class StartRound:
 
 @dataclass(frozen=True)
 class SessionStart:
-    """A command that a person runs beside a rank."""
+    """A command that a user runs beside a rank."""
 
     id: str
     rank: int

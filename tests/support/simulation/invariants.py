@@ -294,5 +294,5 @@ def at_the_end(world: World, checker: Checker) -> None:
 
 
 def kept_events(world: World, name: str) -> list[JobEvent]:
-    """As a person finds it beside the results."""
+    """As a user finds it beside the results."""
     return [wire.loads(JobEvent, line) for line in world.texts.kept.get((name, "story.jsonl"), "").splitlines()]

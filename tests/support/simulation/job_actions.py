@@ -1,4 +1,4 @@
-"""What people and ranks do with jobs in a simulation: submitted, canceled, reported of; quotas are set."""
+"""What users and ranks do with jobs in a simulation: submitted, canceled, reported of; quotas are set."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def checkpoint(world: World, action: Action) -> None:
 
 
 def submit_as(world: World, action: Action) -> None:
-    """A person with a token submits a job of some size."""
+    """A user with a token submits a job of some size."""
     key = f"q{action.b % 12}"
     document: dict[str, object] = {
         "name": f"q{action.b % 12}",
@@ -156,7 +156,7 @@ def children(world: World, action: Action) -> None:
 
 
 def cancel(world: World, action: Action) -> None:
-    """A person changes their mind."""
+    """A user changes their mind."""
     name = pick(world.jobs(), action.a)
     if name:
         world.ask("cancel", name, action.b % 3 == 0, at=action.b)

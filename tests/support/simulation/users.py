@@ -1,4 +1,4 @@
-"""Persons and quotas in a simulation: the quotas that are set, and what must hold of them."""
+"""Users and quotas in a simulation: the quotas that are set, and what must hold of them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Key = tuple[QuotaKind, str]
 
 
 def some_quota(a: int, b: int) -> Quota:
-    """A quota of a person or of an experiment; every number means one."""
+    """A quota of a user or of an experiment; every number means one."""
     kind = QuotaKind.EXPERIMENT if a % 7 == 6 else QuotaKind.USER
     name = ("*", "default")[b % 2] if kind is QuotaKind.EXPERIMENT else NAMES[b % 4]
     return Quota(kind, name, LIMITS[a % 5], None, LIMITS[b % 5] if a % 3 == 0 else None)
@@ -34,7 +34,7 @@ def enough(quota: Quota, jobs: Iterable[Job], most: int) -> Quota:
 
 @dataclass
 class QuotaWitness:
-    """Looks after each step at what persons and experiments use, and counts it once more."""
+    """Looks after each step at what users and experiments use, and counts it once more."""
 
     used: Counter[Key] = field(default_factory=Counter[Key])
     states: dict[str, State] = field(default_factory=dict[str, State])
@@ -73,6 +73,6 @@ def _keys(job: Job) -> tuple[Key, Key]:
 
 
 def _limit(quotas: list[Quota], key: Key) -> Quota:
-    """What holds for a person or experiment: its own quota stands in place of everyone's."""
+    """What holds for a user or experiment: its own quota stands in place of everyone's."""
     of_kind = {one.name: one for one in quotas if one.kind is key[0]}
     return of_kind.get(key[1]) or of_kind.get("*") or Quota(*key)

@@ -1,6 +1,6 @@
 """What a job must say of why it is where it is, and whether that is so.
 
-Written again from what a person needs to know, not taken from the room that makes the sentences.
+Written again from what a user needs to know, not taken from the room that makes the sentences.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ _SAID = {
     Reason.WAITING_FOR_TURN: r"number [1-9]\d* in the queue of {compute}: .+ is next, and the slots are held by .+",
     Reason.WAITING_FOR_QUOTA: r"(experiment )?.+ uses \d+ of \d+ CPU slots? of the quota, and the job needs \d+(; .+)?"
     r"|(experiment )?.+ may use \d+ CPU slots? at a time, and the job needs \d+: it waits until .+ raises the quota",
-    Reason.BACKING_OFF: ".+; the (ranks start again|job gets a new set of nodes|job goes on with \\d+ to \\d+ nodes?)"
+    Reason.BACKING_OFF: ".+; the (ranks start again|job gets a new set of nodes|job continues with \\d+ to \\d+ nodes?)"
     ".*retr.+; waits [1-9]\\d* s before (round|attempt) \\d+",
-    Reason.REPLACING_NODES: ".+; the job (gets a new set of nodes|goes on with \\d+ to \\d+ nodes?); .*retr.+"
+    Reason.REPLACING_NODES: ".+; the job (gets a new set of nodes|continues with \\d+ to \\d+ nodes?); .*retr.+"
     "|the wait is over; the job asks for nodes again",
     Reason.RESIZING: r"the job grows from \d+ to \d+ nodes( after the checkpoint of step \d+)?(; SIGTERM to .+)?",
     Reason.STARTING_NODES: "{nodes} granted on {compute}(: the job grows from .+|; the job asks for .+)?"
-    r"|goes on with \d+ of \d+ nodes?.*; {nodes} granted on {compute}"
+    r"|continues with \d+ of \d+ nodes?.*; {nodes} granted on {compute}"
     "|{compute} has given the nodes: .+|no agent of .+ called .+",
     Reason.IN_QUEUE: "{compute} could not be asked for nodes yet: .+",
     Reason.PREPARING_NODES: "{agents} enrolled",

@@ -258,7 +258,7 @@ def in_memory(server: FakeServer | None = None) -> Generator[FakeServer]:
 
 
 def typing_in(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Type:
-    """A person in a folder, without a terminal."""
+    """A user in a folder, without a terminal."""
     monkeypatch.chdir(folder)
     monkeypatch.setenv("COLUMNS", "100")
     monkeypatch.delenv("FORCE_COLOR", raising=False)

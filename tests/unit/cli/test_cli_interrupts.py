@@ -14,7 +14,7 @@ CTRL_C, TERM = Signalled(signal.SIGINT), Signalled(signal.SIGTERM)
 
 
 class CtrlC(StringIO):
-    """A person who presses Ctrl-C instead of answering."""
+    """A user who presses Ctrl-C instead of answering."""
 
     def readline(self, *_: object) -> str:
         raise KeyboardInterrupt

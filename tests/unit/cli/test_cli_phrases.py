@@ -1,4 +1,4 @@
-"""Durations, sizes and sentences as people say them."""
+"""Durations, sizes and sentences as users say them."""
 
 from datetime import UTC, datetime, timedelta
 

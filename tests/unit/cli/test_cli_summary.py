@@ -61,7 +61,7 @@ def test_summary_of_a_delayed_output_has_the_next_step():
     job = a_job(state="completed", ended_at=after(3), exit_code=0, outputs=(held_up,))
     assert format_closing(job, Ink())[1:4] == [
         "  output model isn't in its place yet: no answer; it is tried again",
-        f"  → how it goes on: drumbeat show {job.name}",
+        f"  → how it continues: drumbeat show {job.name}",
         f"  → to give it up: drumbeat cancel {job.name} --discard",
     ]
     assert exit_code_for(job) == 1

@@ -1,4 +1,4 @@
-"""The engine over a cluster in memory: its promises, and what people complain of elsewhere."""
+"""The engine over a cluster in memory: its promises, and what users complain of elsewhere."""
 
 # pyright: reportPrivateUsage=false
 
@@ -156,7 +156,7 @@ def test_compute_that_no_node_accepts_names_the_obstacle(make: Make, cluster: Fa
 
 
 def test_every_request_but_the_list_of_nodes_is_within_the_namespace(make: Make, cluster: FakeCluster):
-    """skypilot 5146, 4152: lists at cluster scope broke it for people with rights in a namespace."""
+    """skypilot 5146, 4152: lists at cluster scope broke it for users with rights in a namespace."""
     engine, gang = make(), a_gang()
     engine.start(gang)
     seen(engine, gang, is_running)
@@ -244,7 +244,7 @@ def test_new_addresses_of_servers_reach_a_gang_that_still_waits(make: Make, clus
     seen(engine, moved, lambda _: "10.9.9.9" in str(cluster.objects["secrets"]))
 
 
-# --- what people complain of ----------------------------------------------------------------------------------------
+# --- what users complain of ----------------------------------------------------------------------------------------
 def test_pod_that_waits_says_the_schedulers_sentence(make: Make, cluster: FakeCluster):
     cluster.nodes.clear()
     engine, gang = make(nodes=1), a_gang(nodes=1)

@@ -1,4 +1,4 @@
-"""Datastores as a person writes them: keys, credentials that aren't shown, and credentials apart."""
+"""Datastores as a user writes them: keys, credentials that aren't shown, and credentials apart."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever the text or the object: a job, or a SpecError that a person can read. And what was written comes back."""
+"""Whatever the text or the object: a job, or a SpecError that a user can read. And what was written comes back."""
 
 import json
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ from tests.unit.jobfile.documents import COMMAND_JOB, NONSENSE, YAML_BITS
 
 @contextmanager
 def only_sentences() -> Iterator[None]:
-    """Lets a `SpecError` pass that a person can read, and nothing else."""
+    """Lets a `SpecError` pass that a user can read, and nothing else."""
     refused = ""
     try:
         yield

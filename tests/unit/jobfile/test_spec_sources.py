@@ -1,4 +1,4 @@
-"""Packages that nodes build from source, as people write them."""
+"""Packages that nodes build from source, as users write them."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What a person reads when an environment can't be made, from what the tools really print."""
+"""What a user reads when an environment can't be made, from what the tools really print."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Computes that people make, in a control room with fake engines."""
+"""Computes that users make, in a control room with fake engines."""
 
 import threading
 from collections.abc import Iterator

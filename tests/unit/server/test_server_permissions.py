@@ -84,14 +84,14 @@ SHARED = (
     "snapshots",
     "storage",
 )
-"""What contributors make and change for all: none of it is one person's."""
+"""What contributors make and change for all: none of it is one user's."""
 OWN_CHECK = ("/api/v1/experiments/rename", "/api/v1/experiments/archive", "/api/v1/experiments/restore")
 """Their handlers ask whose the experiment's jobs are."""
 
 
 @pytest.mark.feature("X3")
 def test_every_route_that_changes_something_is_owners_or_of_an_own_job_or_shared() -> None:
-    """A new route has to be one of these, or contributors would change by it what is another person's."""
+    """A new route has to be one of these, or contributors would change by it what is another user's."""
     paths = json.loads((Path(__file__).parents[3] / "docs" / "openapi.json").read_text())["paths"]
     asked = [(method.upper(), path) for path, one in paths.items() for method in one if path.startswith("/api/v1/")]
     changing = [one for one in asked if not is_reading(*one) and refusal(CONTRIBUTOR, *one) is None]

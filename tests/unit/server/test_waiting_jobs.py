@@ -1,4 +1,4 @@
-"""The queue as placement sees it: ordered by the recent use of persons, and never so that a job is passed for ever."""
+"""The queue as placement sees it: ordered by the recent use of users, and never so that a job is passed for ever."""
 
 import random
 from dataclasses import replace

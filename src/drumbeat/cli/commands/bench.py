@@ -62,7 +62,7 @@ def bench(
     compiled: Annotated[bool, typer.Option("--compile", help="Compile the network (PyTorch).")] = False,
     to: Annotated[
         Path,
-        typer.Option(metavar="FOLDER", help="Folder of the results; a benchmark that was interrupted goes on there."),
+        typer.Option(metavar="FOLDER", help="Folder of the results; a benchmark that was interrupted resumes there."),
     ] = Path("bench-results"),
     picture: Annotated[str, typer.Option(help="Format of the chart: png or svg.")] = "png",
     as_json: Annotated[bool, typer.Option("--json", help="Print the results as JSON.")] = False,
@@ -70,7 +70,7 @@ def bench(
     """Measure training: images per second by the number of ranks, and what a step is made of.
 
     Each case is a job that trains an image classifier for some steps. Cases are repeated in turns, and measured cases
-    are kept in the folder: the same command goes on where it was interrupted.
+    are kept in the folder: the same command resumes where it was interrupted.
     """
     from drumbeat.bench.machine_load import describe_machine
     from drumbeat.bench.results import load_or_begin
@@ -170,7 +170,7 @@ def _run(client: Client, results: Results, case: Case, code: Path) -> Measuremen
         raise
     if ended is None or ended.state != State.COMPLETED:
         sentence = ended.sentence if ended else "it hasn't ended"
-        fix = f"See its log: drumbeat logs {name}. The measured cases are kept; the same command goes on."
+        fix = f"See its log: drumbeat logs {name}. The measured cases are kept; the same command resumes."
         raise EngineError(f"{case}: job {name} didn't complete: {sentence}", where="drumbeat bench", fix=fix)
     return read_measurement(case, name, _measured(client, name), busy)
 

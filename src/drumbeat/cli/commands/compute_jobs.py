@@ -43,7 +43,7 @@ def fill(
 ) -> None:
     """Copy data from a datastore to a share of a compute, by a job on one of its nodes.
 
-    Files that are there already, with the same size, are kept: an interrupted copy goes on.
+    Files that are there already, with the same size, are kept: an interrupted copy resumes.
     """
     from drumbeat.cli.commands.run import submit
     from drumbeat.cli.follow.follow import follow

@@ -90,7 +90,7 @@ def fetch(client: Client, name: str, files: list[FileView], folder: Path) -> Non
 
 @contextmanager
 def progress(total: int | None = None) -> Generator[Callable[[int], None]]:
-    """Takes numbers of bytes; shows a bar where a person looks. total: None = it isn't known."""
+    """Takes numbers of bytes; shows a bar where a user looks. total: None = it isn't known."""
     if not sys.stdout.isatty():
         yield lambda _: None
         return

@@ -121,7 +121,7 @@ def _elsewhere(name: str, *, is_curated: bool) -> str:
     """Returns the message for a name that is in the other list."""
     if is_curated:
         return f"no environment {name} was created here; drumbeat brings one: drumbeat environment show {name}"
-    return f"environment {name} isn't drumbeat's own, people made it: drumbeat environment list --name {name}"
+    return f"environment {name} isn't drumbeat's own, users made it: drumbeat environment list --name {name}"
 
 
 def show_environment(title: Title, as_json: AsJson = False) -> None:
@@ -184,7 +184,7 @@ def delete(
     server = connect()
     exact = version or server.environment(name).version
     if not exact:
-        raise SpecError(f"environment {name} is drumbeat's own, and stays", fix="What people make can be deleted.")
+        raise SpecError(f"environment {name} is drumbeat's own, and stays", fix="What users make can be deleted.")
     server.delete_environment(name, exact)
     print(f"environment {name}:{exact} deleted")
 

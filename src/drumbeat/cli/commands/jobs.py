@@ -196,7 +196,7 @@ MESH_RANKS_SHOWN = 64
 def job_table(jobs: Iterable[JobView], now: datetime, width: int) -> Table:
     """Returns a table with a row for each job. width: of the terminal.
 
-    The metric's column is there when a job has logged any, the persons' when there are several.
+    The metric's column is there when a job has logged any, the users' when there are several.
     """
     shown = list(jobs)
     absent = {"" if any(job.primary or job.best_trial for job in shown) else "metric"}

@@ -60,7 +60,7 @@ def logs(
         from drumbeat.cli.follow.step_logs import StepLogs
 
         look = LogLook(ink_for(sys.stdout), raw, collapse)
-        # What is asked again and again mustn't start a server that a person has stopped.
+        # What is asked again and again mustn't start a server that a user has stopped.
         steps = StepLogs(connect(autostart=False), job_view.name, look)
         _print_steps(steps, job_view, chosen, is_following=follow)
         return

@@ -1,4 +1,4 @@
-"""`quota`: how much persons and experiments may use at a time, and what they have used recently."""
+"""`quota`: how much users and experiments may use at a time, and what they have used recently."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from drumbeat.cli.terminal.help import Yes, new_family
 if TYPE_CHECKING:
     from drumbeat.model.api.users import QuotaView
 
-app = new_family("Limit what persons and experiments use at a time; see what they have used.")
+app = new_family("Limit what users and experiments use at a time; see what they have used.")
 
 
 class QuotaSubject(StrEnum):
@@ -25,7 +25,7 @@ class QuotaSubject(StrEnum):
     EXPERIMENT = "experiment"
 
 
-KindArgument = Annotated[QuotaSubject, typer.Argument(metavar="KIND", help="person or experiment.")]
+KindArgument = Annotated[QuotaSubject, typer.Argument(metavar="KIND", help="user or experiment.")]
 NameArgument = Annotated[
     str, typer.Argument(metavar="NAME", help="Its name; '*' means each one without a quota of its own.")
 ]
@@ -50,7 +50,7 @@ def _limits(quota: QuotaView) -> tuple[object, ...]:
 
 @app.command("use", epilog="Example: drumbeat quota use")
 def show_use() -> None:
-    """Show what persons and experiments use now, and the recent use by which jobs of a priority are ordered."""
+    """Show what users and experiments use now, and the recent use by which jobs of a priority are ordered."""
     from drumbeat.cli.terminal.formatting import format_duration
     from drumbeat.cli.terminal.screen import fill_table, make_table, show
 
@@ -73,7 +73,7 @@ def set_quota(
         int | None, typer.Option("--waiting", metavar="N", min=0, help="Maximum of queued jobs.")
     ] = None,
 ) -> None:
-    """Set the limits of a person or an experiment. What is left out has no limit. Running jobs continue."""
+    """Set the limits of a user or an experiment. What is left out has no limit. Running jobs continue."""
     if slots is None and gpus is None and waiting is None:
         raise typer.BadParameter("give at least one of --slots, --gpus, --waiting; to remove: drumbeat quota remove")
     quota = connect().set_quota(kind, name, slots=slots, gpus=gpus, waiting=waiting)

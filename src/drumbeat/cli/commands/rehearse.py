@@ -85,7 +85,7 @@ def rehearse(
 def _rehearse(
     client: Client, file: Path | None, sets: tuple[str, ...], options: RehearsalOptions, *, is_quiet: bool
 ) -> RehearsalReport:
-    """Runs the rehearsal; a person who leaves cancels the job that runs. Raises what `prepare` and `run` do."""
+    """Runs the rehearsal; a user who leaves cancels the job that runs. Raises what `prepare` and `run` do."""
     from drumbeat.client.discovery import locate
     from drumbeat.rehearsal.preparation import prepare
     from drumbeat.rehearsal.rehearsal import Rehearsal

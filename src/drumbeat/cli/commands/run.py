@@ -201,7 +201,7 @@ def _write(chosen: RequestedJob, file: Path | None, *, force: bool) -> None:
 def submit(
     client: Client, job: Path | dict[str, object], *, sets: Sequence[str] = (), name: str | None = None
 ) -> JobView:
-    """Submits the job and prints its name; a person who leaves before the answer reads what may have become of it."""
+    """Submits the job and prints its name; a user who leaves before the answer reads what may have become of it."""
     try:
         with signals_to(leave):
             accepted = client.submit(job, sets=sets, name=name)

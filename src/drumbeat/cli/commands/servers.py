@@ -57,7 +57,7 @@ def _format_unused(variables: list[str]) -> str:
     has, values = ("has", "this value") if len(variables) == 1 else ("have", "these values")
     return (
         f"{name_some(variables)} {has} no effect: the running server was started without {values}. Restart it: "
-        "`drumbeat server stop` (with `--force` while jobs are unfinished: they go on), then this command again."
+        "`drumbeat server stop` (with `--force` while jobs are unfinished: they continue), then this command again."
     )
 
 

@@ -11,11 +11,9 @@ from drumbeat.cli.terminal.connect import connect
 from drumbeat.cli.terminal.help import Yes, new_family
 from drumbeat.model.principal import Role
 
-app = new_family("Give persons tokens of their own for this server.")
+app = new_family("Give users tokens of their own for this server.")
 
-UserArgument = Annotated[
-    str, typer.Argument(metavar="PERSON", help="The person's name, such as ada or ada@example.org.")
-]
+UserArgument = Annotated[str, typer.Argument(metavar="PERSON", help="The user's name, such as ada or ada@example.org.")]
 RoleOption = Annotated[
     Role, typer.Option("--role", metavar="ROLE", help="owner, contributor or reader. A reader changes nothing.")
 ]
@@ -23,7 +21,7 @@ RoleOption = Annotated[
 
 @app.command("list", epilog="Example: drumbeat token list")
 def list_tokens() -> None:
-    """List the persons who have tokens, with their roles."""
+    """List the users who have tokens, with their roles."""
     from drumbeat.cli.terminal.formatting import format_moment
     from drumbeat.cli.terminal.screen import fill_table, make_table, show
 
@@ -37,7 +35,7 @@ def list_tokens() -> None:
 
 @app.command("create", epilog="Example: drumbeat token create ada --role reader")
 def create(person: UserArgument, role: RoleOption = Role.CONTRIBUTOR) -> None:
-    """Create a person's token and print it. It is shown only once."""
+    """Create a user's token and print it. It is shown only once."""
     token = connect().create_token(person, role)
     print(token.token)
     print(f"{person} is {_article(role)} {role}; the token goes into DRUMBEAT_TOKEN", file=sys.stderr)
@@ -49,6 +47,6 @@ def _article(role: Role) -> str:
 
 @app.command("remove", epilog="Example: drumbeat token remove ada")
 def remove(person: UserArgument, _yes: Yes = False) -> None:
-    """Remove a person's token. Their jobs continue."""
+    """Remove a user's token. Their jobs continue."""
     connect().remove_token(person)
     print(f"{person} has no token any more")

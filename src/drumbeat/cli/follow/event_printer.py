@@ -34,7 +34,7 @@ def notice_lines(before: str, now: str, ink: Ink, title: str = "") -> list[str]:
     """Returns what to print when something begins to hold up a job's logs, and when that is over. title: of a step."""
     if bool(before) == bool(now):
         return []
-    return [ink.paint(f"── {make_safe(of_step(title, now or 'its logs go on'))} ──", "warn" if now else "dim")]
+    return [ink.paint(f"── {make_safe(of_step(title, now or 'its logs continue'))} ──", "warn" if now else "dim")]
 
 
 def of_step(title: str, sentence: str) -> str:

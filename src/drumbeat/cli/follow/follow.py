@@ -1,4 +1,4 @@
-"""Following a job to its end, or until a person has had enough of it."""
+"""Following a job to its end, or until a user has had enough of it."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def follow(
             signal_number = _watch(watch, batches)
     except UnreachableError as error:
         raise UnreachableError(
-            error.what, where=error.where, fix=f"The job goes on. Come back: drumbeat logs -f {job.name}"
+            error.what, where=error.where, fix=f"The job continues. Come back: drumbeat logs -f {job.name}"
         ) from error
     finally:
         watch.close()
@@ -94,7 +94,7 @@ def cancel(name: str) -> list[str]:
 def format_detached(name: str) -> list[str]:
     """Says how to follow the job again."""
     return [
-        f"detached: {name} goes on",
+        f"detached: {name} continues",
         f"  come back  drumbeat logs -f {name}",
         f"  cancel     drumbeat cancel {name}",
     ]

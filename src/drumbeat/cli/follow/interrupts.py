@@ -18,7 +18,7 @@ from drumbeat.cli.follow.background_reader import Signalled
 WATCHED = (signal.SIGINT, signal.SIGTERM)
 SIGNAL_EXIT = 128
 """A shell's exit code for a signal is this plus the signal's number."""
-QUESTION = "detach (the job goes on), cancel the job, or go on watching? [d/c/g] "
+QUESTION = "detach (the job continues), cancel the job, or go on watching? [d/c/g] "
 
 
 class InterruptAction(Enum):
@@ -84,7 +84,7 @@ def _line(answers: TextIO, woken: int) -> str:
 
 
 def choose(signalled: Signalled, *, is_stopping: bool, has_user: bool) -> InterruptAction:
-    """SIGTERM detaches. Ctrl-C asks a person; where there is none it cancels, and a second one detaches."""
+    """SIGTERM detaches. Ctrl-C asks a user; where there is none it cancels, and a second one detaches."""
     if signalled.number == signal.SIGTERM:
         return InterruptAction.DETACH
     if has_user:
@@ -93,7 +93,7 @@ def choose(signalled: Signalled, *, is_stopping: bool, has_user: bool) -> Interr
 
 
 def ask(answers: TextIO, out: TextIO) -> InterruptAction:
-    """The person's choice. Another Ctrl-C, or no answer at all, detaches: that harms nothing."""
+    """The user's choice. Another Ctrl-C, or no answer at all, detaches: that harms nothing."""
     try:
         with _raising() as woken:
             while True:

@@ -36,7 +36,7 @@ def _outputs(job: JobView, ink: Ink) -> list[str]:
     """Returns the outputs that aren't stored in their destinations; their files are in the job's folder."""
     lines = [ink.paint(f"  {make_safe(one.notice)}", "bad") for one in job.outputs if one.notice]
     if any(one.place == "under_way" for one in job.outputs):
-        lines.append(ink.paint(f"  → how it goes on: drumbeat show {job.name}", "warn"))
+        lines.append(ink.paint(f"  → how it continues: drumbeat show {job.name}", "warn"))
         lines.append(ink.paint(f"  → to give it up: drumbeat cancel {job.name} --discard", "warn"))
     return lines
 

@@ -1,4 +1,4 @@
-"""Which job a person means: the one in a file, or the command behind `--`."""
+"""Which job a user means: the one in a file, or the command behind `--`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ages and durations as a person types them: `30d`, `12h`."""
+"""Ages and durations as a user types them: `30d`, `12h`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every failure as a person reads it, and the exit code that goes with it."""
+"""Every failure as a user reads it, and the exit code that goes with it."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ def format_result(job: JobView) -> str:
 
 
 def format_parameter(value: Any) -> str:
-    """Returns a parameter's value as a person writes it; a nested choice as its keys and values."""
+    """Returns a parameter's value as a user writes it; a nested choice as its keys and values."""
     if isinstance(value, dict):
         return ", ".join(f"{key}={format_parameter(inner)}" for key, inner in value.items())  # pyright: ignore[reportUnknownVariableType]
     if isinstance(value, float):

@@ -1,4 +1,4 @@
-"""From what a person typed to a job: its name, the beginning of its name, or `@last`."""
+"""From what a user typed to a job: its name, the beginning of its name, or `@last`."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ class Ink:
 
 
 def has_terminal(out: TextIO, environ: Mapping[str, str] = os.environ) -> bool:
-    """Whether a person looks at it on a terminal that can move its cursor."""
+    """Whether a user looks at it on a terminal that can move its cursor."""
     return out.isatty() and environ.get("TERM", "") not in ("", "dumb")
 
 

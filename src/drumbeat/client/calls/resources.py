@@ -142,12 +142,12 @@ class ResourceCalls:
 
     # --- environments -----------------------------------------------------------------------------------------
     def environments(self, name: str | None = None, *, curated: bool = False) -> list[EnvironmentView]:
-        """Every version of what people made, or of one of them, newest first; or those that drumbeat brings."""
+        """Every version of what users made, or of one of them, newest first; or those that drumbeat brings."""
         params = {"curated": curated, **({"name": name} if name else {})}
         return views(EnvironmentView, self.connection.call("GET", "/environments", params=params))
 
     def environment(self, name: str, version: str = "") -> EnvironmentView:
-        """One version, "" = the newest; the curated one where no person made one. Raises NotFoundError."""
+        """One version, "" = the newest; the curated one where no user made one. Raises NotFoundError."""
         return self.resource(ENVIRONMENT, name, version)
 
     def create_environment(self, environment: GivenEnvironment, *, sets: Sequence[str] = ()) -> EnvironmentView:

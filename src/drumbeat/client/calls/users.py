@@ -1,4 +1,4 @@
-"""The calls of `Client` that are about persons."""
+"""The calls of `Client` that are about users."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ class UserCalls:
     connection: Connection
 
     def tokens(self) -> list[TokenView]:
-        """The persons who have tokens, with their roles."""
+        """The users who have tokens, with their roles."""
         return views(TokenView, self.connection.call("GET", "/tokens"))
 
     def create_token(self, person: str, role: str = "contributor") -> NewToken:
-        """Creates a person's token; the answer is the only place where it stands.
+        """Creates a user's token; the answer is the only place where it stands.
 
-        Raises SpecError, ForbiddenError; ConflictError when the person has one.
+        Raises SpecError, ForbiddenError; ConflictError when the user has one.
         """
         return view(NewToken, self.connection.call("POST", "/tokens", json={"person": person, "role": role}))
 
     def remove_token(self, person: str) -> None:
-        """Removes a person's token; their jobs go on. Raises NotFoundError, ForbiddenError."""
+        """Removes a user's token; their jobs continue. Raises NotFoundError, ForbiddenError."""
         self.connection.call("DELETE", f"/tokens/{part(person)}")
 
     def quotas(self) -> list[QuotaView]:
@@ -34,7 +34,7 @@ class UserCalls:
         return views(QuotaView, self.connection.call("GET", "/quotas"))
 
     def uses(self) -> UsesView:
-        """What persons and experiments use now, and what counts against persons in fair share."""
+        """What users and experiments use now, and what counts against users in fair share."""
         return view(UsesView, self.connection.call("GET", "/quotas/use"))
 
     def set_quota(

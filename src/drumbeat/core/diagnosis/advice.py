@@ -120,7 +120,7 @@ SHUT_DOWN = (
 )
 
 SIGNALS: dict[signal.Signals, str] = {
-    signal.SIGTERM: "drumbeat didn't send it: look for another program, or a person, that ends processes here.",
+    signal.SIGTERM: "drumbeat didn't send it: look for another program, or a user, that ends processes here.",
     signal.SIGINT: "It was interrupted (Ctrl-C, or a program that sends SIGINT).",
     signal.SIGBUS: "Often /dev/shm is full: use fewer data-loader workers, or enlarge it.",
     signal.SIGSEGV: "Compiled code crashed: `python -X faulthandler` in the command shows where.",

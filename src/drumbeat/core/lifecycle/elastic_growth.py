@@ -97,7 +97,7 @@ def _describe_placement(job: Job, plan: Plan) -> str:
     if job.attempt and plan.nodes > before:
         return f"{plain}: the job grows from {before} to {plan.nodes}"
     if job.attempt and plan.nodes < before:
-        return f"goes on with {plan.nodes} of {counted(before, 'node')}{_describe_cause(job)}; {plain}"
+        return f"continues with {plan.nodes} of {counted(before, 'node')}{_describe_cause(job)}; {plain}"
     if plan.nodes != wanted:
         return f"{plain}; the job asks for {wanted} and runs on {plan.elastic.min_nodes} to {plan.elastic.max_nodes}"
     return plain

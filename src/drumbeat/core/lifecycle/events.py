@@ -160,7 +160,7 @@ class CheckpointSaved:
 
 @dataclass(frozen=True)
 class CancelRequested:
-    """A person asked for the job to stop. discard: also while it keeps its results; what isn't kept yet is lost."""
+    """A user asked for the job to stop. discard: also while it keeps its results; what isn't kept yet is lost."""
 
     by: str
     discard: bool = False

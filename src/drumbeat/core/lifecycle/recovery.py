@@ -80,7 +80,7 @@ def after(
     is_own = retry is Retry.OWN
     counted = f"retry {_own(failures)} of {policy.max_retries}" if is_own else "this doesn't count as a retry"
     if REASONS[last.reason].takes_nodes or not has_nodes:
-        gets = f"goes on with {sizes}" if sizes else "gets a new set of nodes"
+        gets = f"continues with {sizes}" if sizes else "gets a new set of nodes"
         return Recovery(Next.ATTEMPT, f"the job {gets}; {counted}")
     return Recovery(Next.ROUND, f"the ranks start again{' on the same nodes,' if is_own else ';'} {counted}")
 
@@ -121,7 +121,7 @@ def _own_refusal(failures: Sequence[Failure], policy: JobPolicy, *, has_checkpoi
     if most == 0:
         return "not retried: max_retries is 0"
     if last.is_own and not (has_checkpoint or policy.is_retry_asked):
-        return "not retried: there is no checkpoint to go on from, and the job doesn't set max_retries"
+        return "not retried: there is no checkpoint to resume from, and the job doesn't set max_retries"
     if _own(failures) > most:
         return f"all {most} retries are used up"
     place = last.place

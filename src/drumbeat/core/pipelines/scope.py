@@ -30,7 +30,7 @@ class Scope:
     bound: dict[str, dict[str, Bound]] = field(default_factory=dict[str, dict[str, Bound]], compare=False)
     """The inputs of its steps as far as they are bound, by step: each is bound once, however often others take it."""
     notes: list[str] = field(default_factory=list[str], compare=False)
-    """What a person may not expect of the whole pipeline, a sentence each."""
+    """What a user may not expect of the whole pipeline, a sentence each."""
 
     @property
     def place(self) -> str:

@@ -1,4 +1,4 @@
-"""Which environment a job means: an alias, one that a person made, a curated one, or what is written in the job."""
+"""Which environment a job means: an alias, one that a user made, a curated one, or what is written in the job."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ MAX_ALIASES = 8
 
 @dataclass(frozen=True)
 class Registered:
-    """A version of an environment that a person made. document: as it is kept (`to_document`)."""
+    """A version of an environment that a user made. document: as it is kept (`to_document`)."""
 
     name: str
     version: str
@@ -56,7 +56,7 @@ class ResolvedEnvironment:
 class EnvironmentCatalog:
     """Where names are looked up. registered: versions by name, newest first. python: the server's own.
 
-    has_containers: whether the job's nodes may be able to run containers. names: what people have made, if one that is
+    has_containers: whether the job's nodes may be able to run containers. names: what users have made, if one that is
     wanted isn't there.
     """
 
@@ -223,7 +223,7 @@ def current_notes(environment: ResolvedEnvironment, *commands: str) -> Iterator[
 
 # --- how one is kept --------------------------------------------------------------------------------------------
 def to_document(written: Mapping[str, Any], texts: EnvironmentFiles) -> dict[str, object]:
-    """What is kept of an environment: as a person wrote it, with the texts of its files."""
+    """What is kept of an environment: as a user wrote it, with the texts of its files."""
     built = {"context": texts.context, "dockerfile": texts.dockerfile} if texts.dockerfile else {}
     return {
         **built,
@@ -246,12 +246,12 @@ def stored_files(document: Mapping[str, Any]) -> EnvironmentFiles:
 
 
 def about(document: Mapping[str, Any]) -> str:
-    """What a person says that it is for, "" = nothing."""
+    """What a user says that it is for, "" = nothing."""
     written: Mapping[str, Any] = document.get("environment") or {}
     return str(written.get("description") or "")
 
 
 def define_version(one: Registered, python: tuple[int, int], *, has_containers: bool = True) -> Definition:
-    """What nodes make for a version that a person made."""
+    """What nodes make for a version that a user made."""
     written = Environment.made(one.document["environment"])
     return define(written, stored_files(one.document), python, has_containers=has_containers)

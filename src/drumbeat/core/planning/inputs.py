@@ -1,4 +1,4 @@
-"""What a job's inputs mean: each path that a person wrote becomes an address that every attempt reads the same from.
+"""What a job's inputs mean: each path that a user wrote becomes an address that every attempt reads the same from.
 
 Names of data assets become exact versions here; later attempts use the same.
 """
@@ -85,7 +85,7 @@ class UsedData:
 
 @dataclass(frozen=True)
 class PlannedInputs:
-    """The inputs that are files; the assets among them; sentences on what a person should know."""
+    """The inputs that are files; the assets among them; sentences on what a user should know."""
 
     inputs: tuple[InputPlan, ...]
     used: tuple[UsedData, ...] = ()
@@ -162,7 +162,7 @@ def _brought(name: str, value: Input, uri: str) -> InputPlan:
         fix = f"Name a `datastore` to upload it to, or register it: drumbeat data create NAME --path {value.path}"
         raise RefusedError(what, where=f"inputs.{name}.mode", fix=fix)
     is_file = value.type == "uri_file" and not uri.startswith("file:")
-    # The name that a person knows it by is the one of the path that was written.
+    # The name that a user knows it by is the one of the path that was written.
     title = file_name(str(value.path or "").rstrip("/")) or file_name(uri)
     return InputPlan(
         name, value.type, uri, input_mode(value), title if is_file else "",

@@ -1,4 +1,4 @@
-"""`path_on_compute`: the path where an input or output is to appear on each node, as a person may write it."""
+"""`path_on_compute`: the path where an input or output is to appear on each node, as a user may write it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From what a person wrote to the plan that the agents carry out: pure, and the same for `plan` and `submit`.
+"""From what a user wrote to the plan that the agents carry out: pure, and the same for `plan` and `submit`.
 
 What a job asks for is either planned, or refused in a sentence, or said in a note: nothing is silently ignored.
 Literals and the job's name are put into its command here; the paths of its inputs and outputs on a node by

@@ -1,4 +1,4 @@
-"""What refuses a job, collected: a person sees all that is to be changed at once."""
+"""What refuses a job, collected: a user sees all that is to be changed at once."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ def service_notes(job: CommandJob) -> Iterator[str]:
     for name, one in job.services.items():
         if isinstance(one, SshService):
             keys = ", and ssh_public_keys change nothing" if one.ssh_public_keys else ""
-            yield f"service {name} is reached by `drumbeat ssh`, through the server and with a person's token{keys}"
+            yield f"service {name} is reached by `drumbeat ssh`, through the server and with a user's token{keys}"
         for key in one.properties:
             if not (key == COMMAND and isinstance(one, Service)):
                 yield f"services.{name}.properties.{key} changes nothing"

@@ -123,7 +123,7 @@ def usually(usual_s: float | None) -> str:
 
 
 def format_time(seconds: float) -> str:
-    """A time as a person says it."""
+    """A time as a user says it."""
     return f"{max(1, round(seconds))} s" if seconds < 90 else counted(round(seconds / 60), "minute")
 
 
@@ -184,7 +184,7 @@ def _over_cap(nodes: int, most: int, held: Mapping[str, int], compute: str) -> s
 def cluster_overrides(
     wish: Mapping[str, object], actual: Mapping[str, object], set_by: Mapping[str, str]
 ) -> tuple[str, ...]:
-    """What a person wrote that a cluster has otherwise. set_by: by key, the cluster's setting."""
+    """What a user wrote that a cluster has otherwise. set_by: by key, the cluster's setting."""
     return tuple(
         f"{key} is {_format(wish[key])} in the compute's file, and {_format(actual[key])} in the cluster, where "
         f"{setting} sets it: the cluster's is in effect"

@@ -1,7 +1,7 @@
-"""Fair share: whose jobs come first within a priority, by what each person has used recently. Pure.
+"""Fair share: whose jobs come first within a priority, by what each user has used recently. Pure.
 
-The use of a person is counted in slot-hours and halves with each half-life, as Slurm's `PriorityDecayHalfLife` has it
-(https://slurm.schedmd.com/priority_multifactor.html). Slurm divides the use by a person's shares; here all are equal.
+The use of a user is counted in slot-hours and halves with each half-life, as Slurm's `PriorityDecayHalfLife` has it
+(https://slurm.schedmd.com/priority_multifactor.html). Slurm divides the use by a user's shares; here all are equal.
 
 The order of the queue with all that it depends on is `QueuedJob.rank` in `core/scheduling/queued_job.py`.
 """
@@ -42,7 +42,7 @@ class HeldSlots:
 
 @dataclass(frozen=True)
 class PastUse:
-    """What a person had used until a moment, in slot-hours as they counted then."""
+    """What a user had used until a moment, in slot-hours as they counted then."""
 
     user: str
     amount: float
@@ -63,7 +63,7 @@ def slot_hours(held: HeldSlots, now: datetime, half_life: timedelta) -> float:
 
 
 def charged(past: PastUse, held: Iterable[HeldSlots], now: datetime, half_life: timedelta) -> PastUse:
-    """The past use of a person with attempts that give their slots back now."""
+    """The past use of a user with attempts that give their slots back now."""
     before = decayed(past.amount, now - past.at, half_life)
     return PastUse(past.user, before + sum(slot_hours(one, now, half_life) for one in held), now)
 
@@ -71,7 +71,7 @@ def charged(past: PastUse, held: Iterable[HeldSlots], now: datetime, half_life: 
 def recent_use(
     past: Iterable[PastUse], held: Iterable[HeldSlots], now: datetime, half_life: timedelta
 ) -> dict[str, float]:
-    """The slot-hours that count against each person now: of attempts that have ended, and of those that run."""
+    """The slot-hours that count against each user now: of attempts that have ended, and of those that run."""
     use: defaultdict[str, float] = defaultdict(float)
     for one in past:
         use[one.user] += decayed(one.amount, now - one.at, half_life)
@@ -85,7 +85,7 @@ def recent_use(
 
 
 def describe_use(use: Mapping[str, float], users: Iterable[str], half_life: timedelta) -> str:
-    """The numbers by which persons were compared, for a waiting sentence."""
+    """The numbers by which users were compared, for a waiting sentence."""
     amounts = ", ".join(f"{user or 'unknown'} {use.get(user, 0.0):,.1f}" for user in sorted(set(users)))
     return f"slot-hours of recent use: {amounts} (they halve every {format_half_life(half_life)})"
 

@@ -72,13 +72,13 @@ class QueuedJob:
 
     @property
     def standing(self) -> tuple[bool, int, str]:
-        """What its place depends on beside its age: whether it was resized, its priority, and its person."""
+        """What its place depends on beside its age: whether it was resized, its priority, and its user."""
         return not self.is_resized, -self.priority, self.payer.user
 
     def rank(self, use: float = 0.0) -> tuple[bool, int, float, datetime, str]:
         """Its place in the queue: by priority, then by recent use, then by age.
 
-        use: slot-hours that count against its person; 0 once its age is `MAX_AGE` in fair_share.py.
+        use: slot-hours that count against its user; 0 once its age is `MAX_AGE` in fair_share.py.
         """
         return not self.is_resized, -self.priority, use, self.submitted_at, self.job
 

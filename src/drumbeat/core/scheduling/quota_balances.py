@@ -1,4 +1,4 @@
-"""How persons and experiments stand when jobs are placed: pure."""
+"""How users and experiments stand when jobs are placed: pure."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from drumbeat.core.scheduling.quotas import Allowances
 
 @dataclass(frozen=True)
 class Balances:
-    """What is left of quotas, and what persons have used recently."""
+    """What is left of quotas, and what users have used recently."""
 
     allowances: Allowances = field(default_factory=Allowances)
     use: Mapping[str, float] = field(default_factory=dict[str, float])
-    """Slot-hours by person; empty where only one person's jobs wait."""
+    """Slot-hours by user; empty where only one user's jobs wait."""
     half_life: timedelta = HALF_LIFE
 
     def describe(self, user: str, first: str) -> str:
-        """The numbers by which another person's job comes first, "" = there is nothing to compare."""
+        """The numbers by which another user's job comes first, "" = there is nothing to compare."""
         if user == first or not self.use:
             return ""
         return f"; {describe_use(self.use, (user, first), self.half_life)}"
 
 
 NO_BALANCES = Balances()
-"""Without quotas, and with one person."""
+"""Without quotas, and with one user."""

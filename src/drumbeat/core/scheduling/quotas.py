@@ -1,4 +1,4 @@
-"""Quotas: how much a person or an experiment may use at a time, over all computes. Pure."""
+"""Quotas: how much a user or an experiment may use at a time, over all computes. Pure."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class QuotaKind(StrEnum):
 
 @dataclass(frozen=True)
 class Quota:
-    """Limits of one person or experiment; None = no limit."""
+    """Limits of one user or experiment; None = no limit."""
 
     kind: QuotaKind
     name: str
@@ -160,7 +160,7 @@ def _held(job: str, payer: Payer, amount: Amount) -> HeldSlots:
 
 
 def quota_for(quotas: Sequence[Quota], kind: QuotaKind, name: str) -> Quota | None:
-    """The quota of a person or experiment: its own, else everyone's; None = no limit."""
+    """The quota of a user or experiment: its own, else everyone's; None = no limit."""
     of_kind: Mapping[str, Quota] = {one.name: one for one in quotas if one.kind is kind}
     return of_kind.get(name) or of_kind.get(EVERYONE)
 
@@ -170,10 +170,10 @@ def _name(held: HeldSlots, kind: QuotaKind) -> str:
 
 
 def who(quota: Quota) -> str:
-    """The person or the experiment in a sentence."""
+    """The user or the experiment in a sentence."""
     if quota.kind is QuotaKind.EXPERIMENT:
         return f"experiment {quota.name}"
-    return quota.name or "the unknown person"
+    return quota.name or "the unknown user"
 
 
 def refused_waiting(quotas: Sequence[Quota], payer: Payer, waiting: Mapping[QuotaKind, int]) -> str:

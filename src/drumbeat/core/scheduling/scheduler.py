@@ -1,6 +1,6 @@
 """Who starts next, and why the others wait: pure.
 
-Jobs are looked at by priority, then by what their persons have used recently, then by age. A gang gets all of its slots
+Jobs are looked at by priority, then by what their users have used recently, then by age. A gang gets all of its slots
 or none. A job that comes later may pass the first one that is blocked only where that can't delay it: by the time
 limits of the jobs that run (EASY backfilling: Lifka, JSSPP 1995), or because it leaves all slots that the first one,
 and those behind it that could run beside it, could come to need. A job that waits for a missing machine doesn't hold up
@@ -57,7 +57,7 @@ from drumbeat.model.states import Reason
 _QUEUED = (Reason.WAITING_FOR_SLOTS, Reason.WAITING_FOR_TURN)
 
 
-def place(  # noqa: PLR0913 - the queue, what there is, and how the persons stand
+def place(  # noqa: PLR0913 - the queue, what there is, and how the users stand
     queue: Sequence[QueuedJob],
     rooms: Sequence[MachineCapacity],
     held: Sequence[SlotAllocation],

@@ -89,7 +89,7 @@ def expected_machines(own: Sequence[MachineCapacity]) -> Sequence[MachineCapacit
 
 
 def describe_use_order(balances: Balances, job: QueuedJob, first: QueuedJob) -> str:
-    """By which numbers another person's job of the same priority comes first."""
+    """By which numbers another user's job of the same priority comes first."""
     return balances.describe(job.payer.user, first.payer.user) if job.priority == first.priority else ""
 
 

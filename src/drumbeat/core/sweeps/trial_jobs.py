@@ -67,7 +67,7 @@ def own_trial(sweep: SweepJob) -> Trial:
 
 
 def notes(sweep: SweepJob) -> Iterator[str]:
-    """What a person who submits the sweep may not expect, a sentence each."""
+    """What a user who submits the sweep may not expect, a sentence each."""
     most = sweep.limits.max_total_trials
     if sampling_algorithm(sweep) == "grid":
         size = grid_sampling.count(sweep.search_space)

@@ -1,1 +1,1 @@
-"""Computes: what a person writes of the machines that jobs run on."""
+"""Computes: what a user writes of the machines that jobs run on."""

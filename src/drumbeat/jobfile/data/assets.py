@@ -1,4 +1,4 @@
-"""What a person says of data that is to have a name: a file with a name, a type and a path."""
+"""What a user says of data that is to have a name: a file with a name, a type and a path."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The curated environments, which also stand for those that clouds offer by name.
 
-A person's own environment or alias of the same name comes first.
+A user's own environment or alias of the same name comes first.
 """
 
 from __future__ import annotations

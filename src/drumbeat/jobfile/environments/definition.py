@@ -1,6 +1,6 @@
 """The definition of an environment: a Python with its packages, and its key; or an image, pulled or built.
 
-The keys that a person writes are in `environment_keys.py`.
+The keys that a user writes are in `environment_keys.py`.
 """
 
 from __future__ import annotations

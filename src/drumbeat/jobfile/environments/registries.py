@@ -1,4 +1,4 @@
-"""What a person says of a container registry: where it is, and how to get in. The file is Azure's connection's."""
+"""What a user says of a container registry: where it is, and how to get in. The file is Azure's connection's."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ class CheckpointSettings(Model):
 class Extensions(RecoverySettings):
     """What drumbeat adds.
 
-    Which of these a person set is in `model_fields_set`.
+    Which of these a user set is in `model_fields_set`.
     """
 
     warm_start: bool = Field(

@@ -60,7 +60,7 @@ class RecoverySettings(Model):
         description="Seconds without a sign of work after which ranks that have not reached the rendezvous "
         "(`init_process_group`), where others wait for them, are given up: all ranks start again, which counts as a "
         "retry. Where this key is not set, and the absent ranks wait for something from outside of the job, the story "
-        "names them and the round goes on. 0 means never.",
+        "names them and the round continues. 0 means never.",
     )
     min_nodes: Count | None = Field(
         default=None,

@@ -1,1 +1,1 @@
-"""Notice targets: what a person writes of where a server reports the ends of jobs."""
+"""Notice targets: what a user writes of where a server reports the ends of jobs."""

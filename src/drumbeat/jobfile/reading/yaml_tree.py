@@ -82,7 +82,7 @@ def parse(text: str, name: str, least: str = "") -> YamlNode:
 
 
 def _outsize(text: str) -> str:
-    """What about the text would keep the parser busy for longer than a person waits; "" if nothing."""
+    """What about the text would keep the parser busy for longer than a user waits; "" if nothing."""
     if len(text) > MAX_BYTES or len(text.encode("utf-8", "surrogatepass")) > MAX_BYTES:
         return "the file is larger than 1 MiB"
     if text.count("\n") + text.count("\r") > MAX_LINES:
@@ -261,7 +261,7 @@ def stays_text(path: tuple[str, ...]) -> bool:
 
 
 def is_name(path: tuple[str, ...]) -> bool:
-    """Whether the last key is the name that a person gave to an input, an output or a step."""
+    """Whether the last key is the name that a user gave to an input, an output or a step."""
     tables = ("inputs", "outputs", "search_space", "jobs")
     return len(path) > 1 and path[-2] in tables and not is_name(path[:-1])
 

@@ -62,7 +62,7 @@ PolicyValue = Annotated[
 
 
 class Asha(Model):
-    """Asynchronous successive halving: at each rung, a trial goes on only if it is among the best.
+    """Asynchronous successive halving: at each rung, a trial continues only if it is among the best.
 
     Rungs lie at `min_reports`, and at each multiple of it by the factor: 1, 4, 16, … (Li et al., "A System for
     Massively Parallel Hyperparameter Tuning", MLSys 2020).
@@ -73,7 +73,7 @@ class Asha(Model):
         default=None, description="Reports of a trial that trains to its end; there are no rungs from there on."
     )
     reduction_factor: Annotated[Whole, Field(ge=2, le=1000)] = Field(
-        default=4, description="One trial in so many goes on from a rung; also the distance between rungs."
+        default=4, description="One trial in so many continues from a rung; also the distance between rungs."
     )
 
     def contradictions(self) -> Iterator[Contradiction]:

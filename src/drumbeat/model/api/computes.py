@@ -95,7 +95,7 @@ class Scale:
 class ComputeView:
     """A compute: its machines, the slots that jobs hold, and how many jobs wait.
 
-    trouble: why no job can start there now. spec: what a person wrote; empty for a built-in compute.
+    trouble: why no job can start there now. spec: what a user wrote; empty for a built-in compute.
     """
 
     name: str

@@ -24,7 +24,7 @@ def model_type_from(type_: str, tags: Mapping[str, Any]) -> str:
 class DatastoreView:
     """A datastore without its credentials.
 
-    document: as a person wrote it. credentials: their kind, in words. is_default: data goes there for which no
+    document: as a user wrote it. credentials: their kind, in words. is_default: data goes there for which no
     datastore is named. is_builtin: a folder of the server's own, which is always there.
     """
 

@@ -44,7 +44,7 @@ class LedgerRow:
     """Where the wall time of some jobs went."""
 
     name: str
-    """The job, experiment or person; of a week, its Monday (UTC), such as `2026-11-23`."""
+    """The job, experiment or user; of a week, its Monday (UTC), such as `2026-11-23`."""
     jobs: int
     """How many jobs have time in the row."""
     wall_s: float

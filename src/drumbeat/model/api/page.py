@@ -42,7 +42,7 @@ class JobChanges:
 
 @dataclass(frozen=True)
 class DefinitionView:
-    """What a person submitted, and what runs."""
+    """What a user submitted, and what runs."""
 
     document: dict[str, Any]
     """The job file as a mapping."""

@@ -21,7 +21,7 @@ class SpaceItem:
     used_at: datetime | None = None
     """When a job ended, or when a snapshot, a cached file or an environment was used last; None = unknown, or now."""
     note: str = ""
-    """For people: a job's state, an environment's name, what needs a snapshot."""
+    """For users: a job's state, an environment's name, what needs a snapshot."""
     parts: dict[str, int] = field(default_factory=dict[str, int])
     """Bytes of a job's outputs, logs, checkpoints and other files."""
 

@@ -1,4 +1,4 @@
-"""Persons as the API shows them: their tokens."""
+"""Users as the API shows them: their tokens."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from drumbeat.model.principal import MAX_USER_NAME, Role
 
 @dataclass(frozen=True)
 class TokenView:
-    """The token of a person; the token itself is shown only when it is created."""
+    """The token of a user; the token itself is shown only when it is created."""
 
     person: str
     role: Role
@@ -21,7 +21,7 @@ class TokenView:
 
 @dataclass(frozen=True)
 class NewToken:
-    """A token that was just created. token: what the person sends; it is not kept."""
+    """A token that was just created. token: what the user sends; it is not kept."""
 
     person: str
     role: Role
@@ -56,9 +56,9 @@ class QuotaView:
 
 @dataclass(frozen=True)
 class UseView:
-    """What a person or an experiment uses now.
+    """What a user or an experiment uses now.
 
-    recent_use: slot-hours that count against a person in fair share; a GPU counts as 8 slots.
+    recent_use: slot-hours that count against a user in fair share; a GPU counts as 8 slots.
     """
 
     kind: str

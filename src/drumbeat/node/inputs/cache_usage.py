@@ -1,4 +1,4 @@
-"""What the caches of this machine take, and which of it goes by the caches' own rules."""
+"""Measures what the caches of this machine take, and prunes them by their own rules."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def _prune_data(before: float, *, is_dry: bool) -> Freed:
 
 # --- environments -------------------------------------------------------------------------------------------------
 def _environments() -> Iterator[tuple[SpaceItem, str]]:
-    """Each environment, and the key of its content; the name of its folder is the item's."""
+    """Yields each environment with the key of its content; the name of its folder is the item's."""
     folder = cache_folders.folder("environments")
     if not os.path.isdir(folder):
         return

@@ -1,7 +1,8 @@
-"""Puts on the node what the ranks need before they start: code, inputs, folders. Once per attempt and machine's start.
+"""Stages what the ranks need on the node before they start: code, inputs, folders. Once per attempt and boot of the
+machine.
 
-Everything is built beside its place and then moved there, so that a name never stands for half of a thing. What the
-code brought as `outputs/` becomes the beginning of the default output, for `./outputs` of a rank is that output.
+Everything is built beside its place and then moved there, so that a name never stands for an incomplete thing. What the
+code brought as `outputs/` becomes the beginning of the default output, since `./outputs` of a rank is that output.
 """
 
 from __future__ import annotations
@@ -80,10 +81,10 @@ class InputStager:
 
     def _clear(self) -> None:
         """Takes away what an earlier start of the machine brought: its disk may not have taken all of it."""
-        completion_marks.take(f"{self._root}/{completion_marks.PREPARED}")  # What it made lay there.
+        completion_marks.take(f"{self._root}/{completion_marks.PREPARED}")  # The preparation's results were there.
         inputs = f"{self._root}/inputs"
         names = os.listdir(inputs) if os.path.isdir(inputs) else []
-        # Nothing of a mount is on the disk: it is seen to where mounts are made.
+        # A mount has nothing on the disk: `mounting/mounts.py` makes it.
         names = [name for name in names if not os.path.isdir(f"{self._root}/mounts/{name}")]
         for place in (folder_layout.code_folder(self._root), *(f"{inputs}/{name}" for name in names)):
             _free(place)
@@ -124,7 +125,7 @@ class InputStager:
             self._unpack(planned.uri, place)
             return
         folder = f"{place}.folder"
-        if not os.path.isdir(folder):  # An agent that was killed may have left it whole.
+        if not os.path.isdir(folder):  # A killed agent may have left it complete.
             self._unpack(planned.uri, folder)
         files = os.listdir(folder)
         if len(files) != 1:
@@ -160,7 +161,7 @@ class InputStager:
             nonlocal copied
             try:
                 sparse_files.copy(source, target)
-            except OSError as error:  # The first one ends it: `copytree` would go on with the other files.
+            except OSError as error:  # The first error ends the copy: `copytree` would continue with the other files.
                 raise _copy_refusal(name, source, error) from None
             copied += os.path.getsize(target)
             self._progress(f"copying input {name}: {copied / (1 << 20):.0f} MiB")
@@ -179,7 +180,7 @@ class InputStager:
 
 
 def _free(place: str) -> None:
-    """Nothing is mounted there any more: that isn't the attempt's to remove. Raises StorageError."""
+    """Unmounts what is left in the folder, which the attempt must not remove. Raises StorageError."""
     from drumbeat.node.inputs.mounting.unmounting import unmount_all
 
     if not os.path.islink(place) and (left := unmount_all(place, itself=True)):
@@ -235,7 +236,7 @@ def _check_readable(planned: InputPlan, path: str) -> None:
 
 
 def _copy_refusal(name: str, source: str, error: OSError) -> DrumbeatError:
-    """What to say of a file of an input that can't be copied."""
+    """Returns the message for a file of an input that can't be copied."""
     if isinstance(error, shutil.SpecialFileError):
         what = f"input {name} has something that is neither a file nor a folder"
         return RefusedError(what, where=source, fix="Remove it, or use mode ro_mount, which copies nothing.")

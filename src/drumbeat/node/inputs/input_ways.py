@@ -1,4 +1,4 @@
-"""How a node may have an input without fetching it: in place, where it sees the very folder; mounted, if asked for."""
+"""How a node gets an input without fetching it: in place, if it sees the very folder; mounted, if requested."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from drumbeat.node.inputs.mounting.unmounting import folder_of
 
 
 class Ways:
-    """Of one attempt on one node. remember: is told what a person should know of them."""
+    """The ways to the inputs of one attempt on one node. remember: takes messages for users."""
 
     def __init__(
         self, enrolment: Enrolment, mounts: Callable[[], Mounts], remember: Callable[[NodeMessage], None]
@@ -38,7 +38,7 @@ class Ways:
     def _is_mounted(self, planned: InputPlan, listing: Listing) -> bool:
         is_there = os.path.lexists(folder_layout.input_path(self._root, planned))
         if is_there and not os.path.isdir(f"{folder_of(self._root)}/{planned.name}"):
-            return False  # An agent before this one had fetched it.
+            return False  # An earlier agent fetched it.
         try:
             rates = self._mounts().mount(planned, listing)
         except (RefusedError, EngineError) as error:
@@ -52,7 +52,7 @@ class Ways:
 
 
 def format_rates(rates: Rates | None, mode: str = "download") -> str:
-    """Of a mount; with the mode to use where a copy would serve better."""
+    """Describes the read rate of a mount, with the mode to use if a copy would be faster."""
     if rates is None or rates.size < LEAST:
         return "is mounted; there is too little of it to measure a rate"
     mount, disk = (f"{in_words(int(rate))}/s" for rate in (rates.mount, rates.disk))
@@ -83,7 +83,9 @@ def sees(folder: str, listing: Listing) -> bool:
 
 
 def _is_same(path: str, size: int, tag: str) -> bool:
-    """tag: the time of change in ns, by which the store of a folder knows a file's content."""
+    """Whether a path is a file of that size and tag. tag: the modification time in ns, which identifies a version for
+    the store of a folder.
+    """
     try:
         status = os.stat(path)
     except OSError:

@@ -49,9 +49,9 @@ def _make(root: str, name: str, path: str, place: str) -> None:
         os.symlink(place, own)
     target = _target(path)
     if target and _is_ours(target) and _is_gone(target):
-        os.unlink(path)  # Of an attempt that is gone, machine and all.
+        os.unlink(path)  # Its attempt is gone, with its machine.
     is_there = os.path.lexists(path)
-    if _is_shared(path, root, name):  # Another node of this machine may have made it only now.
+    if _is_shared(path, root, name):  # Another node on this machine may have just made it.
         return
     if is_there:
         what = f"there is something at {path} on this node already"
@@ -91,7 +91,7 @@ def _is_ours(target: str) -> bool:
 
 
 def _is_gone(link: str) -> bool:
-    """For certain: what another user has can't be seen."""
+    """Whether the attempt of a link is certainly gone: another user's folder can't be inspected."""
     try:
         os.lstat(link)
     except (FileNotFoundError, NotADirectoryError):
@@ -102,7 +102,7 @@ def _is_gone(link: str) -> bool:
 
 
 def _target(path: str) -> str:
-    """Where a link leads, "" = there is none."""
+    """Returns the target of a link, "" = it is no link."""
     with contextlib.suppress(OSError):
         return os.readlink(path)
     return ""
@@ -140,7 +140,7 @@ def _above(path: str, wanted: set[str]) -> list[str]:
 
 
 def _made_by_gang(root: str) -> set[str]:
-    """What nodes of this gang on this machine have noted."""
+    """Returns the paths that nodes of this gang on this machine have recorded."""
     others = glob.glob(f"{glob.escape(os.path.dirname(os.path.dirname(root)))}/*/root/{_ours()}")
     return {path for own in others for path in _noted(os.path.dirname(os.path.dirname(own)))}
 

@@ -1,4 +1,4 @@
-"""The shares of a compute on this node: looked for, mounted where the node may, and asked for a sign of life."""
+"""The shares of a compute on this node: checked, mounted if the node may, and probed."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def require(shares: Iterable[SharePlan], say: Callable[[str], None]) -> None:
 
 
 def _lack(share: SharePlan, say: Callable[[str], None]) -> str:
-    """What this node lacks of a share, "" = nothing."""
+    """Returns what this node lacks of a share, "" = nothing."""
     mount = mounted_at(share.path, _mountinfo())
     if share.type == "path" or mount is not None:
         why = difference(share, mount) or _silence(share)
@@ -76,7 +76,7 @@ def _lack(share: SharePlan, say: Callable[[str], None]) -> str:
     say(f"share {share.name}: mounting {share.source}")
     why = _mounted(share)
     mount = mounted_at(share.path, _mountinfo())
-    if why and mount is None:  # Else another job has mounted it at the same time.
+    if why and mount is None:  # Otherwise another job has just mounted it.
         return why
     return difference(share, mount) or _silence(share)
 
@@ -87,9 +87,9 @@ def _mountinfo() -> str:
 
 
 def mounted_at(path: str, mountinfo: str) -> MountPoint | None:
-    """What is mounted at just this path, None = nothing. The last mount hides those before it.
+    """Returns what is mounted at exactly this path, None = nothing. The last mount hides those before it.
 
-    Pure: the file system itself may be dead, and must not be asked.
+    Pure: the file system itself may be dead, and must not be accessed.
     """
     wanted = path.rstrip("/") or "/"
     last = None
@@ -106,7 +106,7 @@ def _unescaped(word: str) -> str:
 
 
 def difference(share: SharePlan, mount: MountPoint | None) -> str:
-    """How what is mounted differs from the share, "" = it doesn't."""
+    """Returns how a mount differs from the share, "" = it doesn't."""
     if share.type == "path":
         return ""
     if mount is None:
@@ -119,7 +119,7 @@ def difference(share: SharePlan, mount: MountPoint | None) -> str:
 
 
 def _silence(share: SharePlan) -> str:
-    """Why a share is of no use although it is in its place, "" = it answers."""
+    """Returns why a mounted share is unusable, "" = it answers."""
     command = [sys.executable, "-I", "-c", _PROBE, share.path, "1" if share.writable else ""]
     child = child_processes.start(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
     # A thread of its own reads and waits: a child that the kernel holds can't be reaped, and mustn't hold the agent.
@@ -180,7 +180,7 @@ def _unmount(share: SharePlan) -> None:
 
 
 def daemons(shares: Iterable[SharePlan]) -> set[int]:
-    """The programs below this process that serve mounted shares: they outlive supervisors, and jobs."""
+    """Returns the child processes that serve mounted shares: they outlive supervisors, and jobs."""
     paths = {share.path for share in shares if share.mount}
     return {pid for pid in processes.descendants(os.getpid()) if paths and _serves(pid, paths)}
 
@@ -195,7 +195,7 @@ def _serves(pid: int, paths: set[str]) -> bool:
 
 
 def mount_command(share: SharePlan) -> list[str]:
-    """The command that mounts a share. A link that breaks ends in an error after some seconds, not in a hang."""
+    """Returns the command that mounts a share. A broken connection fails after some seconds instead of hanging."""
     if share.type == "sshfs":
         options = ["BatchMode=yes", "reconnect", "ServerAliveInterval=3", "ServerAliveCountMax=2", *share.options]
         return ["sshfs", "-o", ",".join(options), share.source, share.path]

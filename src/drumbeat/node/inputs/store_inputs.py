@@ -1,4 +1,6 @@
-"""Brings the inputs of a job that lie in stores to its node: listed, given room, fetched, laid out as links."""
+"""Brings the inputs of a job that lie in stores to its node: lists them, reserves space, fetches, and lays them out as
+links.
+"""
 
 from __future__ import annotations
 
@@ -66,7 +68,7 @@ class NodeInputs:
         try:
             self._serving = self._serving or DataServer(self._files, member.address, self._enrolment.shared_secret)
             return replace(member, data_port=self._serving.port, cache=cache_name(self._files))
-        except OSError:  # It will be said when the inputs are staged; the others do without this node.
+        except OSError:  # Staging reports it; the other nodes do without this one.
             return member
 
     def close(self) -> None:
@@ -104,7 +106,7 @@ class NodeInputs:
         return self._ways.has(planned, listing, folder)
 
     def _until_reached(self, planned: InputPlan, ask: Callable[[], T]) -> T:
-        """The answer. Raises what is for good, and what has lasted too long."""
+        """Calls the server until it answers. Raises permanent errors, and those that have lasted too long."""
         backoff, since = Backoff(), time.monotonic()
         while True:
             try:
@@ -153,7 +155,9 @@ class NodeInputs:
         return list(wants)
 
     def _settle(self, used: set[str], came: list[str]) -> None:
-        """The ranks needn't wait for the disk. What it refuses is fetched again after the machine's next start."""
+        """Flushes the inputs to disk while the ranks run. What the disk refuses is fetched again after the machine's
+        next start.
+        """
         with suppress(OSError):
             for name in used.difference(came):
                 self._files.touch(name)

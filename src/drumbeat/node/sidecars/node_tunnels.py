@@ -34,7 +34,7 @@ _slots = threading.BoundedSemaphore(MAX_TUNNELS)
 
 
 def open_to_service(context: RequestContext) -> dict[str, Any]:
-    """Answers a request to connect a person with a service. Raises NotFoundError, ConflictError."""
+    """Answers a request to connect a user with a service. Raises NotFoundError, ConflictError."""
     name = context.request.fields["service"]
     place = service_addresses.read(context.enrolment.root).get(name)
     if place is None:
@@ -63,7 +63,7 @@ def _connected(name: str, place: service_addresses.ServicePlace) -> socket.socke
 def begin(context: RequestContext, connect: Callable[[], socket.socket]) -> None:
     """Connects a tunnel of the server with a local connection, and lets it run in threads. Raises DrumbeatError."""
     if not _slots.acquire(blocking=False):
-        raise ConflictError(f"node {context.enrolment.node} has {MAX_TUNNELS} connections of persons already")
+        raise ConflictError(f"node {context.enrolment.node} has {MAX_TUNNELS} connections of users already")
     try:
         NodeTunnel(context, connect).begin(_slots.release)
     except BaseException:

@@ -35,25 +35,25 @@ _HANGUP = select.POLLHUP | select.POLLERR | select.POLLNVAL
 
 
 class Session:
-    """The command of one person: running → its output is sent → over."""
+    """The command of one user: running → its output is sent → over."""
 
     def __init__(self, line: socket.socket, size: tuple[int, int] | None) -> None:
         """size: rows and columns of the command's terminal; None = no terminal."""
         self._line, self._is_tty, self._size = line, size is not None, size or (0, 0)
         self._reader = FrameReader()
-        self._to_person, self._to_command = bytearray(), bytearray()
+        self._to_user, self._to_command = bytearray(), bytearray()
         self._input = -1
         """The file of the command's input; -1 = it has ended."""
         self._outputs: dict[int, bytes] = {}
         """Kinds of frames by the file from which they are read."""
         self._is_input_over = self._has_said_exit = False
-        self._has_person = True
+        self._has_user = True
         self._pid = self._handle = 0
         self._code: int | None = None
         self._kill_at = self._drained_at = float("inf")
 
     def run(self, argv: list[str]) -> None:
-        """Runs the command, and returns when it has ended and the person has its exit code, or is gone."""
+        """Runs the command, and returns when it has ended and the user has its exit code, or is gone."""
         signals = _signal_pipe()
         try:
             self._start(argv)
@@ -69,7 +69,7 @@ class Session:
         if not self._has_said_exit:
             self._has_said_exit = True
             self._send(frames.EXIT, str(self._code).encode())
-        return not (self._to_person and self._has_person)
+        return not (self._to_user and self._has_user)
 
     # --- the command --------------------------------------------------------------------------------------------
     def _start(self, argv: list[str]) -> None:
@@ -106,17 +106,17 @@ class Session:
     def _poll(self, signals: int) -> list[tuple[int, int]]:
         poll = select.poll()
         poll.register(signals, select.POLLIN)
-        if self._has_person:
+        if self._has_user:
             wanted = select.POLLRDHUP
             wanted |= select.POLLIN if len(self._to_command) < _MAX_UNSENT else 0
-            wanted |= select.POLLOUT if self._to_person else 0
+            wanted |= select.POLLOUT if self._to_user else 0
             poll.register(self._line, wanted)
         if self._handle and self._code is None:
             poll.register(self._handle, select.POLLIN)
-        for file in self._outputs if len(self._to_person) < _MAX_UNSENT else ():
+        for file in self._outputs if len(self._to_user) < _MAX_UNSENT else ():
             poll.register(file, select.POLLIN)
         if self._to_command and self._input >= 0:
-            same = select.POLLIN if self._input in self._outputs and len(self._to_person) < _MAX_UNSENT else 0
+            same = select.POLLIN if self._input in self._outputs and len(self._to_user) < _MAX_UNSENT else 0
             poll.register(self._input, select.POLLOUT | same)
         due = min(self._kill_at, self._drained_at if self._outputs else float("inf"))
         return poll.poll(None if due == float("inf") else max(0.0, due - time.monotonic()) * 1000 + 1)
@@ -159,10 +159,10 @@ class Session:
         if file != self._input:
             os.close(file)
 
-    # --- the person -------------------------------------------------------------------------------------------------
+    # --- the user -------------------------------------------------------------------------------------------------
     def _send(self, kind: bytes, data: bytes) -> None:
-        if self._has_person:
-            self._to_person += frame(kind, data)
+        if self._has_user:
+            self._to_user += frame(kind, data)
 
     def _serve_line(self, events: int) -> None:
         if events & select.POLLOUT:
@@ -174,7 +174,7 @@ class Session:
 
     def _write_line(self) -> None:
         try:
-            del self._to_person[: self._line.send(self._to_person)]
+            del self._to_user[: self._line.send(self._to_user)]
         except BlockingIOError:
             return
         except OSError:
@@ -221,10 +221,10 @@ class Session:
             self._input = -1
 
     def _hang_up(self) -> None:
-        if self._has_person:
-            self._has_person = False
+        if self._has_user:
+            self._has_user = False
             self._line.close()
-            self._to_person.clear()
+            self._to_user.clear()
             self._signal(signal.SIGHUP)
             if self._is_tty and self._input >= 0:  # This sends SIGHUP to its foreground processes.
                 self._outputs.clear()
@@ -278,7 +278,7 @@ def _ignore(*_: object) -> None:
 
 
 def main() -> int:
-    """Runs the command of a session; its exit code goes to the person."""
+    """Runs the command of a session; its exit code goes to the user."""
     place, kind, *argv = sys.argv[1:]
     line = connect_to(place)
     line.settimeout(0)

@@ -1,4 +1,4 @@
-"""Sessions: a person's command beside a rank, in its container if it has one, and the tunnel to the person."""
+"""Sessions: a user's command beside a rank, in its container if it has one, and the tunnel to the user."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The audit log of a server: a line for each request that changes something, with the person and its outcome.
+"""The audit log of a server: a line for each request that changes something, with the user and its outcome.
 
 Jobs have lines, too, for what they change of models and experiments, and for what they may not change.
 """

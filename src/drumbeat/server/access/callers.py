@@ -1,6 +1,6 @@
 """The callers of a server: which principal a token or a session of the web page belongs to.
 
-The tokens of persons are made, found and removed in `server/users/tokens.py`.
+The tokens of users are made, found and removed in `server/users/tokens.py`.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ class Callers:
         return "" if is_own else hashlib.sha256(token.encode()).hexdigest()
 
     async def for_token(self, token: str) -> Principal | None:
-        """Returns the principal of a token; None = no person has it."""
+        """Returns the principal of a token; None = no user has it."""
         return await self.for_digest(self.token_digest(token))
 
     async def for_digest(self, digest: str) -> Principal | None:
-        """Returns the principal of the token with this digest, "" = the home's; None = no person has it any more."""
+        """Returns the principal of the token with this digest, "" = the home's; None = no user has it any more."""
         if not digest:
             return self.owner
         principal, until = self._kept.get(digest, (None, 0.0))

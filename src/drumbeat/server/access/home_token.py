@@ -1,4 +1,4 @@
-"""The token of a server's home, and the person to whom it belongs."""
+"""The token of a server's home, and the user to whom it belongs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def read_home_token(home: Path) -> str:
 
 
 def user_of_server() -> str:
-    """Returns the operating system's name of the user as which the server runs: the person of the home's token."""
+    """Returns the operating system's name of the user as which the server runs: the user of the home's token."""
     uid = os.geteuid()
     try:
         name = pwd.getpwuid(uid).pw_name

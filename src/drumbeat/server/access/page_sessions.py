@@ -14,7 +14,7 @@ SESSION_LIFETIME_S = 7 * 86_400
 MAX_LINKS = 100
 """Maximum number of unused links; the oldest are dropped first."""
 SIGNED_FIELDS = 3
-"""Of the session of a person with a token of their own: its end, a random part, the token's digest."""
+"""Of the session of a user with a token of their own: its end, a random part, the token's digest."""
 
 
 class PageSessions:
@@ -34,7 +34,7 @@ class PageSessions:
     def new_link(self, digest: str = "") -> str:
         """Returns the code of a link, which opens the page once, within `LINK_LIFETIME_S`.
 
-        digest: of the token whose person the page is for; "" = the home's.
+        digest: of the token whose user the page is for; "" = the home's.
         """
         code = secrets.token_urlsafe(24)
         with self._lock:

@@ -134,7 +134,7 @@ class Guard:
         return principal
 
     async def _require_permission(self, principal: Principal, method: str, path: str) -> None:
-        """Raises ForbiddenError for what the role doesn't allow, and for a job of another person."""
+        """Raises ForbiddenError for what the role doesn't allow, and for a job of another user."""
         if refusal := permissions.refusal(principal, method, path):
             raise refusal
         if principal.role is not Role.OWNER and self.require_own and (job := permissions.job_changed(method, path)):

@@ -136,7 +136,7 @@ class Traffic:
 class TrafficMeter:
     """ASGI middleware that counts `traffic` and ends a request whose body is too large or too slow for its path.
 
-    A sender, which is a person or a job, can't fill the server's memory with bodies, nor its connections with requests.
+    A sender, which is a user or a job, can't fill the server's memory with bodies, nor its connections with requests.
     """
 
     def __init__(self, app: ASGIApp, *, traffic: Traffic) -> None:
@@ -163,7 +163,7 @@ class TrafficMeter:
 
 
 def request_sender(scope: Scope) -> str:
-    """Whose request it is: a person's, or a job's; "a stranger" where neither has shown a secret."""
+    """Whose request it is: a user's, or a job's; "a stranger" where neither has shown a secret."""
     principal: Principal | None = scope.get("state", {}).get("principal")
     job = AGENT_CALL.fullmatch(scope["path"])
     return f"job {job[1]}" if job else principal.user if principal else "a stranger"

@@ -1,7 +1,7 @@
-"""Tokens and signatures that expire, for clients that aren't drumbeat's own and can't keep a person's token.
+"""Tokens and signatures that expire, for clients that aren't drumbeat's own and can't keep a user's token.
 
-Nothing is stored: a token carries its end and the digest of the person's token, signed with the token of the server's
-home. It ends when the person's token is removed, and a new token of the home ends all.
+Nothing is stored: a token carries its end and the digest of the user's token, signed with the token of the server's
+home. It ends when the user's token is removed, and a new token of the home ends all.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class SignedTokens:
         self._key, self.now = token.encode(), clock
 
     def new_token(self, digest: str, life_s: float) -> ExpiringToken:
-        """Returns a token for the person whose token has this digest, "" = the home's."""
+        """Returns a token for the user whose token has this digest, "" = the home's."""
         ends = int(self.now() + life_s)
         return ExpiringToken(f"{PREFIX}.{ends}.{digest}.{self.sign('token', str(ends), digest)}", ends)
 

@@ -1,4 +1,4 @@
-"""A compute as a server knows it: its engine, its machines, what a person wrote, and what may be used of it."""
+"""A compute as a server knows it: its engine, its machines, what a user wrote, and what may be used of it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class ComputeState:
 
     engine: Engine
     document: dict[str, object] | None = None
-    """What a person wrote; None where wiring gave the engine."""
+    """What a user wrote; None where wiring gave the engine."""
     spec: Spec | None = None
     """The parsed document; None if it is invalid."""
     machines: tuple[Machine, ...] = ()

@@ -1,4 +1,4 @@
-"""Computes as people use them: listed with their machines and reservations, created and deleted."""
+"""Computes as users use them: listed with their machines and reservations, created and deleted."""
 
 from __future__ import annotations
 

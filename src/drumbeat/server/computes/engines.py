@@ -1,4 +1,4 @@
-"""The engines of all computes, those that wiring gives and those of computes that people created, with their machines.
+"""The engines of all computes, those that wiring gives and those of computes that users created, with their machines.
 
 An engine that can't be created doesn't affect the others: its compute is listed with the reason, and jobs wait for it.
 Calls that may block (creating or closing an engine) run on the caller's or another thread, never on the loop's.

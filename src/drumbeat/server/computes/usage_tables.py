@@ -1,4 +1,4 @@
-"""What persons use and have used, and their quotas, in the tables."""
+"""What users use and have used, and their quotas, in the tables."""
 
 from __future__ import annotations
 
@@ -97,13 +97,13 @@ def held_by_jobs(connection: Connection, names: Collection[str] | None = None) -
 
 
 def all_past_use(connection: Connection) -> list[PastUse]:
-    """What each person had used, by person."""
+    """What each user had used, by user."""
     rows = connection.execute(select(past_use)).all()
     return sorted((PastUse(row.person, row.amount, row.at) for row in rows), key=lambda one: one.user)
 
 
 def charge(connection: Connection, job: str, attempt: int, at: datetime) -> None:
-    """Adds what an attempt has used to the past use of its person. Its reservations are removed after it."""
+    """Adds what an attempt has used to the past use of its user. Its reservations are removed after it."""
     held = held_slots(connection, job, attempt)
     if not held:
         return

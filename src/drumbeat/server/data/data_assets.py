@@ -55,7 +55,7 @@ class DataAssets:
         folders, read_only = self._datastores.folders(), _ReadOnly(self._datastores)
         return DataFacts(_Versions(self._store), names, _Jobs(self._store), {ALIAS: DEFAULT}, folders, read_only)
 
-    # --- people's -----------------------------------------------------------------------------------------------
+    # --- users's -----------------------------------------------------------------------------------------------
     def create(
         self, document: Mapping[str, object], source: str = "data", *, is_uploaded: bool = False
     ) -> tuple[DataView, bool]:

@@ -14,7 +14,7 @@ from drumbeat.server.resources.records import Use
 
 @dataclass(frozen=True)
 class Record:
-    """A job as stored. version: grows by one with each write. spec: what the person wrote, as the client sent it."""
+    """A job as stored. version: grows by one with each write. spec: what the user wrote, as the client sent it."""
 
     job: Job
     version: int

@@ -52,7 +52,7 @@ class UtcTime(TypeDecorator[datetime]):
 
 
 class AnyText(TypeDecorator[str]):
-    """Text with whatever a person or a rank put into it: databases refuse NUL and half surrogate pairs."""
+    """Text with whatever a user or a rank put into it: databases refuse NUL and half surrogate pairs."""
 
     impl = Text
     cache_ok = True
@@ -143,7 +143,7 @@ submissions = Table(
     Column("spec", Text, nullable=False),
     Column("request", Text, nullable=False, server_default=""),
 )
-"""What a person sent, written once: apart from `jobs`, whose rows are written often. request: of a sweep or pipeline,
+"""What a user sent, written once: apart from `jobs`, whose rows are written often. request: of a sweep or pipeline,
 the whole request as JSON, from which its children are submitted; "" for other jobs."""
 
 job_events = Table(
@@ -190,7 +190,7 @@ reservations = Table(
     Column("since", UtcTime),
     Index(None, "job", "attempt"),
 )
-"""Slots that attempts hold. gpus: a JSON list. since: when they were granted; NULL by versions without persons."""
+"""Slots that attempts hold. gpus: a JSON list. since: when they were granted; NULL by versions without users."""
 
 past_use = Table(
     "past_use",
@@ -218,7 +218,7 @@ settings = Table(
     Column("name", Text, primary_key=True),
     Column("value", Text, nullable=False),
 )
-"""What a person set for all servers over this database."""
+"""What a user set for all servers over this database."""
 
 tokens = Table(
     "tokens",
@@ -228,7 +228,7 @@ tokens = Table(
     Column("digest", Text, nullable=False, unique=True),
     Column("created_at", UtcTime, nullable=False),
 )
-"""Tokens of persons. digest: SHA-256 of the token."""
+"""Tokens of users. digest: SHA-256 of the token."""
 
 facts = Table(
     "facts",

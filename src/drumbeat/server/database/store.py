@@ -299,7 +299,7 @@ class SqlStore:
     def done(self, effect: int, *, release: tuple[str, int] | None = None, at: datetime | None = None) -> None:
         """An effect is finished, and with it (job, attempt) gives its slots back. Twice is the same as once.
 
-        at: when; what the attempt has used is added to the past use of its person then.
+        at: when; what the attempt has used is added to the past use of its user then.
         """
         with self._slots_changed([release[0]]) if release else nullcontext(), self._write() as connection:
             outbox.remove(connection, [effect])
@@ -333,9 +333,9 @@ class SqlStore:
             if connection.execute(update(settings).where(settings.c.name == name).values(value=value)).rowcount == 0:
                 connection.execute(insert(settings).values(name=name, value=value))
 
-    # --- people ---
+    # --- users ---
     def tokens(self) -> list[UserToken]:
-        """Every token, by person."""
+        """Every token, by user."""
         with self._database.read() as connection:
             return people.all_tokens(connection)
 
@@ -345,12 +345,12 @@ class SqlStore:
             return people.by_digest(connection, digest)
 
     def add_token(self, token: UserToken) -> None:
-        """Keeps a token. Raises ConflictError when the person has one."""
+        """Keeps a token. Raises ConflictError when the user has one."""
         with self._write() as connection:
             people.add(connection, token)
 
     def remove_token(self, user: str) -> None:
-        """Removes the token of a person. Raises NotFoundError."""
+        """Removes the token of a user. Raises NotFoundError."""
         with self._write() as connection:
             people.remove(connection, user)
 
@@ -365,7 +365,7 @@ class SqlStore:
             usage.set_quota(connection, quota)
 
     def held_slots(self) -> list[HeldSlots]:
-        """What each attempt holds, with its person and experiment, by compute, job and attempt."""
+        """What each attempt holds, with its user and experiment, by compute, job and attempt."""
         return self._held.all()
 
     def held_by_attempt(self, compute: str) -> tuple[int, dict[tuple[str, int], HeldByAttempt]]:
@@ -378,7 +378,7 @@ class SqlStore:
         return self._held.version
 
     def past_use(self) -> list[PastUse]:
-        """What each person had used when their slots were last given back, by person."""
+        """What each user had used when their slots were last given back, by user."""
         with self._database.read() as connection:
             return usage.all_past_use(connection)
 

@@ -101,7 +101,7 @@ def _best_trial(job: Job) -> BestTrialView | None:
 
 
 def _properties(record: Record) -> dict[str, str]:
-    """The properties with which the job was submitted: a person's, and the commit of its code."""
+    """The properties with which the job was submitted: a user's, and the commit of its code."""
     given = record.spec.get("properties")
     table = cast("dict[object, object]", given) if isinstance(given, dict) else {}
     return {str(key): str(value) for key, value in table.items()}

@@ -17,7 +17,7 @@ DEFAULT_AGE = timedelta(days=30)
 """Jobs that ended earlier are left out, unless they are named or another time is given."""
 
 UNKNOWN = "unknown"
-"""The person of jobs that were submitted before servers knew persons."""
+"""The user of jobs that were submitted before servers knew users."""
 
 Parts = list[tuple[str, list[Stretch]]]
 """The contributions of a job to a ledger: names of rows, and its stretches of wall time in each."""

@@ -26,5 +26,5 @@ def show_ledger(
     since: Annotated[AwareDatetime | None, Query(description=SINCE)] = None,
     job: Annotated[list[str], Query(max_length=MAX_NAMES, description=JOB)] = [],  # noqa: B006 - FastAPI copies it
 ) -> LedgerView:
-    """Each second of the wall time of jobs in one class of time, summed by job, experiment, person or week."""
+    """Each second of the wall time of jobs in one class of time, summed by job, experiment, user or week."""
     return control.ledger.read(by, since, job)

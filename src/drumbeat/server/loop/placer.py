@@ -140,7 +140,7 @@ class Placer:
                     self._accepted.add(name)
 
     def queue(self, compute: str, unfinished: Mapping[str, Record], *more: Job) -> Queue:
-        """The jobs that wait for slots of a compute, and how their persons stand. more: as if they waited, too."""
+        """The jobs that wait for slots of a compute, and how their users stand. more: as if they waited, too."""
         jobs = [job for job in self._loop.jobs_queued(unfinished) if job.plan.compute == compute]
         return queue_of([*jobs, *more], self._loop.store, self._loop.clock.now())
 

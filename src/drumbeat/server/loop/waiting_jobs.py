@@ -1,4 +1,4 @@
-"""The queue of a compute as placement sees it: its jobs, and how their persons and experiments stand."""
+"""The queue of a compute as placement sees it: its jobs, and how their users and experiments stand."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class WaitingJobs:
 
     @property
     def users(self) -> int:
-        """How many persons wait."""
+        """How many users wait."""
         return len(self._users)
 
     def add(self, job: QueuedJob) -> None:
@@ -58,7 +58,7 @@ class WaitingJobs:
         self._users += Counter()  # Without those that have none.
 
     def in_order(self, use: Mapping[str, float], now: datetime) -> list[QueuedJob]:
-        """The jobs in the order in which they are served, as `QueuedJob.rank` has it. use: by person."""
+        """The jobs in the order in which they are served, as `QueuedJob.rank` has it. use: by user."""
         runs: list[tuple[tuple[bool, int, float], list[tuple[datetime, str, QueuedJob]]]] = []
         for (is_not_resized, priority, user), some in self._by_standing.items():
             patient = bisect_right(some, now - MAX_AGE, key=itemgetter(0))
@@ -75,7 +75,7 @@ _AGE = itemgetter(0, 1)
 
 
 def queue_of(jobs: Sequence[Job], store: SqlStore, now: datetime) -> Queue:
-    """The queue of these jobs. Without quotas, and with the jobs of one person, nothing is read."""
+    """The queue of these jobs. Without quotas, and with the jobs of one user, nothing is read."""
     waiting = WaitingJobs()
     for job in jobs:
         waiting.add(queued_job(job))
@@ -83,7 +83,7 @@ def queue_of(jobs: Sequence[Job], store: SqlStore, now: datetime) -> Queue:
 
 
 def queue_in_order(waiting: WaitingJobs, store: SqlStore, now: datetime) -> Queue:
-    """The queue of the jobs that wait, and how their persons and experiments stand."""
+    """The queue of the jobs that wait, and how their users and experiments stand."""
     balances = _balances(waiting, store, now)
     return Queue(waiting.in_order(balances.use, now), balances)
 

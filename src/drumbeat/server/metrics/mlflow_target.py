@@ -54,7 +54,7 @@ class MlflowTarget:
         if self._choice.fixed and url != self._choice.fixed:
             what = f"this server was started with DRUMBEAT_MLFLOW or --mlflow: it copies runs to {self.url}"
             fix = (
-                "Stop it with `drumbeat server stop` (with `--force` while jobs are unfinished: they go on), "
+                "Stop it with `drumbeat server stop` (with `--force` while jobs are unfinished: they continue), "
                 "and start it without DRUMBEAT_MLFLOW."
             )
             raise ConflictError(what, fix=fix)

@@ -1,4 +1,4 @@
-"""What a request of a person's asks of a node: it waits for the agent's answer without keeping a thread."""
+"""What a request of a user's asks of a node: it waits for the agent's answer without keeping a thread."""
 
 from __future__ import annotations
 

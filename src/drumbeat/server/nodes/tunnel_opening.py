@@ -92,7 +92,7 @@ async def _end_with(context: ServerContext, job: str) -> None:
 
 
 async def _end_of_removed(context: ServerContext, job: str) -> None:
-    """Ends the tunnels of persons whose token was removed, or is a reader's now."""
+    """Ends the tunnels of users whose token was removed, or is a reader's now."""
     for tunnel in context.tunnels.of_job(job):
         user = await context.callers.for_digest(tunnel.digest) if context.callers else None
         if user is None or user.role is Role.READER:

@@ -1,6 +1,6 @@
-"""Tunnels: byte streams between a person and a service or a session on a node, in this server's memory.
+"""Tunnels: byte streams between a user and a service or a session on a node, in this server's memory.
 
-The node's agent dials: it sends its bytes as the body of one request, and receives the person's as the answer to
+The node's agent dials: it sends its bytes as the body of one request, and receives the user's as the answer to
 another. Either direction holds few bytes, and who sends waits for who receives.
 """
 
@@ -21,7 +21,7 @@ MAX_HELD = 256 << 10
 MAX_TUNNELS = max(resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 8, 16)
 """Each takes two descriptors, and a browser's connection one more; agents and files need theirs."""
 UNUSED_TIMEOUT_S = 60.0
-"""How long a tunnel waits for its person."""
+"""How long a tunnel waits for its user."""
 
 
 class ByteStream:
@@ -89,9 +89,9 @@ class Tunnel:
     to_node: ByteStream = field(default_factory=ByteStream)
     from_node: ByteStream = field(default_factory=ByteStream)
     digest: str = ""
-    """Of the token of that person, "" = the home's: one that is removed ends the tunnel."""
+    """Of the token of that user, "" = the home's: one that is removed ends the tunnel."""
     is_used: bool = False
-    """Whether its person receives what comes."""
+    """Whether its user receives what comes."""
 
     async def close(self) -> None:
         """Ends both directions at once."""
@@ -134,11 +134,11 @@ class Tunnels:
         """The tunnel that this node is to dial. Raises NotFoundError."""
         tunnel = self._tunnels.get(tunnel_id)
         if tunnel is None or tunnel.key != key:
-            raise NotFoundError("no person waits for this connection any more")
+            raise NotFoundError("no user waits for this connection any more")
         return tunnel
 
     def of_user(self, tunnel_id: str, job: str, person: str) -> Tunnel:
-        """The tunnel that this person has opened. Raises NotFoundError."""
+        """The tunnel that this user has opened. Raises NotFoundError."""
         tunnel = self._tunnels.get(tunnel_id)
         if tunnel is None or (tunnel.key.job, tunnel.user) != (job, person):
             raise NotFoundError("this session has ended", where=f"job {job}")

@@ -109,7 +109,7 @@ def _serve(home: Home, options: Options, make_control: Callable[[Path, Endpoints
     home.keep_port(port)
     if options.name_warning:
         log.warning("%s", options.name_warning)
-        print(options.name_warning, file=sys.stderr)  # noqa: T201 - the person who started it looks there
+        print(options.name_warning, file=sys.stderr)  # noqa: T201 - the user who started it looks there
     at_home = home.listen()
     agent_listeners = _agent_listeners(home, options)
     azure = _azure_listener(home, options, agent_listeners)

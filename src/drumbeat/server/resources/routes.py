@@ -170,10 +170,10 @@ def list_environments(
     control: ControlOf,
     name: Annotated[str | None, Query(description="Only versions of this one, or of its alias.")] = None,
     curated: Annotated[
-        bool, Query(description="Those that drumbeat brings, instead of those that people made.")
+        bool, Query(description="Those that drumbeat brings, instead of those that users made.")
     ] = False,
 ) -> Any:
-    """Every version of every environment that people made, newest first; or the curated ones."""
+    """Every version of every environment that users made, newest first; or the curated ones."""
     return curated_views(name) if curated else control.catalogs.environments.list(name)
 
 

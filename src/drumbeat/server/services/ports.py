@@ -72,7 +72,7 @@ class ServicePorts:
     async def link(self, key: ServiceKey, called: str, digest: str, target: tuple[OpenTunnel, CloseTunnel, str]) -> str:
         """Returns a link that opens the service once.
 
-        called: the `Host` header by which the person calls this server; digest: of their token. target: what opens and
+        called: the `Host` header by which the user calls this server; digest: of their token. target: what opens and
         closes tunnels, and JupyterLab's token. Raises UnreachableError when no port is free.
         """
         async with self._opening:

@@ -11,11 +11,11 @@ from drumbeat.model.principal import Principal, Role
 from drumbeat.server.jobs.job_filter import JobFilter
 from drumbeat.server.loop.loop import Loop
 
-ASK = "Ask that person, or an owner of the server."
+ASK = "Ask that user, or an owner of the server."
 
 
 class JobUsers:
-    """The persons of the jobs of all servers over one store. Thread-safe; its methods may ask the store.
+    """The users of the jobs of all servers over one store. Thread-safe; its methods may ask the store.
 
     names_in_jobs: returns the names by which jobs call an experiment.
     """
@@ -32,7 +32,7 @@ class JobUsers:
         except NotFoundError:
             return
         if user != principal.user:
-            whose = f"{user}'s" if user else "of no known person"
+            whose = f"{user}'s" if user else "of no known user"
             what = f"job {job} is {whose}, and {principal.user}, a {principal.role} here, changes only their own jobs"
             raise ForbiddenError(what, where=f"job {job}", fix=ASK if user else "Ask an owner of the server.")
 
@@ -43,7 +43,7 @@ class JobUsers:
         every = JobFilter(experiments=self._names_in_jobs(name), is_archived=None)
         others = self._count(every) - self._count(replace(every, user=principal.user))
         if others:
-            what = f"experiment {name} has {counted(others, 'job')} of other persons, and {principal.user} is a"
+            what = f"experiment {name} has {counted(others, 'job')} of other users, and {principal.user} is a"
             fix = "Ask an owner of the server."
             raise ForbiddenError(f"{what} {principal.role} here", where=f"experiment {name}", fix=fix)
 

@@ -1,4 +1,4 @@
-"""Quotas, and what persons and experiments use. Only owners change them."""
+"""Quotas, and what users and experiments use. Only owners change them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def list_quotas(control: ControlOf) -> list[QuotaView]:
 
 @router.get("/quotas/use")
 def show_use(control: ControlOf) -> UsesView:
-    """What persons and experiments use now, and what counts against persons in fair share."""
+    """What users and experiments use now, and what counts against users in fair share."""
     uses = (
         UseView(one.kind, one.name, one.slots, one.gpus, one.waiting, round(one.recent, 3))
         for one in control.quotas.uses()
@@ -45,7 +45,7 @@ def set_half_life(body: HalfLife, control: ControlOf) -> HalfLife:
 # An experiment's name may have slashes in it.
 @router.put("/quotas/{kind}/" + rest("name"))
 def set_quota(kind: QuotaKind, name: Name, body: QuotaLimits, control: ControlOf) -> QuotaView:
-    """Sets the limits of a person or an experiment; jobs that run go on."""
+    """Sets the limits of a user or an experiment; running jobs continue."""
     quota = Quota(kind, name, body.slots, body.gpus, body.waiting)
     control.quotas.set(quota)
     return QuotaView(**asdict(quota))

@@ -26,7 +26,7 @@ MIN_HALF_LIFE, MAX_HALF_LIFE = timedelta(minutes=1), timedelta(days=3650)
 
 @dataclass(frozen=True)
 class CurrentUse:
-    """What a person or an experiment uses now. recent: slot-hours that count in fair share; of persons."""
+    """What a user or an experiment uses now. recent: slot-hours that count in fair share; of users."""
 
     kind: QuotaKind
     name: str
@@ -80,7 +80,7 @@ class Quotas:
         self._loop.call(self._loop.freed)
 
     def uses(self) -> list[CurrentUse]:
-        """What persons and experiments use now, and what persons have used recently; by kind and name."""
+        """What users and experiments use now, and what users have used recently; by kind and name."""
         held, now = self._store.held_slots(), self._loop.clock.now()
         recent = recent_use(self._store.past_use(), held, now, self.half_life)
         slots: Counter[tuple[QuotaKind, str]] = Counter()
@@ -96,7 +96,7 @@ class Quotas:
         return [CurrentUse(*key, slots[key], gpus[key], waiting[key], of_users.get(key, 0.0)) for key in sorted(keys)]
 
     def require_room(self, *jobs: Job) -> None:
-        """Raises RefusedError unless quotas let these jobs wait that persons submit. Only on the loop's thread."""
+        """Raises RefusedError unless quotas let these jobs wait that users submit. Only on the loop's thread."""
         quotas = [one for one in self.all() if one.waiting is not None]
         asking = [job for job in jobs if not job.parent and job.state is State.QUEUED]
         if not quotas or not asking:
@@ -112,7 +112,7 @@ class Quotas:
             waiting.update(_keys(job))
 
     def _waiting(self) -> list[Job]:
-        """Jobs in queues that persons submitted; trials and steps belong to their parents."""
+        """Jobs in queues that users submitted; trials and steps belong to their parents."""
         return [job for job in self._loop.jobs_queued(self._loop.unfinished()) if not job.parent]
 
 

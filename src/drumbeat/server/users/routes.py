@@ -1,4 +1,4 @@
-"""Tokens of persons: list, create, remove. Only owners change them."""
+"""Tokens of users: list, create, remove. Only owners change them."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ router = new_router("/api/v1/tokens", tags=["people"])
 
 @router.get("")
 def list_tokens(control: ControlOf) -> list[TokenView]:
-    """The persons who have tokens, with their roles."""
+    """The users who have tokens, with their roles."""
     return [TokenView(one.user, one.role, one.created_at) for one in control.tokens.all()]
 
 
 @router.post("", status_code=201)
 def create_token(body: TokenRequest, control: ControlOf) -> NewToken:
-    """Creates a person's token, which is shown only in this answer."""
+    """Creates a user's token, which is shown only in this answer."""
     return NewToken(body.person, body.role, control.tokens.create(body.person, body.role))
 
 
 @router.delete("/{person}", status_code=204)
 def remove_token(person: str, context: ContextOf) -> Response:
-    """Removes a person's token, and ends their sessions of the web page. Their jobs go on."""
+    """Removes a user's token, and ends their sessions of the web page. Their jobs continue."""
     context.control.tokens.remove(person)
     if context.callers:
         context.callers.forget()

@@ -1,4 +1,4 @@
-"""The tokens of persons in their table."""
+"""The tokens of users in their table."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def add(connection: Connection, token: UserToken) -> None:
 
 
 def remove(connection: Connection, user: str) -> None:
-    """Removes the token of a person. Raises NotFoundError."""
+    """Removes the token of a user. Raises NotFoundError."""
     if connection.execute(delete(tokens).where(tokens.c.person == user)).rowcount == 0:
         raise no_token(user, list(connection.execute(select(tokens.c.person)).scalars()))
 

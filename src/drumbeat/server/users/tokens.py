@@ -1,4 +1,4 @@
-"""The tokens of persons: created once, kept as digests, removed."""
+"""The tokens of users: created once, kept as digests, removed."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ class Tokens:
         self._store, self._clock = store, clock
 
     def all(self) -> list[UserToken]:
-        """Every token, by person."""
+        """Every token, by user."""
         return self._store.tokens()
 
     def create(self, user: str, role: Role) -> str:
-        """Returns a new token, which is shown only now. Raises SpecError, and ConflictError when the person has one."""
+        """Returns a new token, which is shown only now. Raises SpecError, and ConflictError when the user has one."""
         require_user_name(user)
         token = secrets.token_urlsafe(TOKEN_BYTES)
         self._store.add_token(UserToken(user, role, token_digest(token), self._clock.now()))
@@ -41,19 +41,19 @@ class Tokens:
         return token
 
     def remove(self, user: str) -> None:
-        """Removes the token of a person; their jobs go on. Raises NotFoundError."""
+        """Removes the token of a user; their jobs continue. Raises NotFoundError."""
         self._store.remove_token(user)
         log.info("the token of %s is removed", user)
 
     def principal(self, digest: str) -> Principal | None:
-        """Returns whose token has this digest; None = no person has it."""
+        """Returns whose token has this digest; None = no user has it."""
         token = self._store.token(digest)
         return token.principal if token else None
 
 
 def require_user_name(name: str) -> None:
-    """Raises SpecError unless this may be the name of a person."""
+    """Raises SpecError unless this may be the name of a user."""
     if not USER_NAME.fullmatch(name):
-        what = f"{name[: MAX_USER_NAME + 1]!r} can't be the name of a person"
+        what = f"{name[: MAX_USER_NAME + 1]!r} can't be the name of a user"
         fix = f"Use at most {MAX_USER_NAME} letters, digits and `_ . @ + -`, such as ada or ada@example.org."
         raise SpecError(what, where="person", fix=fix)

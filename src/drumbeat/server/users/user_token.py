@@ -1,4 +1,4 @@
-"""The persons: their tokens, their quotas, and what they use."""
+"""The users: their tokens, their quotas, and what they use."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from drumbeat.model.principal import Principal, Role
 
 @dataclass(frozen=True)
 class UserToken:
-    """A person's token as it is kept."""
+    """A user's token as it is kept."""
 
     user: str
     role: Role
@@ -20,7 +20,7 @@ class UserToken:
 
     @property
     def principal(self) -> Principal:
-        """The person and the role."""
+        """The user and the role."""
         return Principal(self.user, self.role)
 
 

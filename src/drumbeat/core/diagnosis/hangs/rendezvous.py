@@ -135,7 +135,7 @@ def _incomplete(
 # --- words ------------------------------------------------------------------------------------------------------
 _TIMED_OUT = "the rendezvous timed out after {:g} s: "
 _LATE = "the rendezvous is incomplete after {:g} s: "
-_GOES_ON = "; the round goes on: with `rendezvous_timeout_s` in the job file, the ranks would start again"
+_GOES_ON = "; the round continues: with `rendezvous_timeout_s` in the job file, the ranks would start again"
 
 
 def _subject(rank: int, node: int, hosts: Sequence[str]) -> str:

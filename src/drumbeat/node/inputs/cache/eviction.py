@@ -1,7 +1,7 @@
-"""Who uses what of the cache, how big it may become, and what makes way for something new.
+"""Accounts for the space of the cache: which attempts use which files, the limit, and what is evicted for new files.
 
-What a living attempt uses is pinned (`node/platform/pins.py`). Pins are written and files are taken away under one
-lock, so nothing goes that an attempt counts on. A disk that fills up during a fetch is met by
+The files of a living attempt are pinned (`node/platform/pins.py`). Pins are written and files are removed under one
+lock, so that no file goes that an attempt relies on. A disk that fills up during a fetch is handled by
 `node/inputs/fetching/fetch_threads.py` (`_make_room`).
 """
 
@@ -30,7 +30,7 @@ RESERVE = 64 << 20
 
 @dataclass(frozen=True)
 class Pin:
-    """What an attempt uses. files: name to bytes."""
+    """The files that an attempt uses. files: name to bytes."""
 
     job: str
     root: str
@@ -39,9 +39,9 @@ class Pin:
 
 @dataclass(frozen=True)
 class Held:
-    """What the cache holds, as it is counted. kept: whole files. parts: bytes on the disk, by name. free: of the disk.
+    """What the cache holds. kept: complete files. parts: bytes on disk, by name. free: bytes free on the disk.
 
-    bound: bytes that the cache may hold.
+    bound: the maximum of bytes in the cache.
     """
 
     kept: Sequence[CachedFile]
@@ -93,7 +93,7 @@ def judge(wanted: Mapping[str, int], others: Sequence[Pin], held: Held) -> Evict
 
 
 def unused(pins: Sequence[Pin], held: Held, before_ns: int) -> EvictionPlan:
-    """What no attempt has pinned: whole files that were used last before that moment, and parts that broke off."""
+    """Returns what no attempt has pinned: complete files last used before that moment, and interrupted parts."""
     pinned = {name for pin in pins for name in pin.files}
     victims = [one for one in held.kept if one.name not in pinned and one.used_at < before_ns]
     return EvictionPlan(tuple(sorted(victims, key=_used_at)), tuple(sorted(held.parts.keys() - pinned)))
@@ -123,7 +123,7 @@ def in_words(size: int) -> str:
 
 
 class CacheSpace:
-    """The space of one cache, which attempts take for their files."""
+    """Reserves space in one cache for the files of attempts."""
 
     def __init__(self, files: Files) -> None:
         self._files = files
@@ -144,7 +144,7 @@ class CacheSpace:
             missing = [name for name, size in sizes.items() if not self._files.has(name, size)]
             if missing:
                 in_use = {name for pin in others for name in pin.files}
-                for name in missing:  # What lies there under the name is of no use to anybody.
+                for name in missing:  # What has the name there is useless.
                     if name not in in_use:
                         self._files.remove(name)
                 verdict = judge(sizes, others, self._held())

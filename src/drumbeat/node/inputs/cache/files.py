@@ -39,7 +39,7 @@ class CachedFile:
 
 
 def name_of(file: ListedFile) -> str:
-    """What its content is called here."""
+    """Returns the name of a file's content in the cache."""
     return file.key if _NAME.fullmatch(file.key) else hashlib.sha256(file.key.encode()).hexdigest()
 
 
@@ -52,11 +52,11 @@ class Files:
             os.makedirs(os.path.join(folder, part), mode=0o700, exist_ok=True)
 
     def place(self, name: str) -> str:
-        """Where it lies when it is whole."""
+        """Returns the path of a complete file."""
         return f"{self.folder}/files/{name[:2]}/{name}"
 
     def part(self, name: str) -> str:
-        """Where it grows."""
+        """Returns the path of a file that is being fetched."""
         return f"{self.folder}/parts/{name}"
 
     def take_part(self, name: str, *, create: bool = True) -> int | None:
@@ -100,14 +100,14 @@ class Files:
     def take_in(self, descriptor: int, part: str, name: str) -> None:
         """Makes a file out of a part whose bytes are right. Raises OSError."""
         os.utime(descriptor, ns=(time.time_ns(), _fresh_ns()))
-        os.close(os.dup(descriptor))  # A network's file system says only now what it couldn't write.
+        os.close(os.dup(descriptor))  # A network file system reports only now what it couldn't write.
         place = self.place(name)
         try:
             os.rename(part, place)
         except FileNotFoundError:
             os.makedirs(os.path.dirname(place), mode=0o700, exist_ok=True)
             os.rename(part, place)
-        os.fchmod(descriptor, 0o444)  # Not before: who may only read a part can neither claim it nor go on with it.
+        os.fchmod(descriptor, 0o444)  # Not before: a read-only part can be neither claimed nor resumed.
 
     def settle(self, names: Iterable[str]) -> None:
         """Flushes all that was written to the disk. Raises OSError."""
@@ -126,7 +126,7 @@ class Files:
             os.unlink(self.place(name))
 
     def all(self) -> Iterator[CachedFile]:
-        """Every whole file."""
+        """Yields every complete file."""
         with os.scandir(os.path.join(self.folder, "files")) as folders:
             for folder in folders:
                 yield from _kept(folder.path)
@@ -153,7 +153,9 @@ class Files:
 
 @cache
 def _fresh_ns() -> int:
-    """The time of change of a file that isn't on the disk for certain; that of another start isn't believed."""
+    """Returns the modification time of files that may not be on disk yet; it is different after each start of the
+    machine.
+    """
     return _SETTLED_NS + 1 + int(hashlib.sha256(boot().encode()).hexdigest()[:12], 16)
 
 

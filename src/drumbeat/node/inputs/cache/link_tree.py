@@ -41,13 +41,13 @@ def _why_not(path: str, folders: set[str]) -> str:
 
 
 def _above(path: str) -> list[str]:
-    """The folders on the way to it."""
+    """Yields the folders above a path."""
     parts = path.split("/")
     return ["/".join(parts[:count]) for count in range(1, len(parts))]
 
 
 def fresh(place: str) -> str:
-    """A place to build in, beside the place itself; what a broken-off attempt at it left is removed."""
+    """Returns an empty folder to build in, beside the final one; the remains of an interrupted build are removed."""
     part = f"{place}.part"
     remove(part)
     return part
@@ -80,10 +80,10 @@ def build(files: Files, listing: Listing, place: str) -> None:
 
 
 def _link(files: Files, file: ListedFile, place: str) -> None:
-    """A hard link, or where there can't be one, a symbolic one."""
+    """Makes a hard link, or a symbolic one if a hard link is impossible."""
     source = files.place(name_of(file))
     try:
         os.link(source, place)
     except OSError:
-        os.stat(source)  # It is there: only such links aren't.
+        os.stat(source)  # It exists: only this kind of link is refused.
         os.symlink(source, place)

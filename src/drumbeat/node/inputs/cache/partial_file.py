@@ -27,25 +27,26 @@ _BLOCK = 1 << 20
 
 
 class Claim(Enum):
-    """Why there is nothing to be fetched."""
+    """Why a file needn't be fetched by this process."""
 
     WHOLE = auto()
     TAKEN = auto()
 
 
 def piece_count(size: int) -> int:
-    """How many pieces a file has."""
+    """Returns the number of pieces of a file."""
     return -(-size // PIECE)
 
 
 def piece_at(size: int, number: int) -> tuple[int, int]:
-    """(offset, length) of one of them."""
+    """Returns (offset, length) of a piece."""
     return number * PIECE, min(PIECE, size - number * PIECE)
 
 
 def claim(files: Files, file: ListedFile) -> Part | Claim:
-    """The part of a file for this process to fill; or WHOLE, or TAKEN while another one is at it. Raises OSError: then
-    nothing is held, and a full disk keeps nothing of it.
+    """Returns the part of a file for this process to fill; or WHOLE, or TAKEN while another process fetches it.
+
+    Raises OSError: then nothing is held, and a full disk keeps nothing of the file.
     """
     name = name_of(file)
     if files.has(name, file.size):
@@ -74,7 +75,7 @@ def forget(files: Files, name: str) -> None:
 
 
 def read_piece(files: Files, name: str, offset: int, length: int) -> bytes | None:
-    """The bytes, where they are there already, in a whole file or a part; None = not yet. Without any lock."""
+    """Returns a piece of a complete or partial file; None = it hasn't come yet. Takes no lock."""
     if files.is_unchanged(name):
         with contextlib.suppress(OSError):
             return _read(files.place(name), offset, length)
@@ -87,7 +88,7 @@ def read_piece(files: Files, name: str, offset: int, length: int) -> bytes | Non
 
 
 class Part:
-    """Threads may write different pieces at once."""
+    """A file that this process is fetching. Threads may write different pieces at once."""
 
     def __init__(self, files: Files, file: ListedFile, descriptor: int) -> None:
         self.file, self.name = file, name_of(file)
@@ -123,7 +124,7 @@ class Part:
         write_at(self._descriptor, data, offset)
 
     def have(self, number: int) -> None:
-        """A piece is all there."""
+        """Records that a piece is complete."""
         os.pwrite(self._marks, b"\1", _HEAD + number)
         failpoint("cache.piece")
         if self._hashing.acquire(blocking=False):  # A thread that hashes already continues without this one.
@@ -174,7 +175,7 @@ class Part:
 
 
 def _open_marks(files: Files, file: ListedFile) -> int:
-    """A file that lasts, where there are several pieces to be remembered; else one without a name."""
+    """Opens a lasting file if there are several pieces to record, else an anonymous one."""
     if piece_count(file.size) > 1:
         return os.open(_done(files, name_of(file)), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     return os.memfd_create("marks", os.MFD_CLOEXEC)
@@ -185,7 +186,7 @@ def _done(files: Files, name: str) -> str:
 
 
 def _boot(file: ListedFile) -> str:
-    """What a part is believed by: without a sum of its content only while the machine runs on."""
+    """Returns what a part is valid for: without a checksum, only the current boot of the machine."""
     return "" if file.sha256 else boot()
 
 

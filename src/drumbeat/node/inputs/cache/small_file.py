@@ -1,4 +1,4 @@
-"""A small file that is being fetched, by one process alone: all of it comes at once, or nothing of it is left."""
+"""A small file that is being fetched by one process: it comes completely or not at all."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SMALL = 1 << 18
 
 
 def claim_small(files: Files, file: ListedFile) -> Small | Claim:
-    """A small file for this process to bring; or WHOLE, or TAKEN while another one is at it."""
+    """Claims a small file for this process; or returns WHOLE, or TAKEN while another process fetches it."""
     name = name_of(file)
     descriptor = files.take_part(name)
     if descriptor is None:
@@ -29,7 +29,7 @@ def claim_small(files: Files, file: ListedFile) -> Small | Claim:
 
 
 class Small:
-    """One that this process has claimed. Either `finish` gives True, or `drop` is called."""
+    """A small file that this process has claimed. Either `finish` returns True, or `drop` must be called."""
 
     def __init__(self, files: Files, file: ListedFile, name: str, descriptor: int) -> None:
         self.file, self.name = file, name
@@ -60,4 +60,4 @@ class Small:
         while rest:
             rest = rest[os.pwrite(self._descriptor, rest, len(data) - len(rest)) :]
         if self._is_begun:
-            os.ftruncate(self._descriptor, len(data))  # What a killed process had left may have been longer.
+            os.ftruncate(self._descriptor, len(data))  # The remains of a killed process may be longer.

@@ -1,4 +1,4 @@
-"""What all threads of a fetch share, and what they do about setbacks."""
+"""What all threads of a fetch share, and how they handle errors."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ _MAX_WRONG = 4
 
 @dataclass(frozen=True)
 class Means:
-    """server: makes the link of a thread to the server. chain: the node before, None = there is none to ask."""
+    """The connections and limits of a fetch. server: connects a thread to the server. chain: the node before this one,
+    None = there is none.
+    """
 
     files: Files
     server: Callable[[], ServerLink]
@@ -31,8 +33,8 @@ class Means:
     chain: PeerClient | None = None
 
     def wait(self, error: UnreachableError | StorageError, backoff: Backoff) -> None:
-        """Until it may be tried again. error: of the server or the store, never of this node's own disk; raised when
-        it is for good, and in its words when it has lasted too long.
+        """Waits before a retry. error: of the server or the store, never of this node's own disk; it is raised if it is
+        permanent or has lasted too long.
         """
         if is_for_good(error):
             raise error
@@ -45,10 +47,10 @@ class Means:
         backoff.wait()
 
     def came_wrong(self, want: Want, came: int) -> None:
-        """A file came, of so many bytes, and isn't what was listed. Raises StorageError when that lasts."""
+        """Records that a file of so many bytes came with the wrong content. Raises StorageError when that lasts."""
         want.wrong += 1
         self.meter.again(came)
         if want.wrong >= _MAX_WRONG:
             what = f"input {want.input}: {want.file.path} came {want.wrong} times with other bytes than were listed"
             raise StorageError(what, where=f"inputs.{want.input}", fix="See who writes to it, and run the job again.")
-        want.is_relayed = want.wrong > 1  # The server knows whether it is another file by now.
+        want.is_relayed = want.wrong > 1  # The server knows whether the file has been replaced.

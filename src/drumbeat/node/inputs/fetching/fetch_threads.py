@@ -1,7 +1,7 @@
-"""The threads that fetch: each takes a piece, brings it from wherever it can be had, and takes the next.
+"""The threads that fetch: each takes a piece, fetches it from the peer, the store or the server, and takes the next.
 
-Room is made before they start, by `node/inputs/cache/eviction.py`. Here a disk that fills up meanwhile gets back what
-this fetch had begun.
+Room is made before they start, by `node/inputs/cache/eviction.py`. If the disk fills up meanwhile, the unfinished files
+of this fetch are removed here.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ THREADS = 8
 
 
 class Sink:
-    """Where the bytes of one piece go, or those from there to the end of the file."""
+    """The destination of one piece, or of all bytes from there to the end of the file."""
 
     def __init__(self, want: Want, number: int) -> None:
         self._want, self._number = want, number
@@ -35,7 +35,7 @@ class Sink:
 
     @property
     def is_full(self) -> bool:
-        """Nothing more is to come."""
+        """Whether all bytes have come."""
         return self.at >= self.end
 
     def put(self, data: bytes) -> int:
@@ -67,7 +67,7 @@ class Fetch:
         self._defect: Exception | None = None
 
     def run(self) -> None:
-        """Until all are whole. Raises DrumbeatError for what can't be had, or can't be written."""
+        """Fetches until all files are complete. Raises DrumbeatError for what can't be fetched or written."""
         Crew(self._fetch, THREADS, is_wide=self._is_wide).wait(self._means.meter.look)
         if isinstance(self._work.error, OSError):
             self._make_room(self._work.error)
@@ -123,7 +123,7 @@ class Fetch:
             before = sink.at
             try:
                 self._read(store, want, sink)
-            except (UnreachableError, StorageError) as error:  # The node's own disk says OSError.
+            except (UnreachableError, StorageError) as error:  # An error of the node's own disk is an OSError.
                 if sink.at > before:
                     backoff.reset()
                 self._means.wait(error, backoff)
@@ -157,7 +157,7 @@ class Fetch:
                 forget(self._means.files, want.name)
 
     def _not_written(self, error: OSError) -> StorageError:
-        """What the disk said."""
+        """Returns the error for a write that the disk refused."""
         what = f"the cache can't be written: {error.strerror or error}"
         fix = "Make room or give the right to write there, then run the job again."
         return StorageError(what, where=self._means.files.folder, fix=fix)
@@ -190,9 +190,10 @@ def _delay_s() -> float:
 
 
 class Crew:
-    """Up to `most` threads at one task. is_wide: all of them at once; else they double while there is time for more.
+    """Runs one task on up to `most` threads. is_wide: on all of them at once; else their number doubles while there is
+    CPU time left.
 
-    clocks: seconds for which this process used a processor or waited for one, and the wall's.
+    clocks: the seconds for which this process used a processor or waited for one, and the wall clock's.
     """
 
     def __init__(
@@ -208,7 +209,7 @@ class Crew:
         self._add(most if is_wide else 1)
 
     def wait(self, look: Callable[[], None]) -> None:
-        """Until all have done the task; `look` is called every second or oftener."""
+        """Waits until all threads have finished; `look` is called at least every second."""
         while hand := next((each for each in self._hands if each.is_alive()), None):
             used_s, began = self._clocks()
             hand.join(_LOOK_S if len(self._hands) == self._most else _GROW_S)

@@ -55,7 +55,7 @@ class FetchTimeouts:
         return has_end and time.monotonic() - moved_at > self.limit_s(error)
 
     def limit_s(self, error: DrumbeatError) -> float:
-        """How long this error may last."""
+        """Returns how long this error may last."""
         is_absent = isinstance(error, NoConnectionError)
         return min(self.no_connection_s, self.give_up_s) if is_absent else self.give_up_s
 
@@ -70,7 +70,7 @@ def _is_of_store(error: DrumbeatError) -> bool:
 
 
 class Refusal(Exception):
-    """An answer that asking again won't change. status: of HTTP, 0 = another content than was listed."""
+    """An answer that a retry won't change. status: of HTTP, 0 = other content than was listed."""
 
     def __init__(self, status: int) -> None:
         super().__init__(status)
@@ -92,13 +92,13 @@ class Lines:
         return self._plain[address]
 
     def get(self, url: str, headers: dict[str, str], asked: bytes | None = None) -> http.client.HTTPResponse:
-        """The answer, wherever it has moved; to a POST, where there is something to say (which must do no harm twice).
+        """Requests a URL and follows redirects; with a body it is a POST, which must be idempotent.
 
-        Raises UnreachableError; Refusal for an address that can't be asked.
+        Raises UnreachableError; Refusal for an address that can't be requested.
         """
         try:
             return self._followed(url, headers, asked)
-        except (ValueError, http.client.InvalidURL):  # It can't be sent, here or where the answer leads.
+        except (ValueError, http.client.InvalidURL):  # The URL, or a redirect's target, is invalid.
             raise Refusal(310) from None
 
     def _followed(self, url: str, headers: dict[str, str], asked: bytes | None) -> http.client.HTTPResponse:
@@ -124,12 +124,12 @@ class Lines:
                 return line.getresponse()
             except (ValueError, http.client.InvalidURL) as error:
                 self.drop(url)
-                if not isinstance(error, OSError):  # As a certificate that isn't believed is, too.
+                if not isinstance(error, OSError):  # An untrusted certificate is an OSError, too.
                     raise
                 raise _no_answer(parts.netloc, error) from error
             except (OSError, http.client.HTTPException) as error:
                 self.drop(url)
-                if not was_used:  # One that had idled too long is made again at once.
+                if not was_used:  # A connection that was idle for too long is opened again at once.
                     raise _no_answer(parts.netloc, error) from error
         raise UnreachableError(f"{parts.netloc} doesn't answer")
 
@@ -162,7 +162,7 @@ class Lines:
 
 
 def _in_ascii(location: str) -> str:
-    """Where a redirect leads, as it can be sent: some web servers write letters that aren't ASCII, and spaces."""
+    """Returns a redirect's target as it can be sent: some web servers write non-ASCII letters and spaces."""
     return quote(location.encode("latin-1", "replace"), safe="%/:=&?~#+!$,;'@()*[]")  # As http.client decodes headers.
 
 
@@ -241,7 +241,7 @@ def require_length(answer: http.client.HTTPResponse, file: ListedFile) -> None:
 def stream(
     answer: http.client.HTTPResponse, timeouts: FetchTimeouts, now: Callable[[], float] = time.monotonic
 ) -> Generator[bytes]:
-    """The body in blocks. Raises UnreachableError when it breaks off, or is too slow for a connection that is well."""
+    """Yields the body in blocks. Raises UnreachableError if it is cut off, or too slow for a healthy connection."""
     began, came = now(), 0
     while True:
         try:
@@ -255,7 +255,7 @@ def stream(
                 raise UnreachableError(f"the connection ended {answer.length:,} bytes too early")
             return
         if answer.length == 0:
-            answer.read()  # Only then is the connection free for a next request.
+            answer.read()  # Only then can the connection be used again.
         yield block
         came += len(block)
         if now() - began > timeouts.slow_s:

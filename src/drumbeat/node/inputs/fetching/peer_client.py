@@ -1,7 +1,7 @@
-"""The node before this one in the gang, which has the same inputs to fetch: it is asked before the store.
+"""Fetches from the node before this one in the gang, which has the same inputs, before the store is asked.
 
-For pieces of large files one by one, for small files many at a time. Every call shows that it knows the attempt's
-secret, without showing the secret; every answer does, with its bytes.
+Pieces of large files come one by one, small files many at a time. Each request proves knowledge of the attempt's secret
+without showing it, and so does each answer, with its bytes.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ _LOOK_S, _GONE_S, _PROBE_S, _POLL_S = 0.3, 3.0, 2.0, 0.1
 
 
 def ask_proof(secret: str, name: str, offset: int, length: int) -> str:
-    """What a request for a piece carries."""
+    """Returns the proof that a request for a piece carries."""
     return hmac.digest(secret.encode(), f"piece\0{name}\0{offset}\0{length}".encode(), "sha256").hex()
 
 
 def files_proof(secret: str, body: bytes) -> str:
-    """What a request for whole files carries."""
+    """Returns the proof that a request for complete files carries."""
     return hmac.digest(secret.encode(), b"files\0" + body, "sha256").hex()
 
 
@@ -42,8 +42,8 @@ def answer_proof(secret: str, asked: str, body: bytes) -> str:
 
 
 def before(node: int, cache: str, peers: Sequence[Mapping[str, Any] | None]) -> tuple[str, bool]:
-    """Where the nearest node before this one is that has another cache, `host:port`; "" = it isn't known, and whether
-    it may still be.
+    """Returns the address `host:port` of the nearest node before this one with another cache, "" = unknown, and whether
+    it may still come.
     """
     for peer in reversed(peers[:node]):
         if peer is None or not peer.get("data_port"):
@@ -56,7 +56,7 @@ def before(node: int, cache: str, peers: Sequence[Mapping[str, Any] | None]) -> 
 
 @dataclass(frozen=True)
 class PeerIdentity:
-    """The node that asks another one."""
+    """What identifies this node to another one."""
 
     node: int
     cache: str
@@ -66,13 +66,13 @@ class PeerIdentity:
 
 
 class PeerClient:
-    """peers: what the server knows of the nodes. For any thread."""
+    """Fetches from the node before this one. peers: what the server knows of the nodes. Thread-safe."""
 
     def __init__(
         self, identity: PeerIdentity, peers: Callable[[], Sequence[Mapping[str, Any] | None]], timeouts: FetchTimeouts
     ) -> None:
         self._identity, self._peers = identity, peers
-        self._silent_s = timeouts.silent_s * (1 + identity.node / 4)  # Who is nearer to the store goes there first.
+        self._silent_s = timeouts.silent_s * (1 + identity.node / 4)  # The node nearest to the store asks it first.
         self._lock = threading.Lock()
         self._where, self._may_come = "", True
         self._look_at = self._probe_at = 0.0
@@ -83,13 +83,13 @@ class PeerClient:
         """Bytes from there."""
 
     def get(self, lines: Lines, name: str, span: tuple[int, int], is_over: Callable[[], bool]) -> bytes | None:
-        """A piece; None = the store is to be asked. Waits while the node before gets on."""
+        """Fetches a piece; None = ask the store. Waits while the node before makes progress."""
         return self._when_there(lambda where: self._piece(lines, where, name, span), is_over)
 
     def files(self, lines: Lines, sizes: Mapping[str, int], is_over: Callable[[], bool]) -> dict[str, bytes]:
-        """Those of the files (name to bytes) that the node before has, one at least; none = the store is to be asked.
+        """Fetches those of the files (name to bytes) that the node before has, at least one; none = ask the store.
 
-        Waits while the node before gets on.
+        Waits while the node before makes progress.
         """
         if not sizes:
             return {}
@@ -130,7 +130,7 @@ class PeerClient:
             self._may_come = False
 
     def _look(self) -> str:
-        """Where it is; asks the server now and then while that isn't known."""
+        """Returns the address of the node before; while it is unknown, asks the server now and then."""
         with self._lock:
             if self._where or time.monotonic() < self._look_at:
                 return self._where

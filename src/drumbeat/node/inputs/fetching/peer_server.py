@@ -1,6 +1,5 @@
-"""Passes on what this node has of the inputs to the other nodes of its gang.
-
-Pieces of large files, also while these grow; small files many at a time.
+"""Serves this node's inputs to the other nodes of its gang: pieces of large files, also while these grow, and small
+files many at a time.
 """
 
 from __future__ import annotations
@@ -96,7 +95,7 @@ class _Handler(BaseHTTPRequestHandler):
         """`/files`: 200 with those of the small files that are there, 202 = none yet."""
         size = self.headers.get("Content-Length", "")
         if self.path != "/files" or not size.isdecimal() or not 0 < int(size) <= small_file_bundles.LONGEST:
-            self.close_connection = True  # What it says isn't read.
+            self.close_connection = True  # The request's body isn't read.
             self._answer(404, b"", {})
             return
         asked = self.rfile.read(int(size))
@@ -141,7 +140,7 @@ class _Handler(BaseHTTPRequestHandler):
             elif time.monotonic() - moved_at < (_QUIET_S if files else WAIT_S) and time.monotonic() - began < WAIT_S:
                 time.sleep(_LOOK_S)
             else:
-                for name in left:  # The first that lacks may be the only one that does.
+                for name in left:  # The first missing one may be the only one.
                     self._take_file(name, sizes[name], files)
                 break
         return small_file_bundles.answer(sizes, files) if files else None

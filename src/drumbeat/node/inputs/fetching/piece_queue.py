@@ -1,4 +1,4 @@
-"""Which piece of which file comes next: what the fetching threads share. No network here."""
+"""The queue of files and pieces that the fetching threads share. No network here."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Want:
         return name_of(self.file)
 
     def piece(self, number: int) -> tuple[int, int]:
-        """(offset, length)."""
+        """Returns (offset, length) of a piece."""
         return piece_at(self.file.size, number)
 
 
@@ -68,9 +68,10 @@ class Batch:
 
 
 class FetchQueue:
-    """The queue of files and pieces to fetch. Files that another process fetches are waited for, or resumed if it ends.
+    """The queue of files and pieces to fetch. A file that another process fetches is awaited, and resumed if that
+    process ends.
 
-    is_there: told of bytes that needn't be fetched.
+    is_there: takes the number of bytes that needn't be fetched.
     """
 
     def __init__(self, files: Files, wants: Sequence[Want], is_there: Callable[[int], None]) -> None:
@@ -98,7 +99,9 @@ class FetchQueue:
                     self._wait()
 
     def _of_open(self) -> FilePiece | None:
-        """Of a file that is begun. The second piece waits until the store has shown that it gives ranges."""
+        """Returns a piece of a file that was begun. The second piece waits until the store has shown that it supports
+        ranges.
+        """
         for want in self._open:
             if want.todo and (want.is_asked or not want.going):
                 want.going += 1
@@ -144,24 +147,24 @@ class FetchQueue:
             self._taken.clear()
 
     def taken(self, wants: Iterable[Want]) -> None:
-        """Of a batch: those that other processes fetch."""
+        """Takes back those files of a batch that other processes fetch."""
         with self._news:
             self._taken.extend(wants)
 
     def asked(self, want: Want) -> None:
-        """The store gives ranges of it: other threads may fetch others of its pieces."""
+        """Records that the store supports ranges for a file, so that other threads may fetch its pieces."""
         with self._news:
             if not want.is_asked:
                 want.is_asked = True
                 self._news.notify_all()
 
     def take_all(self, want: Want) -> None:
-        """The store gives no ranges of it: who asked takes all that is missing."""
+        """Gives the calling thread all missing pieces of a file whose store doesn't support ranges."""
         with self._news:
             want.todo.clear()
 
     def done(self, want: Want) -> bool:
-        """A thread has done its piece; whether it was the last one that was missing."""
+        """Records that a piece is complete; returns whether it was the last one."""
         with self._news:
             want.going -= 1
             is_last = not want.going and not want.todo
@@ -172,27 +175,27 @@ class FetchQueue:
             return is_last
 
     def finished(self, want: Want) -> None:
-        """It is whole."""
+        """Records that a file is complete."""
         with self._news:
             self._open.remove(want)
             self._news.notify_all()
 
     def again(self, want: Want) -> None:
-        """All of it is to be fetched once more."""
+        """Fetches a file once more from the beginning."""
         with self._news:
             want.todo = deque(range(piece_count(want.file.size)))
             want.going, want.is_asked = 0, False
             self._news.notify_all()
 
     def fail(self, error: DrumbeatError | OSError) -> None:
-        """Nothing more is done; the first error counts."""
+        """Stops the fetch; the first error counts."""
         with self._news:
             self.error = self.error or error
             self._news.notify_all()
 
     @property
     def begun(self) -> list[Want]:
-        """Those that aren't whole."""
+        """Returns the files that are incomplete."""
         with self._news:
             return list(self._open)
 

@@ -1,4 +1,4 @@
-"""How far the fetching is, in words: bytes, rate, time left, and what it waits for."""
+"""Describes the progress of a fetch: bytes, rate, time left, and what it waits for."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _STILL_S = 5.0
 
 
 class Meter:
-    """Counts for all threads. say: is given the sentence, now and then. total: bytes that are to come."""
+    """Counts the bytes of all threads. say: takes the sentence, now and then. total: the bytes to fetch."""
 
     def __init__(
         self, what: str, total: int, say: Callable[[str], None], now: Callable[[], float] = time.monotonic
@@ -36,7 +36,7 @@ class Meter:
         return self._came
 
     def add(self, size: int) -> None:
-        """So many bytes came."""
+        """Counts bytes that came."""
         with self._lock:
             self._came += size
             self.moved_at = self._now()
@@ -44,17 +44,17 @@ class Meter:
         self._tell()
 
     def less(self, size: int) -> None:
-        """So many bytes needn't come: they are there."""
+        """Subtracts bytes that needn't be fetched."""
         with self._lock:
             self._total -= size
 
     def again(self, size: int) -> None:
-        """So many bytes were wrong and come once more."""
+        """Counts bytes that were wrong and are fetched once more."""
         with self._lock:
             self._came -= size
 
     def trouble(self, sentence: str) -> None:
-        """What it waits for; said until the next byte comes."""
+        """Sets what the fetch waits for, until the next byte comes."""
         with self._lock:
             self._trouble = sentence
         self._tell()

@@ -1,4 +1,4 @@
-"""Small files, many at a time: from the node before in one answer, else one by one over a few kept connections."""
+"""Fetches small files many at a time: from the node before in one answer, else one by one over a few connections."""
 
 from __future__ import annotations
 
@@ -25,7 +25,9 @@ class BatchFetch:
     _begun: dict[str, tuple[Want, Small]] = field(default_factory=dict[str, "tuple[Want, Small]"])
 
     def bring(self, wants: Sequence[Want]) -> None:
-        """Until each of them is whole, another process's, or the work has failed. Raises DrumbeatError, OSError."""
+        """Fetches until each file is complete or another process's, or the work has failed. Raises DrumbeatError,
+        OSError.
+        """
         try:
             self._claim(wants)
             self._from_the_chain()

@@ -1,7 +1,7 @@
-"""Many small files in one answer: how they are asked for, and how they are put together. Pure.
+"""The format in which many small files are requested and sent in one answer. Pure.
 
-Asked: a line `<name> <bytes>` for each. Answered: for each of them, in their order, `1` or `0` = it isn't there; then
-the bytes of those that are, one behind the other.
+A request has a line `<name> <bytes>` for each file. An answer has `1` or `0` (missing) for each of them, in their
+order, and then the bytes of those that exist.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ _LINE = re.compile(rb"([0-9a-f]{64}) (\d{1,9})", re.ASCII)
 
 
 def request(sizes: Mapping[str, int]) -> bytes:
-    """What is asked: name to bytes."""
+    """Returns the body of a request. sizes: name to bytes."""
     return b"\n".join(f"{name} {size}".encode() for name, size in sizes.items())
 
 
 def names(asked: bytes) -> dict[str, int]:
-    """The files that a request asks for. Raises ValueError when they are none, or too many or too large at once."""
+    """Returns the files of a request. Raises ValueError for none, too many, or too many bytes at once."""
     lines = [_LINE.fullmatch(line) for line in asked.split(b"\n")]
     sizes = {line[1].decode(): int(line[2]) for line in lines if line}
     if len(sizes) != len(lines) or len(sizes) > MOST:

@@ -1,4 +1,4 @@
-"""The bytes of an input from where it lies: by links that the server gives, else through the server itself."""
+"""Fetches the bytes of an input from its store by links that the server signs, else through the server itself."""
 
 from __future__ import annotations
 
@@ -36,7 +36,9 @@ _MAX_REFUSED = 2
 
 
 class Links:
-    """Those of all inputs of a job, asked for many at a time. paths: of each input, in the order of fetching."""
+    """The links to the files of all inputs of a job, requested many at a time. paths: of each input, in the order of
+    fetching.
+    """
 
     def __init__(self, paths: Mapping[str, Sequence[str]]) -> None:
         self._paths = {name: list(those) for name, those in paths.items()}
@@ -65,7 +67,7 @@ class Links:
             return links[key]
 
     def refused(self, want: Want, link: Link) -> None:
-        """It doesn't work (any more): another one is asked for, and if that isn't better, the server for the bytes."""
+        """Replaces a link that doesn't work: first by another one, then by the server's own bytes."""
         key = (want.input, want.file.path)
         with self._lock:
             if self._known.get(key) is link:
@@ -74,7 +76,7 @@ class Links:
                 want.is_relayed = want.refused >= _MAX_REFUSED
 
     def met(self, url: str) -> None:
-        """The host of a link has answered."""
+        """Records that the host of a link has answered."""
         self._met.add(urlsplit(url).netloc)
 
     def missed(self, link: Link) -> bool:
@@ -101,10 +103,10 @@ class StoreClient:
         self.lines = Lines(timeouts)
 
     def read(self, want: Want, offset: int, length: int, on_answer: Callable[[bool], None]) -> Generator[bytes]:
-        """The bytes from `offset` on. on_answer: told whether it is just the range that was asked for, before the first
-        of them; else they begin at the file's very first, and go to its end.
+        """Yields the bytes from `offset` on. on_answer: is called before the first block with whether the answer is
+        just the requested range; else it is the whole file.
 
-        Raises UnreachableError, with the input in `where`, for what may be better soon; what the server says.
+        Raises UnreachableError, with the input in `where`, for what a retry may solve; else the server's errors.
         """
         link = None if want.is_relayed else self._links.of(want, self._server)
         if link is None:
@@ -121,10 +123,7 @@ class StoreClient:
             raise type(error)(f"input {want.input}: {named}", where=f"inputs.{want.input}") from error
 
     def plain(self, wants: Sequence[Want]) -> Generator[tuple[Want, PlainAnswer]]:
-        """Small files that their store gives at once, as they were listed; the others are to be `read`.
-
-        Raises what the server says.
-        """
+        """Fetches small files that their store sends at once and as listed; the others must be fetched by `read`."""
         by_address: defaultdict[str, list[tuple[Want, bytes]]] = defaultdict(list)
         for want in wants:
             link = None if want.is_relayed else self._links.of(want, self._server)
@@ -139,7 +138,7 @@ class StoreClient:
                         yield want, answer
 
     def _plain_request(self, link: Link) -> tuple[str, bytes] | None:
-        """The address of a link's server, and what is sent there; None = it can't be asked this way."""
+        """Returns the address of a link's server and the request for it; None = it needs a full client."""
         scheme, _, rest = link.url.partition("://")
         host, slash, target = rest.partition("/")
         if scheme not in ("http", "https") or not slash:

@@ -1,4 +1,4 @@
-"""The addresses at which the ranks write outputs themselves: kept in the attempt's folder, for its user alone."""
+"""The addresses at which the ranks write outputs directly: kept in the attempt's folder, readable by its user only."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _NOTE = "direct.json"
 
 
 def keep(root: str, links: Mapping[str, str]) -> None:
-    """By output. Raises OSError."""
+    """Stores the addresses, by output. Raises OSError."""
     part = f"{root}/{_NOTE}.part"
     descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
@@ -22,7 +22,7 @@ def keep(root: str, links: Mapping[str, str]) -> None:
 
 
 def with_links(plan: Plan, root: str) -> Plan:
-    """The plan with these addresses in the place of the stores' own."""
+    """Returns the plan with these addresses in place of the stores' own."""
     try:
         with open(f"{root}/{_NOTE}", encoding="utf-8") as file:
             links: dict[str, str] = json.load(file)

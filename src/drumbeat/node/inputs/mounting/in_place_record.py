@@ -1,4 +1,4 @@
-"""Which inputs this node uses where they lie: written down, so that an agent after this one knows it too."""
+"""Records which inputs this node uses in place, for later agents of the attempt."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _NOTE = "in_place.json"
 
 
 def note(root: str, name: str, folder: str) -> None:
-    """The input lies in that folder here, or is that file. Raises OSError."""
+    """Records the folder or file that an input is here. Raises OSError."""
     _keep(root, {**noted(root), name: folder})
 
 
@@ -32,7 +32,7 @@ def _keep(root: str, folders: Mapping[str, str]) -> None:
 
 
 def noted(root: str) -> Mapping[str, str]:
-    """Where they lie, by name."""
+    """Returns the recorded places, by input."""
     try:
         with open(f"{root}/{_NOTE}", encoding="utf-8") as file:
             return json.load(file)

@@ -1,4 +1,6 @@
-"""The bytes of a mounted input, from the store by signed links, else through the server. Expired links are renewed."""
+"""Reads the bytes of a mounted input from the store by signed links, else through the server. Expired links are
+renewed.
+"""
 
 from __future__ import annotations
 
@@ -30,9 +32,9 @@ class RangeReader:
         return StoreClient(self._links, self._server(), self._timeouts)
 
     def read(self, store: StoreClient, file: ListedFile, offset: int, length: int) -> Generator[bytes]:
-        """Exactly these bytes. Trouble that may pass is waited out, for as long as a job's staging does.
+        """Reads exactly these bytes. Transient errors are retried for as long as in staging.
 
-        Raises what the server or the store says for good, before or between the bytes.
+        Raises permanent errors of the server or the store, before or between the bytes.
         """
         want = self._wants.setdefault(file.path, Want(self._name, file))
         end, backoff, moved_at = offset + length, Backoff(), time.monotonic()

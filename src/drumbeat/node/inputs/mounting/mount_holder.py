@@ -44,7 +44,7 @@ reader, not rclone."""
 
 
 class MountHolder:
-    """One mount."""
+    """Holds one mount."""
 
     def __init__(self, folder: str) -> None:
         self._folder = folder
@@ -54,9 +54,7 @@ class MountHolder:
         with open(f"{folder}/listing.json", encoding="utf-8") as file:
             files = _shown(wire.loads(Listing, file.read()), self._wanted["file"])
         give_up_s = max(60.0, enrolment.plan.lost_after_s)
-        timeouts = FetchTimeouts(
-            give_up_s=give_up_s, no_connection_s=give_up_s
-        )  # Ranks that read it have work to lose.
+        timeouts = FetchTimeouts(give_up_s=give_up_s, no_connection_s=give_up_s)  # Ranks that read it would lose work.
         reading = RangeReader(
             self._wanted["name"],
             list(files.values()),
@@ -72,7 +70,7 @@ class MountHolder:
         """Mounts, and waits for rclone's end, which is the mount's. 1 = it never came to be."""
         place = self._wanted["place"]
         try:
-            unmount(place)  # What a holder that was killed left there.
+            unmount(place)  # A killed holder may have left a mount.
             os.makedirs(place, exist_ok=True)
             server = self._start(place)
             if not self._is_up(server, place):
@@ -135,7 +133,7 @@ class MountHolder:
             os.rename(part, f"{self._folder}/state.json")
 
     def _on_unread(self, sentence: str) -> None:
-        """The rank that reads it hears no more than "Input/output error"; the agent tells the rest, of the first."""
+        """Records the first file that couldn't be read for the agent: the rank only gets "Input/output error"."""
         self._say(sentence)
         with self._telling, contextlib.suppress(OSError):
             if "unread" not in self._state:
@@ -156,7 +154,7 @@ class MountHolder:
 
 
 def _shown(listing: Listing, name: str) -> dict[str, ListedFile]:
-    """The files by their paths; the one that is the whole input by the name that the ranks know it by."""
+    """Returns the files by their paths; an input that is a single file by the name that the ranks use."""
     if listing.is_file:
         return {name: listing.files[0]}
     return {file.path: file for file in listing.files}
@@ -167,12 +165,12 @@ def _leave(*_: object) -> NoReturn:
 
 
 def main() -> int:
-    """1 = it could not be mounted."""
+    """Runs the holder; returns 1 if the input could not be mounted."""
     folder = sys.argv[1]
     lock = locks.take(f"{folder}/holder.lock")
     if lock is None:
         return 0
-    # A scheduler tells every process of the node to go, and the ranks read on for their grace time.
+    # A scheduler signals every process of the node, and the ranks keep reading for their grace time.
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     signal.signal(signal.SIGINT, _leave)

@@ -1,4 +1,4 @@
-"""The agent's side of its mounts: has them made, looks after who holds them, and has them cleared at the end."""
+"""The agent's side of its mounts: starts their holders, restarts them, and unmounts at the end."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ _MAX_FILES = 1000
 
 
 class Mounts:
-    """Those of one attempt on one node.
+    """The mounts of one attempt on one node.
 
-    note: is told what goes into the agent's journal; remember: what a person should know.
+    note: takes lines for the agent's journal; remember: takes messages for users.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class Mounts:
         """Looks after what an agent before this one had mounted."""
         for folder in self._folders():
             if state(folder).get("is_mounted"):
-                with suppress(OSError):  # On a full disk the earlier one stays: this attempt's as well.
+                with suppress(OSError):  # On a full disk the earlier file stays, which is this attempt's as well.
                     self._put(folder, "enrolment.json", wire.dumps(self._enrolment))
                 self._look_after(folder)
 
@@ -80,7 +80,7 @@ class Mounts:
         return rates
 
     def _drop(self, folder: str, place: str) -> None:
-        """What could not be mounted, or not be read, is as if it had never been tried."""
+        """Removes what could not be mounted or read."""
         self._looked_after.discard(folder)
         end_holder(folder, _LEAVE_S)
         unmount(place)
@@ -138,14 +138,14 @@ class Mounts:
             failpoint("mount.begun")
             self._wait_for_mount(folder, holder.pid)
         finally:
-            child_processes.leave(holder)  # From now on its `state.json` tells whose it is.
+            child_processes.leave(holder)  # From now on its `state.json` identifies it.
 
     def _wait_for_mount(self, folder: str, holder: int) -> None:
-        """By this holder, or by the one that an agent before this had started and that is still on its way."""
+        """Waits for the mount, whose holder this agent or an earlier one has started."""
         deadline = time.monotonic() + MOUNT_S + 10.0
         while time.monotonic() < deadline:
             is_over = not processes.is_alive(holder) and not locks.is_held(f"{folder}/holder.lock")
-            if _is_mounted(folder):  # Looked at after it has ended: then all of its words are there.
+            if _is_mounted(folder):  # Checked after its end: then its output is complete.
                 return
             if is_over:
                 raise EngineError(f"rclone says: {state(folder).get('trouble') or 'nothing'}")
@@ -169,7 +169,7 @@ class Mounts:
         threading.Thread(target=self._hold, args=[folder], name="mount", daemon=True).start()
 
     def _hold(self, folder: str) -> None:
-        """A holder that ended is followed by another one, as long as the attempt lasts."""
+        """Restarts the holder whenever it ends, as long as the attempt lasts."""
         backoff = Backoff()
         while not self._is_ending:
             self._wait_for_end(folder)

@@ -1,4 +1,4 @@
-"""How fast a mount is read, and how fast this node's disk would be."""
+"""Measures how fast a mount can be read, and how fast this node's disk is."""
 
 from __future__ import annotations
 

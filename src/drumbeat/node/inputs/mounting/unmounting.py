@@ -20,7 +20,7 @@ _ASK_S = 10.0
 
 
 def folder_of(root: str) -> str:
-    """Where the holders of an attempt's mounts have their own folders."""
+    """Returns the folder with the state of the holders of an attempt's mounts."""
     return f"{root}/mounts"
 
 
@@ -51,7 +51,7 @@ def end_holder(folder: str, leave_s: float = 0.0) -> None:
 
 
 def state(folder: str) -> dict[str, Any]:
-    """What a holder wrote down of itself, {} = nothing yet."""
+    """Returns the state that a holder has written, {} = none yet."""
     with contextlib.suppress(OSError, ValueError), open(f"{folder}/state.json", encoding="utf-8") as file:
         return json.load(file)
     return {}
@@ -93,4 +93,4 @@ def _unescaped(text: str) -> str:
 
 
 def _nothing() -> None:
-    """Nothing is to be done meanwhile."""
+    """Does nothing."""

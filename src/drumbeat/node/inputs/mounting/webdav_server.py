@@ -1,4 +1,4 @@
-"""A mounted input as read-only WebDAV on loopback, for the one who knows its secret."""
+"""Serves a mounted input as read-only WebDAV on loopback to the holder of its secret."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _MAX_BODY_BYTES = 1 << 20
 
 
 class Dav:
-    """Listens from now on. say: is told, in a sentence, what can't be read."""
+    """A WebDAV server that listens as soon as it is made. say: takes a sentence about what can't be read."""
 
     def __init__(self, tree: Tree, reading: RangeReader, secret: str, say: Callable[[str], None]) -> None:
         self.tree, self.reading, self.secret, self.say = tree, reading, secret, say
@@ -56,7 +56,7 @@ class _Handler(BaseHTTPRequestHandler):
         super().finish()
 
     def do_PROPFIND(self) -> None:
-        """207 with what is there."""
+        """Answers 207 with the properties of a path."""
         tree, path = self.server.owner.tree, self._path()
         if not self._is_welcome():
             return
@@ -67,12 +67,12 @@ class _Handler(BaseHTTPRequestHandler):
         self._answer(207, body, {"Content-Type": "application/xml; charset=utf-8"})
 
     def do_HEAD(self) -> None:
-        """The size of a file."""
+        """Answers with the size of a file."""
         if self._is_welcome() and (file := self._file()) is not None:
             self._begin(200, file.size, {"Accept-Ranges": "bytes"})
 
     def do_GET(self) -> None:
-        """A file, or one range of it."""
+        """Answers with a file, or one range of it."""
         if not self._is_welcome() or (file := self._file()) is None:
             return
         span = _span(self.headers.get("Range", ""), file.size)
@@ -108,7 +108,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     # --- asking and answering -----------------------------------------------------------------------------------
     def _is_welcome(self) -> bool:
-        """What comes along is read first: the line is used again."""
+        """Whether the request carries the secret. Its body is read first, as the connection is reused."""
         length = self.headers.get("Content-Length", "0")
         if not length.isdecimal() or int(length) > _MAX_BODY_BYTES:
             self.close_connection = True

@@ -1,4 +1,4 @@
-"""An input as folders and files, and what WebDAV (RFC 4918) tells of them. No sockets here."""
+"""An input as a tree of folders and files, and its description in WebDAV (RFC 4918). No sockets here."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _ONE = (
 
 
 class Tree:
-    """Files by the path where they are shown, "" = the folder of all."""
+    """Files by the path at which they are shown, "" = the root."""
 
     def __init__(self, files: Mapping[str, ListedFile]) -> None:
         self._below: dict[str, dict[str, ListedFile | None]] = {"": {}}
@@ -36,7 +36,7 @@ class Tree:
             self._below[folder].setdefault(name, None)
 
     def file(self, path: str) -> ListedFile | None:
-        """None = there is no such file."""
+        """Returns the file at a path; None = there is none."""
         folder, _, name = path.rpartition("/")
         return self._below.get(folder, {}).get(name)
 
@@ -45,7 +45,7 @@ class Tree:
         return path in self._below
 
     def properties(self, path: str, *, is_deep: bool) -> Iterator[bytes]:
-        """The answer to a PROPFIND of what is there. is_deep: also of what lies directly in it."""
+        """Returns the answer to a PROPFIND. is_deep: includes the direct children."""
         yield _HEAD.encode()
         yield _response(path, self.file(path))
         if is_deep and path in self._below:

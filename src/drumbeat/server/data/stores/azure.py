@@ -333,7 +333,7 @@ def _credential(spec: AzureBlobDatastore | DataLakeDatastore, timeouts: StoreTim
         token = held.sas_token.get_secret_value().lstrip("?")
         return library("azure.core.credentials", "azure").AzureSasCredential(token)
     secret = held.client_secret.get_secret_value() if held.client_secret else ""
-    # One that a person named is asked itself, and Azure isn't asked whether there is such a one.
+    # One that a user named is asked itself, and Azure isn't asked whether there is such a one.
     where = {"authority": held.authority_url, "disable_instance_discovery": True} if held.authority_url else {}
     return library("azure.identity", "azure").ClientSecretCredential(
         held.tenant_id, held.client_id, secret, **where, **transport

@@ -35,11 +35,11 @@ class WriteScope:
     owns_job: Callable[[str], bool]
     """Whether a job's runs are the caller's own."""
     job: str = ""
-    """The job whose runs it creates; "" = the caller is a person."""
+    """The job whose runs it creates; "" = the caller is a user."""
     experiment: str = ""
     """The id of the job's experiment, to which it may add tags."""
     mark: str = ""
-    """What the documents that it makes are known again by; "" = a person's, whose documents all persons share."""
+    """What the documents that it makes are known again by; "" = a user's, whose documents all users share."""
 
     def require_run(self, run: Run) -> None:
         """Requires that the caller may change a run."""

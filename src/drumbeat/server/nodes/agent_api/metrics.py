@@ -56,5 +56,5 @@ async def ask_mlflow_from_node(
 
 
 def _as_users(request: Request, path: str) -> Scope:
-    """The request as a person would send it: the audit log tells by its path whether it matters."""
+    """The request as a user would send it: the audit log tells by its path whether it matters."""
     return {**request.scope, "path": f"/mlflow/{path}"}

@@ -1,4 +1,4 @@
-"""The agents' side of tunnels: one request carries a node's bytes, the answer to another the person's."""
+"""The agents' side of tunnels: one request carries a node's bytes, the answer to another the user's."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _tunnel(caller: Caller, tunnel_id: str) -> Tunnel:
 
 @router.get("/tunnels/{tunnel_id}/down", response_class=StreamingResponse)
 async def tunnel_down(tunnel_id: str, caller: Admitted) -> StreamingResponse:
-    """What the person sends, to the tunnel's end."""
+    """What the user sends, to the tunnel's end."""
     tunnel = _tunnel(caller, tunnel_id)
     return StreamingResponse(tunnel.to_node.pieces(), media_type=STREAM)
 
