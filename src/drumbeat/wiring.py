@@ -69,6 +69,7 @@ def make_control(home: Path, endpoints: Endpoints) -> Control:
             engines={"local": local},
             clock=clock,
             key=key,
+            registry_key=lambda: registry_key(shared),
             programs=str(Path(sys.executable).parent),
             make_engine=lambda spec: make_engine(spec, context),
             data=StoreAccess(datastores.all, partial_writes=home / "halves"),
@@ -212,6 +213,14 @@ def _mark(context: EngineContext) -> str:
 def _key(path: Path) -> bytes:
     """The servers' own secret, made at the first start."""
     return first_written(path, secrets.token_bytes(32))
+
+
+def registry_key(shared: Path) -> bytes:
+    """The private key by which models are signed, made when the first one is; mode 0600."""
+    from drumbeat.core.models.statement import new_key
+
+    path = shared / "registry-key.pem"
+    return path.read_bytes() if path.exists() else first_written(path, new_key())
 
 
 def _require_one_key(store: SqlStore, key: bytes) -> None:

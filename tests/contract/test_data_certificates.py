@@ -26,6 +26,7 @@ from drumbeat.wiring import SystemClock
 from tests.real.identities import Certificate, a_bucket_server, a_certificate, a_tls_front, made_out_anew
 from tests.real.store_servers import S3Server, WebServer, an_azurite, s3_server, web_server
 from tests.support.memory_store import MemoryStore
+from tests.support.registries import make_models
 from tests.support.sample_jobs import submission
 
 __all__ = ["s3_server", "web_server"]
@@ -195,7 +196,9 @@ def test_outputs_wait_for_an_expired_certificate_to_be_renewed(
     job = replace(made, state=State.COMPLETED, attempt=1, plan=replace(made.plan, outputs=(MODEL,)))
     access = StoreAccess(lambda: {"here": s3})
     data = JobOutputReader(artifacts, access)
-    publishing = Publisher(data, access, DataAssets(records, SystemClock(), Datastores(records, b"k"), data))
+    publishing = Publisher(
+        data, access, DataAssets(records, SystemClock(), Datastores(records, b"k"), data, make_models(records, data))
+    )
     monkeypatch.setenv("SSL_CERT_FILE", str(certificate.file))
     made_out_anew(certificate, *EXPIRED)
     try:

@@ -80,6 +80,7 @@ COMMANDS = {
     "environment": CommandEntry("environments:app"),
     "experiment": CommandEntry("experiments:app"),
     "component": CommandEntry("components:app"),
+    "model": CommandEntry("models:app"),
     "notice": CommandEntry("resource_family:notice"),
     "registry": CommandEntry("resource_family:registry"),
     "sweep": CommandEntry("sweeps:app"),
@@ -94,7 +95,7 @@ GROUPS = {
     "Look at jobs": ("list", "show", "logs", "metrics", "compare", "stacks", "top", "ui"),
     "Reach running jobs": ("exec", "ssh", "open"),
     "End, keep and delete jobs": ("cancel", "wait", "download", "archive", "restore", "delete", "prune"),
-    "Data and what jobs share": ("data", "datastore", "environment", "component", "experiment", "sweep"),
+    "Data and what jobs share": ("data", "model", "datastore", "environment", "component", "experiment", "sweep"),
     "Computes": ("compute", "alias", "registry", "bench"),
     "The server and its users": ("server", "token", "quota", "notice", "azure", "usage", "ledger", "version"),
 }

@@ -17,6 +17,7 @@ from drumbeat.client.calls.azure import AzureCalls
 from drumbeat.client.calls.computes import ComputeCalls
 from drumbeat.client.calls.data import DataCalls
 from drumbeat.client.calls.metrics import MetricCalls
+from drumbeat.client.calls.models import ModelCalls
 from drumbeat.client.calls.resources import ResourceCalls
 from drumbeat.client.calls.running_jobs import RunningJobCalls
 from drumbeat.client.calls.users import UserCalls
@@ -51,6 +52,7 @@ class Client(
     UserCalls,
     AzureCalls,
     ResourceCalls,
+    ModelCalls,
     RunningJobCalls,
 ):  # fmt: skip
     """A server's jobs. Connects on first use, and starts this user's server when none runs.

@@ -9,8 +9,9 @@ from drumbeat.resources.data import DATA
 from drumbeat.resources.datastore import DATASTORE
 from drumbeat.resources.environment import ENVIRONMENT
 from drumbeat.resources.kind import Kind
+from drumbeat.resources.model import MODEL
 from drumbeat.resources.notice_target import NOTICE_TARGET
 from drumbeat.resources.registry import REGISTRY
 
-KINDS: tuple[Kind[Any], ...] = (DATA, DATASTORE, ENVIRONMENT, REGISTRY, COMPONENT, NOTICE_TARGET)
+KINDS: tuple[Kind[Any], ...] = (DATA, DATASTORE, ENVIRONMENT, REGISTRY, COMPONENT, NOTICE_TARGET, MODEL)
 """Each has its routes below `/api/v1`."""

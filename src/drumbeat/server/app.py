@@ -29,6 +29,7 @@ from drumbeat.server.jobs import log_routes as job_logs
 from drumbeat.server.jobs import routes as jobs
 from drumbeat.server.metrics import routes as metrics
 from drumbeat.server.metrics.mlflow import service as mlflow
+from drumbeat.server.models import routes as models
 from drumbeat.server.nodes import routes as nodes
 from drumbeat.server.nodes.agent_api import inputs, programs, sync, tunnels
 from drumbeat.server.nodes.agent_api import metrics as agent_metrics
@@ -80,6 +81,7 @@ def make_app(context: ServerContext, *, token: str, hosts: frozenset[str]) -> Fa
         sync, server_info, jobs, job_logs, job_events, job_files, aliases, computes,
         store_files, space, sweeps, pipelines, exec_sessions, services, metrics, ledger, nodes, page_events,
         monitoring, tokens, quotas, page_sessions, page, programs, tunnels, inputs, agent_metrics, mlflow, azure,
+        models,
     ):  # fmt: skip
         add_routes(app, part.router)
     for router in resources.ROUTERS.values():

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Protocol
 
 from drumbeat.core.lifecycle.events import SendNotice
+from drumbeat.core.models.statement import new_key
 from drumbeat.model.errors import StorageError
 from drumbeat.ports.clock import Clock
 from drumbeat.ports.data import DataAccess
@@ -39,12 +40,17 @@ from drumbeat.server.loop.lease_wait import LeaseWait
 from drumbeat.server.loop.loop import Loop
 from drumbeat.server.loop.outbox import Outbox
 from drumbeat.server.loop.pending_outputs import PendingOutputs
+from drumbeat.server.metrics.earlier_models import EarlierModels
 from drumbeat.server.metrics.event_files.event_files import EventFiles
 from drumbeat.server.metrics.event_files.reader import TensorBoardReader
 from drumbeat.server.metrics.experiments import Experiments
 from drumbeat.server.metrics.metrics import MetricPlace, Metrics
 from drumbeat.server.metrics.mlflow_target import MlflowTarget
 from drumbeat.server.metrics.run_copies import RunCopies
+from drumbeat.server.models.lineage import LineageReader
+from drumbeat.server.models.mlflow_rows import ModelRows
+from drumbeat.server.models.models import Models
+from drumbeat.server.models.run_file_reader import RunFileReader
 from drumbeat.server.nodes.agents import Agents
 from drumbeat.server.nodes.engine_gangs import GangFactory, Secrets
 from drumbeat.server.nodes.gang_watch import PAUSED_AFTER_S, GangWatch
@@ -94,6 +100,8 @@ class Setting:
     clock: Clock
     key: bytes
     """The server's secret, from which those of attempts are derived. Servers that share a database share it."""
+    registry_key: Callable[[], bytes] = field(default_factory=lambda: cache(new_key))
+    """Returns the private key, in PEM, by which models are signed. Servers that share a database share it."""
     programs: str = ""
     """The folder that comes first on the ranks' PATH in the environment `current`."""
     make_engine: EngineMaker = no_engines
@@ -131,7 +139,7 @@ class Startable(Protocol):
 class Control:
     """The services of a server: jobs, agents, computes, catalogs, and the bus for changes."""
 
-    def __init__(self, setting: Setting) -> None:
+    def __init__(self, setting: Setting) -> None:  # noqa: PLR0915 - a statement for each service
         store, clock = setting.store, setting.clock
         self.setting, self.store, self.artifacts, self.bus = setting, store, setting.artifacts, Bus()
         heartbeats = self.heartbeats = Heartbeats(clock, PAUSED_AFTER_S)
@@ -139,9 +147,8 @@ class Control:
         self.standby = LeaseWait(self.loop, self._activate)
         self.engines = Engines(self.loop, setting.engines, setting.make_engine)
         self.addresses = AgentAddresses(self.loop, self.engines, setting.endpoints)
-        self.data: DataAccess = JobOutputReader(
-            setting.artifacts, ManifestDataAccess(setting.data) if setting.data else None
-        )
+        outputs = JobOutputReader(setting.artifacts, ManifestDataAccess(setting.data) if setting.data else None)
+        self.data: DataAccess = RunFileReader(setting.artifacts.of_runs, outputs)
         self.pending_outputs = PendingOutputs(self.loop)
         self.catalogs = self._catalogs()
         self.direct = DirectOutputs(self.data, lambda name: self.loop.record(name).job)
@@ -154,6 +161,7 @@ class Control:
         )
         self.secrets = Secrets(setting.key)
         self.metrics = Metrics(self.loop, self.secrets, setting.metrics)
+        self.model_rows = self._model_rows()
         event_files = EventFiles(self.metrics, setting.artifacts, setting.event_reader)
         events_writer = EventsWriter(store, setting.artifacts, [event_files.take, self.metrics.note_end])
         self.mlflow = MlflowTarget(setting.mlflow, self._copies_to)
@@ -205,12 +213,23 @@ class Control:
     def _copies_to(self, server: HttpMlflowServer) -> RunCopies:
         return RunCopies(lambda: self.metrics.store, self.artifacts.of_runs, server, self.metrics.settle)
 
+    def _model_rows(self) -> ModelRows:
+        models = self.catalogs.models
+        models.settle = EarlierModels(self.metrics, self.store).move
+        return ModelRows(self.store, models, self.data)
+
+    def _last_values(self, job: str) -> dict[str, object]:
+        return self.metrics.last_values(job)
+
     def _catalogs(self) -> Catalogs:
         setting = self.setting
         datastores = setting.datastores or Datastores(setting.store, setting.key)
         datastores.ask, datastores.require_unused = self.data.entries, self.pending_outputs.require_none_in
+        lineage = LineageReader(setting.store, setting.artifacts, self._last_values)
+        models = Models(setting.store, self.data, lineage, setting.registry_key, clock=setting.clock)
         return Catalogs(
-            DataAssets(setting.store, setting.clock, datastores, self.data),
+            DataAssets(setting.store, setting.clock, datastores, self.data, models),
+            models,
             datastores,
             Environments(setting.store, setting.clock, setting.artifacts.has_snapshot),
             Registries(setting.store, setting.key),

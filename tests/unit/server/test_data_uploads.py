@@ -11,6 +11,7 @@ from drumbeat.server.database.records import Submission
 from tests.support.fake_clock import FakeClock
 from tests.support.memory_data import MemoryData
 from tests.support.memory_store import MemoryStore
+from tests.support.registries import make_models
 from tests.support.sample_jobs import submission
 
 UPLOAD = f"azureml://datastores/store/paths/uploads/{'0' * 64}/images"
@@ -24,7 +25,8 @@ def _reading(first: Submission) -> Submission:
 
 def test_upload_used_by_oldest_of_many_unfinished_jobs_is_kept() -> None:
     store = MemoryStore()
-    assets = DataAssets(store, FakeClock(), Datastores(store, b"key"), MemoryData())
+    data = MemoryData()
+    assets = DataAssets(store, FakeClock(), Datastores(store, b"key"), data, make_models(store, data))
     assert not assets._is_used(UPLOAD)
     store.submit(_reading(submission("oldest")))
     for number in range(MANY):

@@ -18,6 +18,7 @@ from drumbeat.server.resources.records import Use
 from tests.support.fake_clock import FakeClock
 from tests.support.memory_data import ROOT, MemoryData
 from tests.support.memory_store import MemoryStore
+from tests.support.registries import make_models
 from tests.support.sample_jobs import submission
 
 pytestmark = pytest.mark.feature("D2", "D4")
@@ -28,7 +29,8 @@ class Room:
 
     def __init__(self, folder: Path) -> None:
         self.store, self.data = MemoryStore(), MemoryData({"model/a": b"first", "model/b": b"2"})
-        self.assets = DataAssets(self.store, FakeClock(), Datastores(self.store, b"k"), self.data)
+        models = make_models(self.store, self.data)
+        self.assets = DataAssets(self.store, FakeClock(), Datastores(self.store, b"k"), self.data, models)
         self.assets.register(DataAsset(name="model", path="s3://bucket/model"), f"{ROOT}/model")
         first = submission("reads")
         planned = InputPlan("m", "uri_folder", f"{ROOT}/model", "download")

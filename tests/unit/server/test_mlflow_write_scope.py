@@ -15,6 +15,7 @@ from drumbeat.server.metrics.mlflow.request import Call
 from drumbeat.server.metrics.mlflow.routes import find
 from drumbeat.server.metrics.mlflow.write_scope import WriteScope
 from tests.support.memory_metrics import MemoryMetricStore
+from tests.support.registries import make_rows
 
 OWN, OTHERS, OUTSIDE = ("a" * 32, "own"), ("b" * 32, "others"), ("c" * 32, "")
 HOME = experiment_id("home")
@@ -49,9 +50,11 @@ def store() -> Iterator[MemoryMetricStore]:
 
 @pytest.fixture
 def ask(store: MemoryMetricStore) -> Ask:
+    rows = make_rows()
+
     def asked(scope: WriteScope | None, method: str, route: str, **arguments: Any) -> JsonObject:
         found = find(method, f"api/2.0/mlflow/{route}")
-        return found.handler(Call(arguments | found.parts, store, NoFiles(), scope=scope))
+        return found.handler(Call(arguments | found.parts, store, NoFiles(), rows, scope=scope))
 
     return asked
 
@@ -248,7 +251,7 @@ def test_no_model_is_logged_for_the_run_of_another_job(ask: Ask):
 
 
 def removed(store: MemoryMetricStore, scope: WriteScope | None, path: str) -> str:
-    return code(lambda: artifacts.remove(Call({"path": path}, store, NoFiles(), scope=scope)))
+    return code(lambda: artifacts.remove(Call({"path": path}, store, NoFiles(), make_rows(), scope=scope)))
 
 
 @pytest.mark.parametrize("scope", [OWN_JOB, ADA, USER])

@@ -155,7 +155,7 @@ def badges(store: MemoryStore) -> ResourceService[BadgeView]:
 @pytest.fixture
 def client(store: MemoryStore, badges: ResourceService[BadgeView]) -> InProcess:
     none: Any = None
-    own = Datastores(store, b"k"), none, Registries(store, b"k"), none, NoticeTargets(store, b"k")
+    own = none, Datastores(store, b"k"), none, Registries(store, b"k"), none, NoticeTargets(store, b"k")
     catalogs = Catalogs(none, *own, (badges, VersionService(PATCH, store, FakeClock())))
     app = FastAPI()
     app.state.context = SimpleNamespace(control=SimpleNamespace(catalogs=catalogs))

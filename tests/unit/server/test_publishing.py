@@ -40,6 +40,7 @@ from drumbeat.server.resources.records import Resource
 from drumbeat.wiring import SystemClock
 from tests.support.memory_data import ROOT, MemoryData
 from tests.support.memory_store import MemoryStore
+from tests.support.registries import make_models
 from tests.support.sample_jobs import submission
 
 pytestmark = pytest.mark.feature("D3", "D4")
@@ -75,7 +76,8 @@ class Room:
         told = {path: (len(content), sha256(content).hexdigest()) for path, content in given.items()}
         assert self.artifacts.commit_outputs("j", 1, 0, told) == []
         everything = JobOutputReader(self.artifacts, ManifestDataAccess(self.data))
-        assets = DataAssets(self.store, SystemClock(), Datastores(self.store, b"k"), everything)
+        models = self.models = make_models(self.store, everything, SystemClock(), self.artifacts)
+        assets = DataAssets(self.store, SystemClock(), Datastores(self.store, b"k"), everything, models)
         self.publishing = Publisher(everything, self.data, assets)
 
     def job(self, *outputs: OutputPlan, state: State = State.COMPLETED) -> Job:
@@ -276,11 +278,12 @@ def test_output_of_one_file_is_published(room: Room):
     assert room.store.resource("data", "scores").document["type"] == "uri_file"
 
 
-def test_output_of_a_model_type_is_registered_as_data_with_a_tag(room: Room):
+def test_output_of_a_model_type_is_a_signed_version_of_a_model(room: Room):
     model = replace(MODEL, type="custom_model")
     assert room.publishing.publish(room.job(model), model, is_last=False).asset == "best:1"
-    document = room.store.resource("data", "best").document
-    assert (document["type"], document["tags"]) == ("uri_folder", {"model_type": "custom_model"})
+    shown = room.models.show("best")
+    assert (shown.type, shown.made_by, shown.files, bool(shown.statement)) == ("custom_model", "j", len(FILES), True)
+    assert room.store.resources("data") == []
 
 
 def test_manifest_of_a_folder_includes_an_output_of_one_file(room: Room):
@@ -321,8 +324,8 @@ def test_output_of_a_sweep_is_registered_once_and_is_its_best_trials(room: Room)
     for _ in range(2):  # The server was stopped after the first time.
         told = room.publishing.publish(sweep, SWEPT, is_last=False)
         assert told == Published("model", place, 1, 4, "swept:77")
-    (kept,) = room.store.resources("data", "swept")
-    assert (kept.made_by, kept.document["uri"], kept.document["tags"]) == ("s", place, {"model_type": "custom_model"})
+    (kept,) = room.models.versions("swept")
+    assert (kept.made_by, kept.document["uri"], kept.document["type"]) == ("s", place, "custom_model")
 
 
 def test_output_of_a_sweep_is_that_of_its_best_trial(room: Room):

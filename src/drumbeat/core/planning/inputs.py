@@ -5,13 +5,14 @@ Names of data assets become exact versions here; later attempts use the same.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from drumbeat.core.planning.path_on_compute import appears_at
 from drumbeat.core.planning.refusals import Refusals
 from drumbeat.jobfile.data.inputs_outputs import Input
 from drumbeat.jobfile.data.paths import (
+    LATEST,
     Address,
     AssetReference,
     JobOutputReference,
@@ -25,6 +26,9 @@ from drumbeat.jobfile.reading.error_messages import nearest, no_version
 from drumbeat.model.errors import RefusedError, UnknownNameError
 from drumbeat.model.folder_layout import ARTIFACTS, DEFAULT_OUTPUT, upload_key
 from drumbeat.model.plan import InputPlan
+
+MODEL = "model"
+"""The registry of models, as `DataVersion.kind`."""
 
 HERE = ("file:", "snapshot:")
 """Schemes of what a client has sent, or of what nodes see in place."""
@@ -44,6 +48,8 @@ class DataVersion:
     made_by: str = ""
     model_type: str = ""
     digest: str = ""
+    kind: str = "data"
+    """The registry that has it: `data` or `model`."""
 
 
 @dataclass(frozen=True)
@@ -72,15 +78,18 @@ class DataFacts:
     aliases: Mapping[str, str] = field(default_factory=dict[str, str])
     folders: Collection[str] = ()
     read_only: Mapping[str, str] = field(default_factory=dict[str, str])
+    alias: Callable[[str, str], str] = lambda _name, _alias: ""
+    """Returns the version of a model that an alias names, "" = there is none."""
 
 
 @dataclass(frozen=True)
 class UsedData:
-    """A job names a version of a data asset. role: what for, as the job calls it."""
+    """A job names a version of data or of a model. role: what for, as the job calls it."""
 
     name: str
     version: str
     role: str
+    kind: str = "data"
 
 
 @dataclass(frozen=True)
@@ -190,7 +199,8 @@ def _is_in_folder(place: Reference, facts: DataFacts) -> bool:
 
 def _of_asset(name: str, value: Input, asset: AssetReference, facts: DataFacts) -> _Found:
     where = f"inputs.{name}.path"
-    version = find_version(asset, facts, where)
+    wanted = value.type if "type" in value.model_fields_set else ""
+    version = find_version(asset, facts, where, wanted)
     kind, notes = version.model_type or version.type, list[str]()
     # A model is a folder, too, and can be read as one.
     if "type" in value.model_fields_set and value.type not in (version.type, version.model_type):
@@ -199,9 +209,10 @@ def _of_asset(name: str, value: Input, asset: AssetReference, facts: DataFacts) 
             raise RefusedError(what, where=f"inputs.{name}.type", fix=f"Write `type: {kind}`, or leave it out.")
         notes.append(f"{what}: it is taken as it is")
     require_not_replaced(asset.name, version, facts, where)
-    used = UsedData(asset.name, version.version, f"inputs.{name}")
+    used = UsedData(asset.name, version.version, f"inputs.{name}", version.kind)
     if not asset.version:
-        notes.append(f"inputs.{name}: azureml:{asset.name}@latest is version {version.version} now")
+        label = asset.label or LATEST
+        notes.append(f"inputs.{name}: azureml:{asset.name}@{label} is version {version.version} now")
     return _Found(_remote(name, value, version.uri, facts, version.type), used, tuple(notes))
 
 
@@ -213,7 +224,8 @@ def require_not_replaced(name: str, version: DataVersion, facts: DataFacts, wher
     if upload_key(version.uri) or not version.digest:
         return
     place = (version.uri, version.type, version.model_type)
-    versions = [one for one in facts.versions[name] if one.digest and (one.uri, one.type, one.model_type) == place]
+    kept = (one for one in facts.versions[name] if one.digest and one.kind == version.kind)
+    versions = [one for one in kept if (one.uri, one.type, one.model_type) == place]
     last = versions[0]  # They stand newest first.
     if last.digest != version.digest:
         what = f"data {name}:{version.version} has changed since it was registered: what lies at {version.uri} now was "
@@ -222,16 +234,38 @@ def require_not_replaced(name: str, version: DataVersion, facts: DataFacts, wher
         raise RefusedError(f"{what}registered as version {last.version}", where=where, fix=fix)
 
 
-def find_version(asset: AssetReference, facts: DataFacts, where: str = "") -> DataVersion:
-    """Returns the exact version of a reference. Raises UnknownNameError with the versions that exist."""
+def find_version(asset: AssetReference, facts: DataFacts, where: str = "", wanted: str = "") -> DataVersion:
+    """Returns the exact version of a reference. Raises UnknownNameError with the versions that exist.
+
+    wanted: the type that the input has in the job file, "" = none; it decides where data and a model have one name.
+    """
     versions = facts.versions.get(asset.name, ())
+    if wanted.endswith("_model") or asset.label:
+        versions = [one for one in versions if one.kind == MODEL] or versions
+    elif wanted:
+        versions = [one for one in versions if one.kind != MODEL] or versions
     if not versions:
         fix = nearest(asset.name, facts.versions) or "See those that there are: drumbeat data list"
         raise UnknownNameError(f"there is no data {asset.name}", where=where, fix=fix)
+    if asset.label:
+        return _labelled(asset, versions, facts, where)
     version = next((one for one in versions if asset.version in ("", one.version)), None)
     if version is None:
         what, fix = no_version("data", asset.name, asset.version, [one.version for one in versions])
         raise UnknownNameError(what, where=where, fix=fix or f"See them: drumbeat data list {asset.name}")
+    return version
+
+
+def _labelled(asset: AssetReference, versions: Sequence[DataVersion], facts: DataFacts, where: str) -> DataVersion:
+    """Returns the version of a model that an alias names. Raises UnknownNameError."""
+    exact = facts.alias(asset.name, asset.label)
+    version = next((one for one in versions if one.kind == MODEL and one.version == exact), None)
+    if version is None:
+        if not any(one.kind == MODEL for one in versions):
+            what = f"data {asset.name} has no label {asset.label!r}; there is {LATEST!r}"
+            raise UnknownNameError(what, where=where, fix=f"Write `azureml:{asset.name}@{LATEST}`, or a version.")
+        fix = f"Set it: drumbeat model alias {asset.name}:VERSION {asset.label}"
+        raise UnknownNameError(f"model {asset.name} has no alias {asset.label!r}", where=where, fix=fix)
     return version
 
 

@@ -81,7 +81,7 @@ class InputOutputModes:
     DIRECT = "direct"
 
 
-# --- a trained model with a name: it is read and checked; this version registers none ---
+# --- a trained model with a name ---
 
 
 class ModelAsset(Model):
@@ -101,3 +101,6 @@ class ModelAsset(Model):
     flavors: Table = Field(default_factory=dict, description="What can load it, by MLflow's words.")
     tags: dict[str, AsText] = Field(default_factory=dict, description="Free-form labels.")
     properties: dict[str, AsText] = Field(default_factory=dict, description="Labels that can't be changed.")
+
+
+MODEL = DocumentKind("model", lambda _document, _places: ModelAsset, "`name:` and `path:`")

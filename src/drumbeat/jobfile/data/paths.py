@@ -17,6 +17,9 @@ from drumbeat.model.errors import SpecError
 SCHEMES = ("http", "https", "wasb", "wasbs", "abfs", "abfss", "s3", "gs", "sftp")
 """Addresses of stores themselves."""
 
+RUN_FILES = "mlflow-artifacts"
+"""The scheme of files that MLflow's clients logged outside of jobs."""
+
 LATEST = "latest"
 DEFAULT_DATASTORE = "default"
 """The name of the datastore that `${{default_datastore}}` means where nothing else is said."""
@@ -33,7 +36,7 @@ _WORKSPACE = re.compile(
 )
 _STORE = re.compile(r"datastores/(?P<name>[^/]+)(?:/paths(?:/(?P<path>.*))?|/)?", re.DOTALL)
 _OUTPUT = re.compile(r"jobs/(?P<job>[^/]+)/outputs/(?P<output>[^/]+)(?:/paths/?(?P<path>.*)|/)?", re.DOTALL)
-_VERSION = re.compile(r"data/(?P<name>[^/]+)/(?:versions/(?P<version>[^/]+)|labels/(?P<label>[^/]+))/?")
+_VERSION = re.compile(r"(?:data|models)/(?P<name>[^/]+)/(?:versions/(?P<version>[^/]+)|labels/(?P<label>[^/]+))/?")
 
 EXAMPLES = (
     "Write `azureml:name:version`, `azureml:name@latest`, `azureml://datastores/NAME/paths/PATH` or "
@@ -57,10 +60,14 @@ class Address:
 
 @dataclass(frozen=True)
 class AssetReference:
-    """A version of a data asset. version: "" = the newest."""
+    """A version of a data asset or a model. version: "" = the newest, or the one with the label.
+
+    label: an alias of a model, "" = none.
+    """
 
     name: str
     version: str = ""
+    label: str = ""
 
 
 @dataclass(frozen=True)
@@ -103,10 +110,11 @@ def reference_to(path: str, where: str = "") -> Reference:
         return _without_scheme(text, where)
     if scheme[1].lower() == "azureml":
         return _azureml(text[len("azureml:") :], path, where)
-    if scheme[1].lower() in SCHEMES and text[scheme.end() :].startswith("//"):
+    is_store = scheme[1].lower() in SCHEMES and text[scheme.end() :].startswith("//")
+    if is_store or text.startswith(f"{RUN_FILES}:/"):
         return Address(text)
     if asset := _ASSET.fullmatch(text):
-        return _asset(asset, where)
+        return _asset(asset)
     fix = either(scheme[1], (*SCHEMES, "azureml", "file"), "It can be")
     raise SpecError(f"{shown(path)} has an unsupported URL scheme", where=where, fix=fix)
 
@@ -161,7 +169,7 @@ def _without_scheme(text: str, where: str) -> Reference:
         return _azureml(text, text, where)
     if text[:5].lower() != "file:":
         asset = _ASSET.fullmatch(text)
-        return _asset(asset, where) if asset and asset["label"] in (None, LATEST) else Local(text)
+        return _asset(asset) if asset and asset["label"] in (None, LATEST) else Local(text)
     return Local(_file_path(text))
 
 
@@ -178,7 +186,7 @@ def _azureml(rest: str, written: str, where: str) -> Reference:
     """What stands behind `azureml:`."""
     if not rest.startswith("/"):
         if asset := _ASSET.fullmatch(rest):
-            return _asset(asset, where)
+            return _asset(asset)
         if re.fullmatch(_NAME, rest):
             what = f"{shown(written)} names no version"
             raise SpecError(what, where=where, fix=f"Write `azureml:{rest}:1`, or `azureml:{rest}@latest`.")
@@ -189,7 +197,7 @@ def _azureml(rest: str, written: str, where: str) -> Reference:
     if output := _OUTPUT.fullmatch(path):
         return JobOutputReference(output["job"], output["output"], _inner(output["path"] or "", written, where))
     if version := _VERSION.fullmatch(path):
-        return _asset(version, where)
+        return _asset(version)
     if path.startswith("registries/"):
         what = f"{shown(written)} is in a registry of Azure's, which isn't reached from here"
         raise SpecError(what, where=where, fix="Register the data here: drumbeat data create NAME --path PATH")
@@ -208,12 +216,9 @@ def _without_workspace(rest: str) -> str:
     return path[workspace.end() :] if workspace else path
 
 
-def _asset(match: re.Match[str], where: str) -> AssetReference:
-    label = match["label"]
-    if label and label != LATEST:
-        what = f"there is no label {shown(label)}; there is {shown(LATEST)}"
-        raise SpecError(what, where=where, fix=f"Write `azureml:{match['name']}@{LATEST}`, or a version.")
-    return AssetReference(match["name"], match["version"] or "")
+def _asset(match: re.Match[str]) -> AssetReference:
+    label = match["label"] or ""
+    return AssetReference(match["name"], match["version"] or "", "" if label == LATEST else label)
 
 
 def _inner(path: str, written: str, where: str) -> str:

@@ -8,10 +8,11 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import get_args
+from typing import Any, get_args
 
 from drumbeat.core.lifecycle.job import Job
 from drumbeat.core.planning.inputs import (
+    MODEL,
     DataFacts,
     DataVersion,
     JobOutputs,
@@ -36,6 +37,7 @@ from drumbeat.server.data.datastores import ALIAS, DEFAULT, Datastores
 from drumbeat.server.data.manifests import is_shared, remove_all
 from drumbeat.server.database import SqlStore
 from drumbeat.server.jobs.job_filter import JobFilter
+from drumbeat.server.models.models import Models, NewModel
 from drumbeat.server.outputs.result_lookup import known_outputs, result_job
 from drumbeat.server.resources.records import Resource, Use
 from drumbeat.server.resources.versions import twin
@@ -46,14 +48,22 @@ log = logging.getLogger(__name__)
 class DataAssets:
     """Manages registered data."""
 
-    def __init__(self, store: SqlStore, clock: Clock, datastores: Datastores, data: DataAccess) -> None:
+    def __init__(self, store: SqlStore, clock: Clock, datastores: Datastores, data: DataAccess, models: Models) -> None:
         self._store, self._clock, self._datastores, self._data = store, clock, datastores, data
+        self._models = models
+        models.resolve = self.resolve
 
     def facts(self) -> DataFacts:
         """The facts about data for a plan. Each is looked up when it is needed."""
         names = {*self._datastores.names(), ALIAS}
         folders, read_only = self._datastores.folders(), _ReadOnly(self._datastores)
-        return DataFacts(_Versions(self._store), names, _Jobs(self._store), {ALIAS: DEFAULT}, folders, read_only)
+        versions, alias = _Versions(self._store, self._models), self._aliased
+        return DataFacts(versions, names, _Jobs(self._store), {ALIAS: DEFAULT}, folders, read_only, alias)
+
+    def _aliased(self, name: str, alias: str) -> str:
+        with suppress(NotFoundError):
+            return self._models.aliased(name, alias)
+        return ""
 
     # --- users's -----------------------------------------------------------------------------------------------
     def create(
@@ -65,7 +75,7 @@ class DataAssets:
         Raises SpecError, UnknownNameError; ConflictError if the version has other content; what the store raises.
         """
         asked = data_from(document, source)
-        uri = self._address(asked, f"{source}.path")
+        uri = self.resolve(asked.path, f"{source}.path")
         try:
             kept, is_new = self.register(asked, uri)
         except (AwayError, UnreachableError):
@@ -88,23 +98,30 @@ class DataAssets:
 
     def _is_used(self, uri: str) -> bool:
         named = [one.uri for record in self._store.unfinished() for one in record.job.plan.inputs]
-        named += [str(one.document.get("uri")) for one in self._store.resources("data")]
+        named += [str(one.document.get("uri")) for one in (*self._store.resources("data"), *self._models.all())]
         return any(one == uri or one.startswith(f"{uri}/") for one in named)
 
     def register(self, asked: DataAsset, uri: str, made_by: str = "") -> tuple[Resource, bool]:
-        """Registers a version with its content at `uri`. A model is a folder with a tag for its type."""
+        """Registers a version with its content at `uri`; one of a model's type in the registry of models."""
+        if asked.type in get_args(ModelType):
+            return self._register_model(asked, uri, made_by)
         listed = self._data.listing(uri, is_file=asked.type == "uri_file")
-        is_model = asked.type in get_args(ModelType)
-        tags = {**asked.tags, MODEL_TYPE: asked.type} if is_model else dict(asked.tags)
         if asked.type == "mltable":
             mltables.check(self._data, uri, listed)
         document: dict[str, object] = {
-            "type": "uri_folder" if is_model else asked.type, "uri": uri, "description": asked.description or "",
-            "tags": tags, "files": len(listed.files), "size": listed.size,
+            "type": asked.type, "uri": uri, "description": asked.description or "",
+            "tags": dict(asked.tags), "files": len(listed.files), "size": listed.size,
         }  # fmt: skip
         digest = _digest(asked.type, uri, listed)
         made = Resource("data", asked.name, asked.version or "", document, digest, self._clock.now(), made_by)
         return self._store.add_version(made)
+
+    def _register_model(self, asked: DataAsset, uri: str, made_by: str) -> tuple[Resource, bool]:
+        more = {"description": asked.description or "", "tags": dict(asked.tags)}
+        new = NewModel(
+            name=asked.name, uri=uri, type=asked.type, version=asked.version or "", made_by=made_by, more=more
+        )
+        return self._models.register(new, is_same_kept=not made_by)
 
     def require_current(self, asset: AssetReference, listed: Listing) -> None:
         """Raises RefusedError or ConflictError if a version's files have changed since it was registered.
@@ -114,7 +131,7 @@ class DataAssets:
         facts = self.facts()
         version = find_version(asset, facts, "uri")
         require_not_replaced(asset.name, version, facts, "uri")
-        _require_same(self._store.resource("data", asset.name, version.version), listed)
+        _require_same(self._store.resource(version.kind, asset.name, version.version), listed)
 
     def require_registered(self, job: str, role: str, listed: Listing) -> None:
         """Raises ConflictError if a job reads a version of data whose files have changed since it was registered.
@@ -122,17 +139,17 @@ class DataAssets:
         role: the version's role in the job, as in `Use`. Only number and size of the files are compared, because other
         properties in a store may change with the same content, such as the time of a file that is copied.
         """
-        uses = (one for one in self._store.uses(job) if one.kind == "data" and one.role == role)
+        uses = (one for one in self._store.uses(job) if one.kind in ("data", MODEL) and one.role == role)
         with suppress(NotFoundError):  # The version may have been removed meanwhile.
             for use in uses:
-                _require_same(self._store.resource("data", use.name, use.version), listed)
+                _require_same(self._store.resource(use.kind, use.name, use.version), listed)
 
     def made_by(self, job: Job, name: str, uri: str) -> str | None:
         """Returns the version of a name that was registered from a job's output at that place; None = there is none.
 
         A version that is older than the job was made by a deleted job of its name.
         """
-        for one in self._store.resources("data", name):
+        for one in (*self._store.resources("data", name), *self._models.versions(name)):
             is_own = one.made_by == job.name and one.created_at >= job.submitted_at
             if is_own and one.document.get("uri") == uri:
                 return one.version
@@ -144,8 +161,9 @@ class DataAssets:
 
     def list(self, name: str | None = None) -> Sequence[DataView]:
         """Lists the newest version of each name, or all versions of one name, newest first. Raises NotFoundError."""
-        versions = self._store.resources("data", name)
+        versions: Sequence[Resource] = self._store.resources("data", name)
         if name is not None:
+            versions = versions or self._models.versions(name)
             if not versions:
                 self._store.resource("data", name)  # Raises NotFoundError with the known names.
             return [self._view(one) for one in versions]
@@ -155,23 +173,33 @@ class DataAssets:
         return [self._view(newest[title]) for title in sorted(newest)]
 
     def show(self, name: str, version: str = "") -> DataView:
-        """Returns one version, "" = the newest, with the jobs that used it. Raises NotFoundError."""
-        asset = self._store.resource("data", name, version)
-        users = self._store.users("data", name, asset.version)
+        """Returns one version, "" = the newest, with the jobs that used it. Raises NotFoundError.
+
+        A name that only models have is a model's, and so is a version that only they have.
+        """
+        versions = [*self._store.resources("data", name), *self._models.versions(name)]
+        exact = self._aliased(name, version.removeprefix("@")) if version.startswith("@") else version
+        asset = next((one for one in versions if exact in ("", one.version)), None)
+        if asset is None:
+            asset = self._store.resource("data", name, version)  # Raises NotFoundError with the known versions.
+        users = self._store.users(asset.kind, name, asset.version)
         return self._view(asset, tuple(DataUse(job, role) for job, role in users))
 
     def is_registered(self, uri: str) -> bool:
         """Whether a registered version has this URI."""
-        return any(one.document["uri"] == uri for one in self._store.resources("data"))
+        return any(one.document["uri"] == uri for one in (*self._store.resources("data"), *self._models.all()))
 
     def delete(self, name: str, version: str) -> None:
         """Removes a version, but not its content. Raises NotFoundError."""
-        self._store.remove_resource("data", name, version)
+        if self.show(name, version).kind in get_args(ModelType):
+            self._models.delete(name, version)
+        else:
+            self._store.remove_resource("data", name, version)
 
-    # --- inside -------------------------------------------------------------------------------------------------
-    def _address(self, asked: DataAsset, where: str) -> str:
+    def resolve(self, path: str, where: str) -> str:
+        """Returns the address of a path as users write it. Raises SpecError, UnknownNameError."""
         facts = self.facts()
-        match reference_to(asked.path, where):
+        match reference_to(path, where):
             case AssetReference() as asset:
                 return find_version(asset, facts, where).uri
             case JobOutputReference() as output:
@@ -181,16 +209,22 @@ class DataAssets:
                 return known_place(place, facts, where).uri
             case Address(uri):
                 return uri
-            case Local(path):
-                what = f"{path} doesn't exist on the server"
+            case Local(local):
+                what = f"{local} doesn't exist on the server"
                 raise SpecError(what, where=where, fix="Register it with `drumbeat data create`, which uploads it.")
+
+    # --- inside -------------------------------------------------------------------------------------------------
 
     @staticmethod
     def _view(asset: Resource, used_by: tuple[DataUse, ...] = ()) -> DataView:
-        document = asset.document
+        document, type_ = asset.document, str(asset.document["type"])
+        tags: dict[str, str] = document.get("tags", {})
+        if asset.kind == MODEL:
+            model_type, type_ = type_, _folder_type(document)
+            tags = {**tags, MODEL_TYPE: model_type}
         return DataView(
-            asset.name, asset.version, document["type"], document["uri"], asset.digest, asset.created_at, asset.made_by,
-            document.get("description", ""), document.get("tags", {}), document.get("files", 0),
+            asset.name, asset.version, type_, document["uri"], asset.digest, asset.created_at, asset.made_by,
+            document.get("description", ""), tags, document.get("files", 0),
             document.get("size", 0), used_by,
         )  # fmt: skip
 
@@ -200,9 +234,8 @@ def _require_same(asset: Resource, listed: Listing) -> None:
     before, now = (document.get("files", -1), document.get("size", -1)), (len(listed.files), listed.size)
     if -1 not in before and before != now:
         counts = [f"{counted(count, 'file')} with {size:,} bytes" for count, size in (before, now)]
-        what = (
-            f"data {asset.name}:{asset.version} has changed since it was registered: then {counts[0]}, now {counts[1]}"
-        )
+        title = f"{asset.kind} {asset.name}:{asset.version}"
+        what = f"{title} has changed since it was registered: then {counts[0]}, now {counts[1]}"
         fix = "Register the current files as a new version, and give each version a `path` of its own."
         raise ConflictError(what, where=document["uri"], fix=fix)
 
@@ -213,7 +246,7 @@ def _digest(type_: str, uri: str, listed: Listing) -> str:
 
 def data_uses(used: Sequence[UsedData]) -> tuple[Use, ...]:
     """Returns the uses of data in a job, for the catalog."""
-    return tuple(Use("data", one.name, one.version, one.role) for one in used)
+    return tuple(Use(one.kind, one.name, one.version, one.role) for one in used)
 
 
 class _ReadOnly(Mapping[str, str]):
@@ -235,19 +268,20 @@ class _ReadOnly(Mapping[str, str]):
 
 
 class _Versions(Mapping[str, Sequence[DataVersion]]):
-    """Versions by name, looked up one name at a time."""
+    """Versions of data and of models by name, looked up one name at a time: data before models."""
 
-    def __init__(self, store: SqlStore) -> None:
-        self._store = store
+    def __init__(self, store: SqlStore, models: Models) -> None:
+        self._store, self._models = store, models
 
     def __getitem__(self, name: str) -> Sequence[DataVersion]:
-        versions = self._store.resources("data", name)
+        models = sorted(self._models.versions(name), key=lambda one: bool(one.document.get("is_archived")))
+        versions = [*self._store.resources("data", name), *models]
         if not versions:
             raise KeyError(name)
         return [_version(one) for one in versions]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(sorted({one.name for one in self._store.resources("data")}))
+        return iter(sorted({one.name for one in (*self._store.resources("data"), *self._models.all())}))
 
     def __len__(self) -> int:
         return len(list(iter(self)))
@@ -255,8 +289,16 @@ class _Versions(Mapping[str, Sequence[DataVersion]]):
 
 def _version(asset: Resource) -> DataVersion:
     document = asset.document
+    if asset.kind == MODEL:
+        type_, uri = _folder_type(document), document["uri"]
+        return DataVersion(asset.version, type_, uri, asset.made_by, document["type"], asset.digest, MODEL)
     model_type = model_type_from(document["type"], document.get("tags", {}))
     return DataVersion(asset.version, document["type"], document["uri"], asset.made_by, model_type, asset.digest)
+
+
+def _folder_type(model: Mapping[str, Any]) -> str:
+    """Returns the type of a model's files."""
+    return "uri_file" if model.get("is_file") else "uri_folder"
 
 
 class _Jobs(Mapping[str, JobOutputs]):

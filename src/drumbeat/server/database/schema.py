@@ -23,7 +23,7 @@ from sqlalchemy import (
 from sqlalchemy.engine import Dialect
 from sqlalchemy.types import TypeDecorator
 
-HEAD = "0018"
+HEAD = "0019"
 """The database revision that this code reads and writes."""
 
 Serial = BigInteger().with_variant(Integer, "sqlite")

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from sqlalchemy import Connection, insert, select, update
 
@@ -40,6 +40,7 @@ from drumbeat.server.jobs import tables as jobs
 from drumbeat.server.loop import outbox_tables as outbox
 from drumbeat.server.loop.lease_tables import Lease, LeaseRules
 from drumbeat.server.loop.ownership import LiveServer  # fmt: skip
+from drumbeat.server.models import tables as models
 from drumbeat.server.resources import tables as resources
 from drumbeat.server.resources.records import Resource, Use  # fmt: skip
 from drumbeat.server.space import tables as removals
@@ -419,6 +420,32 @@ class SqlStore:
         """Removes one. The number of a version isn't given again while a newer one exists. Raises NotFoundError."""
         with self._write() as connection:
             resources.remove(connection, kind, name, version)
+
+    def change_resource(
+        self, kind: str, name: str, version: str, change: Callable[[dict[str, Any]], dict[str, Any]]
+    ) -> Resource:
+        """Replaces the document of a resource by the result of `change`, which must be pure. Raises NotFoundError."""
+        with self._write() as connection:
+            return models.change(connection, (kind, name, version), change)
+
+    # --- models ---
+    def add_model(self, version: Resource, shared: dict[str, Any]) -> tuple[Resource, bool]:
+        """Keeps a version of a model; (it, True). shared: the document of its name, if that is new.
+
+        Without a version: the number after the highest that the name ever had. A version that exists with the same
+        digest is the answer, and False; with another it raises ConflictError.
+        """
+        return self._write_again(lambda connection: models.add(connection, version, shared))
+
+    def rename_model(self, name: str, new_name: str) -> None:
+        """Gives all versions of a model another name. Raises ConflictError if a model has it."""
+        with self._write() as connection:
+            models.rename(connection, name, new_name)
+
+    def remove_models(self, kinds: Collection[str], name: str, version: str | None = None) -> int:
+        """Removes the rows of these kinds with a name, of one version or of all (None). Returns how many there were."""
+        with self._write() as connection:
+            return models.remove(connection, kinds, name, version)
 
     def users(self, kind: str, name: str, version: str) -> list[tuple[str, str]]:
         """(job, role) of the jobs that named the version, newest first."""

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from drumbeat.core.ledger_times import Save
 from drumbeat.core.lifecycle.job import Job
@@ -254,6 +254,17 @@ class Metrics:
         if job.state.is_terminal and self._settled.get(name) != job.unique_name:
             self._settle(job)
         return self.store.run(run_id(name))
+
+    def last_values(self, name: str) -> dict[str, Any]:
+        """Returns the last value of each metric of rank 0 of a job's own run, by name, as JSON values."""
+        if self.is_empty:
+            return {}
+        series = self.store.series(run_id(name))
+        return {
+            one.name: {"value": value_to_json(one.last.value), "step": one.last.step}
+            for one in series
+            if one.rank == 0 and not one.name.startswith(SYSTEM)
+        }
 
     def nested_runs(self, name: str) -> list[Run]:
         """Returns the runs that a job's ranks created beside its own, in the order of their starts."""

@@ -17,6 +17,7 @@ from drumbeat.resources.datastore import DATASTORE
 from drumbeat.resources.environment import ENVIRONMENT
 from drumbeat.resources.kind import Kind
 from drumbeat.resources.kinds import KINDS
+from drumbeat.resources.model import MODEL
 from drumbeat.resources.notice_target import NOTICE_TARGET
 from drumbeat.server.context import ControlOf
 from drumbeat.server.resources.environments import curated_views
@@ -150,6 +151,16 @@ class NewData(NewResource):
     is_uploaded: bool = False
 
 
+class NewModelVersion(NewResource):
+    """document: the model, as a mapping in the form of its file. source: that file, for messages.
+
+    is_file: it is one file, at its path. is_trusted: a dangerous pickle in it doesn't refuse it.
+    """
+
+    is_file: bool = False
+    is_trusted: bool = False
+
+
 class NewEnvironment(NewResource):
     """document: the environment, as a mapping in the form of its file. source: that file, for messages."""
 
@@ -166,6 +177,15 @@ class NewComponent(NewResource):
     parts: dict[str, StepParts] = Field(default_factory=dict, max_length=MAX_PARTS)
 
 
+def list_models(
+    control: ControlOf,
+    name: NameOfVersions = None,
+    archived: Annotated[bool, Query(description="Archived versions, too.")] = False,
+) -> Any:
+    """The newest version of each name, or all versions of one, newest first."""
+    return control.catalogs.models.list(name, archived=archived)
+
+
 def list_environments(
     control: ControlOf,
     name: Annotated[str | None, Query(description="Only versions of this one, or of its alias.")] = None,
@@ -179,9 +199,10 @@ def list_environments(
 
 BODIES: dict[str, type[NewResource]] = {
     DATASTORE.name: NewDatastore, DATA.name: NewData, ENVIRONMENT.name: NewEnvironment, COMPONENT.name: NewComponent,
+    MODEL.name: NewModelVersion,
 }  # fmt: skip
 """Request bodies of kinds that are created with more than a document."""
-LISTS: dict[str, Endpoint] = {ENVIRONMENT.name: list_environments}
+LISTS: dict[str, Endpoint] = {ENVIRONMENT.name: list_environments, MODEL.name: list_models}
 ROUTERS = {kind.name: resource_router(kind, BODIES.get(kind.name, NewResource), LISTS.get(kind.name)) for kind in KINDS}
 
 

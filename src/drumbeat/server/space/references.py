@@ -63,5 +63,7 @@ class ReferenceReader:
 
     def assets(self) -> tuple[AssetNeeds, ...]:
         """Returns all registered versions."""
-        versions = [one for kind in ("data", "environment", "component") for one in self._store.resources(kind)]
+        versions = [
+            one for kind in ("data", "model", "environment", "component") for one in self._store.resources(kind)
+        ]
         return tuple(deletion_rules.needs_of_asset(one.kind, one.name, one.version, one.document) for one in versions)

@@ -6,11 +6,13 @@ import os
 from pathlib import Path
 
 from drumbeat.model.errors import NotFoundError
+from drumbeat.model.input_listing import ListedFile
 from drumbeat.model.metrics import JsonObject
 from drumbeat.model.mlflow_calls import NO_MULTIPART, MlflowRefusal, invalid, missing
 from drumbeat.server.metrics.mlflow.logged_models import find_model, require_own
 from drumbeat.server.metrics.mlflow.request import Call
 from drumbeat.server.metrics.mlflow.runs import artifact_uri
+from drumbeat.server.models.mlflow_rows import REGISTERED, VERSIONS
 
 SCHEME = "mlflow-artifacts:/"
 MODELS = "models"
@@ -44,12 +46,48 @@ def list_folder(call: Call) -> JsonObject:
 
 
 def _entries(call: Call, folder: str, prefix: str) -> list[JsonObject]:
+    if folder.startswith(f"{REGISTERED}/"):
+        return _entries_of_version(call, folder, prefix)
     files = call.files.entries(*artifact_place(call, folder)) or []
     return [
         {"path": f"{prefix}{one.name}", "is_dir": one.size is None}
         | ({} if one.size is None else {"file_size": one.size})
         for one in files
     ]
+
+
+def _entries_of_version(call: Call, folder: str, prefix: str) -> list[JsonObject]:
+    uri, inner = registered_place(call, folder)
+    below = f"{inner}/" if inner else ""
+    files = [one for one in call.models.data.listing(uri, is_file=False).files if one.path.startswith(below)]
+    sizes = {one.path.removeprefix(below): one.size for one in files}
+    names = sorted({path.partition("/")[0] for path in sizes})
+    return [
+        {"path": f"{prefix}{name}", "is_dir": name not in sizes} | ({"file_size": sizes[name]} if name in sizes else {})
+        for name in names
+    ]
+
+
+def registered_place(call: Call, path: str) -> tuple[str, str]:
+    """Returns the address of a registered version's files, and what follows it: `registered/<name>/<version>/…`.
+
+    Raises MlflowRefusal.
+    """
+    _, name, version, *inner = [*path.split("/"), "", ""]
+    try:
+        number = int(version) if version.isdecimal() else 0
+        return str(call.models.document(VERSIONS, name, number).body["uri"]), "/".join(inner).strip("/")
+    except NotFoundError:
+        raise missing(f"No such artifact: '{path[:300]}'") from None
+
+
+def registered_file(call: Call, path: str) -> tuple[str, ListedFile]:
+    """Returns the address of a registered version's files, and one of them. Raises MlflowRefusal."""
+    uri, inner = registered_place(call, path)
+    files = {one.path: one for one in call.models.data.listing(uri, is_file=False).files}
+    if inner not in files:
+        raise missing(f"No such artifact: '{path[:300]}'")
+    return uri, files[inner]
 
 
 def remove(call: Call) -> JsonObject:

@@ -8,15 +8,13 @@ from collections.abc import Mapping
 
 from drumbeat.model.metric_lines import MAX_NAME
 from drumbeat.model.mlflow_calls import invalid
+from drumbeat.server.models.alias_names import trouble_with_alias
 
 MAX_EXPERIMENT_TAG_VALUE = 20_000
 MAX_REGISTRY_TAG_VALUE = 100_000
 MAX_EXPERIMENT_NAME = 500
-MAX_ALIAS = 255
 
 _NAME = re.compile(r"[/\w.\- :]*")
-_ALIAS = re.compile(r"[\w\-]+")
-_VERSION_ALIAS = re.compile(r"[vV]\d+")
 
 
 def check_name(kind: str, name: str) -> None:
@@ -65,9 +63,5 @@ def check_model_name(name: str) -> None:
 
 def check_alias(alias: str) -> None:
     """Refuses an alias that MLflow doesn't accept."""
-    if len(alias) > MAX_ALIAS or not _ALIAS.fullmatch(alias):
-        raise invalid(
-            f"Invalid alias name: '{alias[:300]}'. Names have letters, digits, '_' and '-', at most {MAX_ALIAS}."
-        )
-    if alias.lower() == "latest" or _VERSION_ALIAS.fullmatch(alias):
-        raise invalid(f"'{alias}' alias name is reserved.")
+    if trouble := trouble_with_alias(alias):
+        raise invalid(trouble)

@@ -9,16 +9,19 @@ from typing import Any
 
 from drumbeat.model.errors import NotFoundError
 from drumbeat.model.metrics import JsonObject, run_id
-from drumbeat.model.mlflow_calls import invalid, missing
+from drumbeat.model.mlflow_calls import MlflowRefusal, invalid, missing
 from drumbeat.model.mlflow_runs import listed
-from drumbeat.server.metrics.metric_records import Document
-from drumbeat.server.metrics.mlflow import logged_models
+from drumbeat.server.metrics.mlflow import artifacts, logged_models
 from drumbeat.server.metrics.mlflow.filter_parsing import module, selected
 from drumbeat.server.metrics.mlflow.limits import MAX_REGISTRY_TAG_VALUE, check_pairs
 from drumbeat.server.metrics.mlflow.request import Call, paged
+from drumbeat.server.models.mlflow_rows import NAMES, REGISTERED, STAGES, TRUST, VERSIONS, ModelRow
+from drumbeat.server.models.models import NewModel
+from drumbeat.server.models.run_file_reader import RunFiles
 
-MODELS, KIND = "registered_model", "model_version"
-STAGES = ("None", "Staging", "Production", "Archived")
+MODELS, KIND = NAMES, VERSIONS
+_KEPT = {"None": ""}
+"""Stages of MLflow that the registry keeps by another text."""
 _ACTIVE = ("Staging", "Production")
 _PROMPT = "mlflow.prompt.is_prompt"
 _LOGGED_MODEL = re.compile(r"models:/(m-[0-9a-f]{32})")
@@ -33,19 +36,37 @@ def create(call: Call) -> JsonObject:
     check_pairs("tag", tags, MAX_REGISTRY_TAG_VALUE)
     storage, run = _resolved(call, source)
     model_id = call.text_or("model_id") or next(iter(_LOGGED_MODEL.findall(source)), "")
+    run = call.text_or("run_id") or run
     body = {
         "created_ms": call.now_ms, "updated_ms": call.now_ms, "description": call.text_or("description"), "tags": tags,
-        "stage": "None", "source": source, "storage": storage, "run_id": call.text_or("run_id") or run,
-        "run_link": call.text_or("run_link"), "model_id": model_id, **call.owner,
+        "source": source, "storage": storage, "run_id": run, "run_link": call.text_or("run_link"),
+        "model_id": model_id, **call.owner,
     }  # fmt: skip
-    model = call.store.change_document(MODELS, model.name, 0, lambda body: _with_one_more(body, call.now_ms))
-    version = call.store.add_document(Document(KIND, model.name, model.body["last_version"], body))
-    return {"model_version": view(call, version, model)}
+    uri, job, is_readable = data_address(call, storage)
+    new = NewModel(
+        name=model.name, uri=uri, type="mlflow_model", made_by=job, is_trusted=tags.get(TRUST) == "true", more=body
+    )
+    version = call.models.register(new, is_readable=is_readable)
+    return {"model_version": view(call, version)}
 
 
-def _with_one_more(model: JsonObject, now_ms: int) -> JsonObject:
-    """Increments a model's counter of versions. Numbers are never reused, also after the model is renamed."""
-    return {**model, "last_version": model["last_version"] + 1, "updated_ms": now_ms}
+def data_address(call: Call, storage: str) -> tuple[str, str, bool]:
+    """Returns the address at which the server reads the files, the job that wrote them, and whether it can."""
+    if storage.startswith(artifacts.SCHEME):
+        path = storage.removeprefix(artifacts.SCHEME).strip("/")
+        first, _, rest = path.partition("/")
+        if first == REGISTERED:
+            name, _, version = rest.rpartition("/")
+            with suppress(NotFoundError):
+                body = call.models.document(KIND, name, int(version) if version.isdecimal() else 0).body
+                return str(body["uri"]), "", True
+            return storage, "", False
+        try:
+            job, inner = artifacts.artifact_place(call, path)
+        except MlflowRefusal:
+            return storage, "", False
+        return RunFiles(job, inner).uri, job, True
+    return storage, "", storage.startswith("azureml:")
 
 
 def _resolved(call: Call, source: str) -> tuple[str, str]:
@@ -71,7 +92,7 @@ def download_uri(call: Call) -> JsonObject:
     return {"artifact_uri": version.body["storage"]}
 
 
-def _require_run(call: Call, version: Document) -> None:
+def _require_run(call: Call, version: ModelRow) -> None:
     """Raises MlflowRefusal if the files belonged to a deleted job, and a new job of its name has the same run id."""
     match = _OF_RUN.match(version.body["storage"])
     if match is None:
@@ -92,13 +113,13 @@ def update(call: Call) -> JsonObject:
 def delete(call: Call) -> JsonObject:
     """Answers model-versions/delete, which removes its aliases, too."""
     version = own_version(call)
-    call.store.remove_documents(KIND, version.name, version.version)
+    call.models.remove_version(version.name, version.version)
 
     def without(body: JsonObject) -> JsonObject:
-        aliases = {alias: one for alias, one in body["aliases"].items() if one != version.version}
+        aliases = {alias: one for alias, one in body["aliases"].items() if one != str(version.version)}
         return {**body, "aliases": aliases, "updated_ms": call.now_ms}
 
-    call.store.change_document(MODELS, version.name, 0, without)
+    call.models.change_document(MODELS, version.name, 0, without)
     return {}
 
 
@@ -108,7 +129,7 @@ def transition_stage(call: Call) -> JsonObject:
     if call.flag("archive_existing_versions"):
         if stage not in _ACTIVE:
             raise invalid(f"Existing versions can't be archived because '{stage}' is not one of {', '.join(_ACTIVE)}.")
-        documents = call.store.documents(KIND, version.name)
+        documents = call.models.documents(KIND, version.name)
         others = [one for one in documents if one.version != version.version and one.body["stage"] == stage]
         for other in others:
             require_own(call, other)
@@ -117,9 +138,12 @@ def transition_stage(call: Call) -> JsonObject:
     return {"model_version": view(call, _staged(call, version, stage))}
 
 
-def _staged(call: Call, version: Document, stage: str) -> Document:
-    return call.store.change_document(
-        KIND, version.name, version.version, lambda body: {**body, "stage": stage, "updated_ms": call.now_ms}
+def _staged(call: Call, version: ModelRow, stage: str) -> ModelRow:
+    return call.models.change_document(
+        KIND,
+        version.name,
+        version.version,
+        lambda body: {**body, "stage": _KEPT.get(stage, stage), "updated_ms": call.now_ms},
     )
 
 
@@ -141,9 +165,9 @@ def delete_tag(call: Call) -> JsonObject:
 def search(call: Call) -> JsonObject:
     """Answers model-versions/search; prompts are left out unless the filter names them, as in MLflow."""
     limit, text, orders = call.limit(10_000, 200_000), call.text_or("filter"), call.texts("order_by")
-    documents = without_prompts(call.store.documents(KIND), text)
+    documents = without_prompts(call.models.documents(KIND), text)
     documents.sort(key=lambda one: (-one.body["updated_ms"], one.name, -one.version))
-    models = {one.name: one for one in call.store.documents(MODELS)}
+    models = {one.name: one for one in call.models.documents(MODELS)}
     seen = [view(call, one, models.get(one.name)) for one in documents]
     if text or orders:
         by_version = {(one["name"], one["version"]): one for one in seen}
@@ -153,20 +177,20 @@ def search(call: Call) -> JsonObject:
     return paged("model_versions", seen, call, limit)
 
 
-def without_prompts(documents: Iterable[Document], text: str) -> list[Document]:
+def without_prompts(documents: Iterable[ModelRow], text: str) -> list[ModelRow]:
     """Returns models without prompts, unless the filter names the tag of prompts."""
     return [one for one in documents if _PROMPT in text or one.body["tags"].get(_PROMPT) != "true"]
 
 
-def registered(call: Call, name: str) -> Document:
+def registered(call: Call, name: str) -> ModelRow:
     """Returns a registered model. Raises MlflowRefusal."""
     try:
-        return call.store.document(MODELS, name)
+        return call.models.document(MODELS, name)
     except NotFoundError:
         raise missing(f"Registered Model with name={name} not found") from None
 
 
-def named_version(call: Call) -> Document:
+def named_version(call: Call) -> ModelRow:
     """Returns the version that a call names. Raises MlflowRefusal."""
     name, version = call.text("name"), call.text("version")
     if not version.isdecimal() or not version.isascii() or len(version) > 9:
@@ -174,23 +198,23 @@ def named_version(call: Call) -> Document:
     return _find_version(call, name, int(version))
 
 
-def own_version(call: Call) -> Document:
+def own_version(call: Call) -> ModelRow:
     """Returns the version that a call changes. Raises MlflowRefusal."""
     version = named_version(call)
     require_own(call, version)
     return version
 
 
-def require_own(call: Call, document: Document) -> None:
+def require_own(call: Call, document: ModelRow) -> None:
     """Raises MlflowRefusal for a registered model, or a version of one, that the caller may not change."""
     if call.scope:
         which = f"version {document.version} of " if document.kind == KIND else ""
         call.scope.require_document(document, f"{which}the registered model {document.name!r}")
 
 
-def _find_version(call: Call, name: str, version: int) -> Document:
+def _find_version(call: Call, name: str, version: int) -> ModelRow:
     try:
-        return call.store.document(KIND, name, version)
+        return call.models.document(KIND, name, version)
     except NotFoundError:
         raise missing(f"Model Version (name={name}, version={version}) not found") from None
 
@@ -203,14 +227,14 @@ def parse_stage(text: str) -> str:
     return stage
 
 
-def _changed(call: Call, change: Callable[[JsonObject], JsonObject]) -> Document:
+def _changed(call: Call, change: Callable[[JsonObject], JsonObject]) -> ModelRow:
     version = own_version(call)
-    return call.store.change_document(
+    return call.models.change_document(
         KIND, version.name, version.version, lambda body: {**change(body), "updated_ms": call.now_ms}
     )
 
 
-def view(call: Call, version: Document, model: Document | None = None) -> JsonObject:
+def view(call: Call, version: ModelRow, model: ModelRow | None = None) -> JsonObject:
     """Returns MLflow's `ModelVersion`."""
     body = version.body
     aliases = (model or registered(call, version.name)).body["aliases"]
@@ -227,7 +251,7 @@ def view(call: Call, version: Document, model: Document | None = None) -> JsonOb
         "model_id": body["model_id"],
         "status": "READY",
         "tags": listed(body["tags"]),
-        "aliases": sorted(alias for alias, one in aliases.items() if one == version.version),
+        "aliases": sorted(alias for alias, one in aliases.items() if one == str(version.version)),
     }
 
 

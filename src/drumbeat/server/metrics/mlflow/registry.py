@@ -9,11 +9,11 @@ from drumbeat.model.errors import ConflictError, NotFoundError
 from drumbeat.model.metrics import JsonObject
 from drumbeat.model.mlflow_calls import EXISTS, MlflowRefusal, missing
 from drumbeat.model.mlflow_runs import listed
-from drumbeat.server.metrics.metric_records import Document
 from drumbeat.server.metrics.mlflow import model_versions as versions
 from drumbeat.server.metrics.mlflow.filter_parsing import module, selected
 from drumbeat.server.metrics.mlflow.limits import MAX_REGISTRY_TAG_VALUE, check_alias, check_model_name, check_pairs
 from drumbeat.server.metrics.mlflow.request import Call, paged
+from drumbeat.server.models.mlflow_rows import ModelRow
 
 KIND = versions.MODELS
 
@@ -27,14 +27,10 @@ def create(call: Call) -> JsonObject:
         "created_ms": call.now_ms, "updated_ms": call.now_ms, "description": call.text_or("description"), "tags": tags,
         "aliases": {}, "last_version": 0, **call.owner,
     }  # fmt: skip
-    return {"registered_model": view(call, _added(call, Document(KIND, name, 0, body)))}
-
-
-def _added(call: Call, model: Document) -> Document:
     try:
-        return call.store.add_document(model)
+        return {"registered_model": view(call, call.models.add_name(name, body))}
     except ConflictError:
-        raise _exists(model.name) from None
+        raise _exists(name) from None
 
 
 def _exists(name: str) -> MlflowRefusal:
@@ -57,25 +53,24 @@ def rename(call: Call) -> JsonObject:
     name, model = call.text("new_name"), _own_whole(call)
     check_model_name(name)
     try:
-        call.store.rename_documents((KIND, versions.KIND), model.name, name)
+        call.models.rename(model.name, name)
     except ConflictError:
         raise _exists(name) from None
-    renamed = call.store.change_document(KIND, name, 0, lambda body: {**body, "updated_ms": call.now_ms})
+    renamed = call.models.change_document(KIND, name, 0, lambda body: {**body, "updated_ms": call.now_ms})
     return {"registered_model": view(call, renamed)}
 
 
 def delete(call: Call) -> JsonObject:
     """Answers registered-models/delete."""
     model = _own_whole(call)
-    call.store.remove_documents(versions.KIND, model.name)
-    call.store.remove_documents(KIND, model.name)
+    call.models.remove_all(model.name)
     return {}
 
 
 def search(call: Call) -> JsonObject:
     """Answers registered-models/search; prompts are left out unless the filter names them, as in MLflow."""
     limit, text, orders = call.limit(100, 1000), call.text_or("filter"), call.texts("order_by")
-    documents = versions.without_prompts(call.store.documents(KIND), text)
+    documents = versions.without_prompts(call.models.documents(KIND), text)
     if text or orders:
         by_name, entities = {one.name: one for one in documents}, [_entity(call, one) for one in documents]
         documents = [by_name[one.name] for one in selected("SearchModelUtils", entities, text, orders)]
@@ -110,7 +105,7 @@ def set_alias(call: Call) -> JsonObject:
     check_alias(alias)
     model = _own_alias(call, alias)
     versions.require_own(call, version)
-    _change(call, model, lambda body: {**body, "aliases": {**body["aliases"], alias: version.version}})
+    _change(call, model, lambda body: {**body, "aliases": {**body["aliases"], alias: str(version.version)}})
     return {}
 
 
@@ -126,50 +121,52 @@ def get_by_alias(call: Call) -> JsonObject:
     """Answers registered-models/alias."""
     model, alias = versions.registered(call, call.text("name")), call.text("alias")
     version = model.body["aliases"].get(alias)
-    if version is None:
+    if version is None or not version.isdecimal():
         raise MlflowRefusal("INVALID_PARAMETER_VALUE", f"Registered model alias {alias} not found.")
-    return {"model_version": versions.view(call, call.store.document(versions.KIND, model.name, version), model)}
+    return {"model_version": versions.view(call, call.models.document(versions.KIND, model.name, int(version)), model)}
 
 
-def _changed(call: Call, change: Callable[[JsonObject], JsonObject]) -> Document:
+def _changed(call: Call, change: Callable[[JsonObject], JsonObject]) -> ModelRow:
     model = versions.registered(call, call.text("name"))
     versions.require_own(call, model)
     return _change(call, model, change)
 
 
-def _change(call: Call, model: Document, change: Callable[[JsonObject], JsonObject]) -> Document:
+def _change(call: Call, model: ModelRow, change: Callable[[JsonObject], JsonObject]) -> ModelRow:
     try:
-        return call.store.change_document(KIND, model.name, 0, lambda body: {**change(body), "updated_ms": call.now_ms})
+        return call.models.change_document(
+            KIND, model.name, 0, lambda body: {**change(body), "updated_ms": call.now_ms}
+        )
     except NotFoundError:
         raise missing(f"Registered Model with name={model.name} not found") from None
 
 
-def _own_whole(call: Call) -> Document:
+def _own_whole(call: Call) -> ModelRow:
     """Returns the model that a call renames or deletes with all its versions. Raises MlflowRefusal."""
     model = versions.registered(call, call.text("name"))
     if call.scope:
-        for document in (model, *call.store.documents(versions.KIND, model.name)):
+        for document in (model, *call.models.documents(versions.KIND, model.name)):
             versions.require_own(call, document)
     return model
 
 
-def _own_alias(call: Call, alias: str) -> Document:
+def _own_alias(call: Call, alias: str) -> ModelRow:
     """Returns the model whose alias a call sets or removes. A job may not take an alias from another's version."""
     model = versions.registered(call, call.text("name"))
     aliased = model.body["aliases"].get(alias)
     if call.scope and aliased is not None and not call.scope.owns(model):
-        for document in call.store.documents(versions.KIND, model.name):
-            if document.version == aliased:
+        for document in call.models.documents(versions.KIND, model.name):
+            if str(document.version) == aliased:
                 versions.require_own(call, document)
     return model
 
 
-def _latest(call: Call, model: Document, stages: tuple[str, ...] | list[str]) -> list[JsonObject]:
-    latest = {one.body["stage"]: one for one in call.store.documents(versions.KIND, model.name)}
+def _latest(call: Call, model: ModelRow, stages: tuple[str, ...] | list[str]) -> list[JsonObject]:
+    latest = {one.body["stage"]: one for one in call.models.documents(versions.KIND, model.name)}
     return [versions.view(call, one, model) for stage, one in latest.items() if stage in stages]
 
 
-def view(call: Call, model: Document) -> JsonObject:
+def view(call: Call, model: ModelRow) -> JsonObject:
     """Returns MLflow's `RegisteredModel`."""
     aliases = [{"alias": alias, "version": str(one)} for alias, one in sorted(model.body["aliases"].items())]
     return {
@@ -183,7 +180,7 @@ def view(call: Call, model: Document) -> JsonObject:
     }
 
 
-def _entity(call: Call, model: Document) -> Any:
+def _entity(call: Call, model: ModelRow) -> Any:
     entities, seen = module("entities.model_registry"), view(call, model)
     return entities.RegisteredModel(
         name=model.name,

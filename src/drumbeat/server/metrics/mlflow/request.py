@@ -11,6 +11,7 @@ from drumbeat.model.metrics import JsonObject, Run
 from drumbeat.model.mlflow_calls import MlflowArguments, invalid, missing
 from drumbeat.server.home_folder import FolderRunFiles
 from drumbeat.server.metrics.mlflow.write_scope import OWNER, WriteScope
+from drumbeat.server.models.mlflow_rows import ModelRows
 
 if TYPE_CHECKING:
     from drumbeat.server.metrics.tables import SqlMetricStore
@@ -22,6 +23,7 @@ class Call(MlflowArguments):
 
     store: SqlMetricStore
     files: FolderRunFiles
+    models: ModelRows
     rank: int = 0
     """The calling rank of the job; 0 outside of jobs."""
     scope: WriteScope | None = None

@@ -12,7 +12,7 @@ from typing import Any
 from anyio import to_thread
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
 
 from drumbeat.model.errors import DrumbeatError
 from drumbeat.model.metrics import JsonObject
@@ -25,6 +25,7 @@ from drumbeat.server.metrics.mlflow.errors import response
 from drumbeat.server.metrics.mlflow.request import Call
 from drumbeat.server.metrics.mlflow.routes import find
 from drumbeat.server.metrics.mlflow.write_scope import WriteScope, scope_of_user
+from drumbeat.server.models.mlflow_rows import REGISTERED
 from drumbeat.server.routing import new_router
 from drumbeat.server.url_paths import rest
 
@@ -59,7 +60,8 @@ class MlflowRequest:
     def call(self, arguments: JsonObject) -> Call:
         """Returns the call with these arguments."""
         control = self.context.control
-        return Call(arguments, control.metrics.store, control.artifacts.of_runs, rank=self.rank, scope=self.scope)
+        files, rows = control.artifacts.of_runs, control.model_rows
+        return Call(arguments, control.metrics.store, files, rows, rank=self.rank, scope=self.scope)
 
 
 @router.api_route("/" + rest("path"), methods=METHODS)
@@ -137,6 +139,9 @@ async def _file(asked: MlflowRequest, path: str) -> Response:
 
 
 def _served(call: Call, path: str) -> Response:
+    if path.startswith(f"{REGISTERED}/"):
+        uri, file = artifacts.registered_file(call, path)
+        return StreamingResponse(call.models.data.read(uri, file), headers={"content-length": str(file.size)})
     place, status = artifacts.located(call, path)
     if not S_ISREG(status.st_mode):
         raise missing(f"No such artifact: '{path[:300]}'")

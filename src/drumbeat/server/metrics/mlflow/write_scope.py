@@ -16,6 +16,7 @@ from drumbeat.model.mlflow_calls import DENIED, MlflowRefusal
 from drumbeat.model.principal import Principal, Role
 from drumbeat.server.loop.loop import Loop
 from drumbeat.server.metrics.metric_records import Document, Experiment
+from drumbeat.server.models.mlflow_rows import ModelRow
 
 OWNER = "owner"
 """The key in a document's body for the mark of the job that created it. Documents of users have none."""
@@ -54,12 +55,12 @@ class WriteScope:
         if self.job and not is_home and experiment.tags.get(OWNER_TAG) != self.mark:
             raise self._refusal(f"experiment {experiment.name!r}")
 
-    def require_document(self, document: Document, title: str) -> None:
+    def require_document(self, document: Document | ModelRow, title: str) -> None:
         """Requires that the caller may change a registered model or a version of one."""
         if not self.owns(document):
             raise self._refusal(title)
 
-    def owns(self, document: Document) -> bool:
+    def owns(self, document: Document | ModelRow) -> bool:
         """Whether the caller may change a document of the registry."""
         return not self.job or document.body.get(OWNER) == self.mark
 

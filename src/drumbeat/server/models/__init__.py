@@ -1,0 +1,1 @@
+"""Registered models: versions, aliases, stages, signed statements."""
