@@ -9,6 +9,7 @@ client = connect()
 loaded = client.components.create_or_update(load_component(source="./component.yml"))
 assert (loaded.name, loaded.version) == ("train_component", "1")
 assert client.components.get("train_component", version="1").display_name == "Train"
+assert load_component(client=client, name="train_component", version="1").name == "train_component"
 
 prepare = command(
     name="prepare", version="1", display_name="Prepare", environment="azureml:toy-env:1",

@@ -167,6 +167,24 @@ def test_function_of_mldesigner_is_refused_in_a_sentence():
         component_model(decorated)
 
 
+def test_step_made_by_azures_own_package_is_refused_and_not_lost():
+    foreign = type("Command", (), {"__module__": "azure.ai.ml.entities._builders.command"})
+
+    @dsl.pipeline()
+    def mixed() -> None:
+        own = first()(data=Input(path="azureml:d:1"))
+        other = foreign()
+        del own, other
+
+    @dsl.pipeline()
+    def kept() -> None:
+        other = foreign()  # noqa: F841  # pyright: ignore[reportUnusedVariable]
+
+    assert mixed()
+    with pytest.raises(SpecError, match="`other` is an object of Azure's own package"):
+        kept()
+
+
 # --- what is registered ----------------------------------------------------------------------------------------
 def test_assets_are_the_documents_of_their_files():
     data = Data(name="d", path="./d", type="uri_folder", tags={"a": "b"}, properties={"c": "d"})

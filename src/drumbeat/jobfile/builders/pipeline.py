@@ -122,6 +122,7 @@ def pipeline(function: Callable[..., Any] | None = None, **keys: Any) -> Any:
         values = {name: value for name, value in values.items() if value is not None}
         with open_pipeline() as steps:
             results, local = call_and_look(function, asked)
+        refuse_azures_objects(local)
         head = {key: keys[key] for key in HEAD if key in keys}
         head.setdefault("display_name", function.__name__)
         settings = {key: keys[key] for key in SETTINGS if key in keys}
@@ -161,6 +162,14 @@ def _declared(parameter: inspect.Parameter) -> Input:
         fix = f"Write `{parameter.name}: Input(type='uri_folder')`, or `str`, `int`, `float`, `bool`."
         raise SpecError(f"the input `{parameter.name}` of the pipeline has no type", fix=fix)
     return Input.made({"type": TYPES[kind], "default": default})
+
+
+def refuse_azures_objects(local: Mapping[str, Any]) -> None:
+    """Raises SpecError for a step that is an object of Azure's own package, which would be missing in the pipeline."""
+    for name, value in local.items():
+        if type(value).__module__.startswith("azure.ai.ml"):
+            what = f"`{name}` is an object of Azure's own package, such as a function of mldesigner gives"
+            raise SpecError(what, fix="Make the step with drumbeat.ml: command(...) or load_component(...).")
 
 
 def call_and_look(function: Callable[..., Any], arguments: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:

@@ -27,6 +27,7 @@ def download(client: Client, name: str, to: Path, output: str | None, *, is_all:
             f"This job is in state {azure_status(job.state, job.reason)}. Download is allowed only in states {states}"
         )
         raise JobException(text, text)
+    output = None if output == DEFAULT_OUTPUT else output
     if earlier := job.properties.get(REUSED_RUN):
         name, job = earlier, client.get(earlier)
     check_folder(to)

@@ -7,7 +7,7 @@ from typing import Any
 
 from drumbeat.jobfile.data.assets import DataAsset
 from drumbeat.ml.objects.plain import Attributes, SystemData
-from drumbeat.model.api.data import DataView
+from drumbeat.model.api.data import MODEL_TYPE, DataView
 
 
 class Asset(Attributes):
@@ -115,6 +115,6 @@ def asset_from(view: DataView) -> Data:
         type=view.kind,
         path=view.uri,
         description=view.description or None,
-        tags=dict(view.tags),
+        tags={key: value for key, value in view.tags.items() if key != MODEL_TYPE},
         creation_context=context,
     )

@@ -135,6 +135,11 @@ def job_from_view(view: JobView, document: Mapping[str, Any], page: str) -> Job:
         parent_job_name=view.parent or None,
     )
     job.keys.update(name=view.name, experiment_name=view.experiment)
+    places = {one.name: one.uri for one in view.outputs}
+    for name, output in job.outputs.items():
+        own = f"azureml://jobs/{view.name}/outputs/{name}"
+        known = {"type": "uri_folder", "mode": None, "path": places.get(name) or own}
+        job.outputs[name] = NamedValues({**known, **as_table(output)})
     return job
 
 
