@@ -90,7 +90,7 @@ class LocalEngine:
         """Does nothing: the engine has nothing but its gangs."""
 
     def _enrolment(self, gang: Gang, node: int) -> str:
-        root = self.folder / gang.name / str(node) / "root"
+        root = self.folder / gang.name / str(node) / gang.root_name
         checkpoints = self.kept / gang.job / "checkpoints"
         return enrolment(
             gang, node, root=str(root), checkpoints=str(checkpoints), address="127.0.0.1", keeps_spares=True

@@ -21,6 +21,10 @@ LISTED_BYTES = 256 << 20
 """The largest list of a node's outputs, which comes in one request: a million files with paths of 170 bytes."""
 
 
+VOID = "void"
+"""As `AgentStatus.handover`: two agents of the node have shown different proofs, so that neither is believed."""
+
+
 class Phase(StrEnum):
     """The phases of an agent, in order."""
 
@@ -131,6 +135,10 @@ class AgentStatus:
     has_checkpoint: bool = False
     """The round is over, and the job's folder of checkpoints has files."""
 
+    handover: str = ""
+    """The SHA-256 of what this agent keeps in its memory alone, and shows to be told of the next job on its node; "" =
+    the agent can't go on with another job."""
+
     @property
     def has_sent_logs(self) -> bool:
         """Whether the server has all logs of the round."""
@@ -159,12 +167,26 @@ class NodeRequest:
 
 
 @dataclass(frozen=True)
+class Takeover:
+    """What the agent of a job that has ended needs to go on as the agent of the next one, on the same node."""
+
+    job: str
+    attempt: int
+    secret: str
+    """As in `Enrolment`, and the new attempt's own."""
+    peer_secret: str
+    plan: Plan
+    root: str
+    """The name of the attempt's folder, beside that of the attempt that has ended."""
+
+
+@dataclass(frozen=True)
 class Directive:
     """The server's instruction to an agent.
 
     PREPARE: stage what is missing, reserve a port, report READY. RUN: start the ranks of `round` with `roster`. STOP:
     SIGTERM now, SIGKILL after `grace_s`; a round that was never started is ENDED at once. UPLOAD: send the outputs.
-    LEAVE: end what is left and exit.
+    LEAVE: end what is left and exit; with `next`, go on with that job instead.
     """
 
     order: Order
@@ -178,6 +200,8 @@ class Directive:
     """Requests that the agent hasn't received yet."""
     is_canceled: bool = False
     """Whether the job was canceled: what remains to be sent doesn't hold up its end for long."""
+    next: Takeover | None = None
+    """The job that takes over the node; None = none does."""
 
     @property
     def key(self) -> str:
@@ -224,6 +248,8 @@ class Enrolment:
     peer_secret: str = ""
     """The secret by which nodes of the attempt authenticate each other; "" = `secret` is the whole attempt's, as
     versions before gave it."""
+    preflight: NodeCheck | None = None
+    """What the node measured for the job whose nodes this one has taken over."""
 
     @property
     def shared_secret(self) -> str:

@@ -355,3 +355,5 @@ class Plan(HangRules, NodeOptions, LauncherOptions, Deadlines, RankRuntime, Stag
     """The most that copies of whole files in the checkpoint folder may take, 0 = none are made."""
     clean_rounds: bool = False
     """Whether each later round begins with the code folder and the outputs as the first one had them."""
+    fresh_nodes: bool = False
+    """Whether the job takes over no nodes of another job, and no other job takes over its own."""

@@ -112,6 +112,8 @@ class Retire:
     """Where the supervisor's folder goes."""
     idle_s: float
     """How long it waits there for an agent."""
+    is_handover: bool = False
+    """Whether another job takes over the node: the folder is that of its attempt, and no interpreter is needed."""
 
 
 @dataclass(frozen=True)

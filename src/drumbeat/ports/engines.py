@@ -40,6 +40,8 @@ class Gang:
     """As `Job` has it."""
     has_node_secrets: bool = True
     """Whether each node has a secret of its own; False = a version of the server before that began the attempt."""
+    taken: str = ""
+    """The gang of an earlier job whose nodes this one has taken over; "" = it has its own."""
 
     @cached_property
     def node_plan(self) -> Plan:
@@ -62,8 +64,13 @@ class Gang:
 
     @property
     def name(self) -> str:
-        """The name under which the engine knows it: no other gang has or had it."""
-        return gang_name(self.unique_job, self.attempt)
+        """The name under which the engine knows it: no other gang has or had it, but those whose nodes it took over."""
+        return self.taken or gang_name(self.unique_job, self.attempt)
+
+    @property
+    def root_name(self) -> str:
+        """The name of the attempt's own folder in that of its node."""
+        return f"root.{gang_name(self.unique_job, self.attempt)}" if self.taken else "root"
 
 
 def node_secret(secret: str, node: int) -> str:

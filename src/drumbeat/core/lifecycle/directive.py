@@ -16,9 +16,12 @@ _ORDERS = {
 }
 
 
-def directive(job: Job) -> Directive:
-    """Returns the directive for every node of the attempt; a job that is waiting or has ended needs no agent."""
-    order = _ORDERS.get(job.state, Order.LEAVE)
+def directive(job: Job, *, is_kept: bool = False) -> Directive:
+    """Returns the directive for every node of the attempt; a job that is waiting or has ended needs no agent.
+
+    is_kept: whether its nodes wait for another job. Their agents have done what `UPLOAD` says, and go on waiting.
+    """
+    order = Order.UPLOAD if is_kept and job.state.is_terminal else _ORDERS.get(job.state, Order.LEAVE)
     roster = job.roster if order is Order.RUN else None
     is_canceled = job.verdict is not None and REASONS[job.verdict.reason].ends is State.CANCELED
     return Directive(order, job.attempt, job.round, roster, job.plan.grace_s, is_canceled=is_canceled)

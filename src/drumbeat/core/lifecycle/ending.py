@@ -10,7 +10,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from drumbeat.core.end_verdict import Verdict
-from drumbeat.core.lifecycle import backoff, output_publication, recovery, verdict_rules
+from drumbeat.core.lifecycle import backoff, handover, output_publication, recovery, verdict_rules
 from drumbeat.core.lifecycle.events import (
     CancelRequested,
     Decision,
@@ -146,10 +146,12 @@ def _backed_off(sentence: str, wait: timedelta, before: str, reason: Reason) -> 
 
 def _requeue(job: Job, now: datetime, sentence: str, reason: Reason) -> Decision:
     avoided = tuple(sorted({slot.machine for slot in job.slots if slot.node in job.lost}))
-    freed = replace(job, slots=(), nodes=(), roster=None, verdict=None, stop_at=None, lost=(), observed=None)
+    freed = replace(
+        job, slots=(), nodes=(), roster=None, verdict=None, stop_at=None, lost=(), observed=None, taken=None
+    )
     kept = job.plan.nodes - len(job.lost) if job.plan.elastic else 0
     freed = replace(freed, avoided=avoided, kept=kept, queued_at=job.retry_at or now)
-    return move(freed, now, State.QUEUED, reason, sentence, StopGang(job.attempt))
+    return move(freed, now, State.QUEUED, reason, sentence, StopGang(job.attempt, _taken_gang(job)))
 
 
 # --- the end ----------------------------------------------------------------------------------------------------
@@ -195,10 +197,14 @@ def end(job: Job, now: datetime) -> Decision:
     state = REASONS[verdict.reason].ends if verdict else None
     if verdict is None or state is None:
         raise ValueError(f"job {job.name} can't end: {verdict}")
-    give_back = (StopGang(job.attempt),) if job.slots else ()
+    give_back = (StopGang(job.attempt, _taken_gang(job), handover.keep_s(job, verdict)),) if job.slots else ()
     ended = replace(job, ended_at=now, stop_at=None, retry_at=None)
     publish = (PublishOutputs(job.attempt),) if output_publication.outputs_left(replace(ended, state=state)) else ()
     return move(ended, now, state, verdict.reason, verdict.sentence, *give_back, KeepEvents(job.attempt), *publish)
+
+
+def _taken_gang(job: Job) -> str:
+    return job.taken.gang if job.taken else ""
 
 
 def _joined(sentence: str, more: str) -> str:

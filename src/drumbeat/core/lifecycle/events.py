@@ -8,7 +8,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from drumbeat.core.lifecycle.job import Job, Published
+from drumbeat.core.lifecycle.job import Job, Published, TakenNodes
 from drumbeat.core.scheduling.resource_needs import Slot
 from drumbeat.model.agent import AgentStatus
 from drumbeat.model.states import Reason, State
@@ -34,6 +34,8 @@ class Placed:
     """Placement found slots for every node at once."""
 
     slots: tuple[Slot, ...]
+    taken: TakenNodes | None = None
+    """The nodes that the job takes over with them; None = it gets nodes of its own."""
 
 
 @dataclass(frozen=True)
@@ -313,6 +315,10 @@ class StopGang:
     """End every process of an attempt and give its slots back."""
 
     attempt: int
+    gang: str = ""
+    """The name under which the engine knows its nodes, "" = the attempt's own."""
+    keep_s: float = 0.0
+    """How long another job may take over the nodes before they are ended; 0 = none may."""
     kind: str = "stop_gang"
 
 

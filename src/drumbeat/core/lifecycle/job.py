@@ -17,7 +17,7 @@ from drumbeat.model.agent import WAITS, AgentStatus, Phase, RankExit
 from drumbeat.model.plan import Plan
 from drumbeat.model.roster import Roster
 from drumbeat.model.states import JobKind, Reason, State
-from drumbeat.model.unique_names import unique_name
+from drumbeat.model.unique_names import gang_name, unique_name
 
 
 @dataclass(frozen=True)
@@ -60,6 +60,17 @@ class HeldUp:
     output: str
     why: str
     is_long: bool = False
+
+
+@dataclass(frozen=True)
+class TakenNodes:
+    """The nodes of an earlier job, which an attempt has taken over."""
+
+    gang: str
+    """The name under which the engine knows them."""
+    job: str
+    """Whose they were before."""
+    attempt: int
 
 
 @dataclass(frozen=True)
@@ -128,6 +139,9 @@ class Job:
     node_secrets_since: int = 0
     """The first attempt whose nodes have a secret each, 0 = none yet: before, one secret served a whole attempt."""
 
+    taken: TakenNodes | None = None
+    """The nodes that its attempt took over from another job; None = it was given nodes of its own, or has none."""
+
     first_version: int = 1
     """The version that its record began with: beyond those of the deleted jobs that had its name. Set by the store."""
 
@@ -145,6 +159,11 @@ class Job:
     def unique_name(self) -> str:
         """The name that no other job has or had: what outlives a job is kept under it."""
         return unique_name(self.name, self.first_version)
+
+    @property
+    def gang(self) -> str:
+        """The name under which the engine knows the nodes of the current attempt."""
+        return self.taken.gang if self.taken else gang_name(self.unique_name, self.attempt)
 
     @property
     def kind(self) -> JobKind:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Hashable, Iterator
+from dataclasses import replace
 from enum import Enum
 
-from drumbeat.model.agent import WAITS, AgentStatus, Phase, RankExit
+from drumbeat.model.agent import VOID, WAITS, AgentStatus, Phase, RankExit
 
 NodeExit = tuple[int, RankExit]
 """A node, and how one of its ranks ended."""
@@ -46,6 +47,7 @@ class NodeStatuses(tuple[AgentStatus | None, ...]):  # noqa: SLOT001 (the counts
     def with_status(self, node: int, status: AgentStatus) -> NodeStatuses:
         """Returns the statuses with the latest one of a node."""
         before, items = self[node], list(self)
+        status = fenced(before, status)
         items[node] = status
         after = NodeStatuses(items)
         counts = self._counted.copy()
@@ -91,6 +93,15 @@ class NodeStatuses(tuple[AgentStatus | None, ...]):  # noqa: SLOT001 (the counts
             return None
         failures = _failures(node, status, status.round)
         return status.round, min((*failures, *([first] if first else [])), key=when_ended, default=None)
+
+
+def fenced(before: AgentStatus | None, status: AgentStatus) -> AgentStatus:
+    """Returns a status whose proof of identity is void if another agent of this node, or any other process with
+    its secret, has given another proof in this attempt.
+    """
+    if before is None or not before.handover or before.handover == status.handover:
+        return status
+    return replace(status, handover=VOID)
 
 
 def when_ended(one: NodeExit) -> tuple[float, int]:

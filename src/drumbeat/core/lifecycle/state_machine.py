@@ -171,7 +171,10 @@ def _granted(job: Job, event: Placed, now: datetime) -> Decision:
         growth=0,
         kept=0,
         retry_at=None,
+        taken=event.taken,
     )
+    if event.taken:
+        sentence = f"{sentence}; takes over the nodes of {event.taken.job}"
     effect = StartGang(attempt, event.slots)
     return move(placed, now, State.PROVISIONING, Reason.STARTING_NODES, sentence, effect)
 

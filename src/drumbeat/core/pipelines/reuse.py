@@ -21,6 +21,7 @@ OF_THE_DOCUMENT = ("type", "command", "environment_variables", "distribution", "
 DECISIVE_EXTENSIONS = (
     "environment", "prepare", "mpi_options", "tensorflow_chief", "mesh", "min_nodes", "max_nodes", "grow",
     "clean_rounds",
+    "fresh_nodes",
 )  # fmt: skip
 """The keys of the `drumbeat:` table on which a result may depend: what runs, in what, and on how many nodes."""
 OTHER_EXTENSIONS = (

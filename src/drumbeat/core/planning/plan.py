@@ -188,6 +188,7 @@ def make(job: CommandJob, name: str, experiment: str, sources: Sources, facts: P
         preflight=_has_preflight(job, compute),
         checkpoint_copies_gib=job.drumbeat.checkpoints.copies_gib,
         clean_rounds=job.drumbeat.clean_rounds,
+        fresh_nodes=job.drumbeat.fresh_nodes,
     )
     retry_delay_s, max_retry_delay_s = job.drumbeat.retry_delays_s
     policy = JobPolicy(

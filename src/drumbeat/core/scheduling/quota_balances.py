@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
 from drumbeat.core.scheduling.fair_share import HALF_LIFE, describe_use
@@ -18,6 +18,11 @@ class Balances:
     use: Mapping[str, float] = field(default_factory=dict[str, float])
     """Slot-hours by user; empty where only one user's jobs wait."""
     half_life: timedelta = HALF_LIFE
+
+    def without(self, jobs: Collection[str]) -> Balances:
+        """Returns the balances as if these jobs, which have ended, held nothing any more."""
+        held = tuple(one for one in self.allowances.held if one.job not in jobs)
+        return replace(self, allowances=replace(self.allowances, held=held)) if jobs else self
 
     def describe(self, user: str, first: str) -> str:
         """The numbers by which another user's job comes first, "" = there is nothing to compare."""

@@ -3,9 +3,10 @@
 The keys of retries, grace and silence are in `timeouts_and_retries.py`. Where those of this file act: `warm_start` in
 launchers/warm_start_fit.py; `environment` in core/planning/plan.py; `prepare` in launchers/preparation.py;
 `mpi_options` in launchers/mpi.py; `tensorflow_chief` in launchers/tensorflow.py; `network` in
-launchers/network_variables.py; `preflight` in node/preflight/preflight.py; `mesh` in model/mesh.py; `system_metrics` in
-node/metrics/resources.py; `notify` and `notify_on` in server/notices/end_notices.py; `checkpoints` in
-train/checkpoint_folder.py (`keep`) and node/torn_files/copies.py (`copies_gib`).
+launchers/network_variables.py; `fresh_nodes` in core/lifecycle/handover.py; `preflight` in node/preflight/preflight.py;
+`mesh` in model/mesh.py; `system_metrics` in node/metrics/resources.py; `notify` and `notify_on` in
+server/notices/end_notices.py; `checkpoints` in train/checkpoint_folder.py (`keep`) and node/torn_files/copies.py
+(`copies_gib`).
 """
 
 from __future__ import annotations
@@ -71,6 +72,12 @@ class Extensions(RecoverySettings):
         description="Whether the nodes check their links, clocks, disks and devices before the ranks start, in at most "
         "5 s. By default they do where a job has several nodes that are machines of their "
         "own, which is so on every compute but `local`.",
+    )
+    fresh_nodes: bool = Field(
+        default=False,
+        description="Whether the job runs on nodes of its own. By default the next trial, step or equal job of the "
+        "same user takes over the nodes of one that has ended, with its agents and supervisors; its folders, variables "
+        "and secrets are its own in any case.",
     )
     mesh: dict[Dimension, Count] = Field(
         default_factory=dict,

@@ -7,7 +7,9 @@ that `next_step.next_step` returns. So no state needs a lock, and a lost or repe
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
+import secrets
 import sys
 import threading
 import time
@@ -31,6 +33,7 @@ from drumbeat.node.agent.round_logs import RoundLogs
 from drumbeat.node.agent.round_ports import RoundPorts
 from drumbeat.node.agent.round_process_specs import RoundProcesses
 from drumbeat.node.agent.status_reporter import StatusReporter
+from drumbeat.node.agent.takeover import next_enrolment
 from drumbeat.node.agent.world_size_check import WorldCheck
 from drumbeat.node.metrics.endpoint_supervisor import MetricsSupervisor
 from drumbeat.node.platform.agent_log import Journal
@@ -60,7 +63,7 @@ class Agent:
         self._journal = Journal(f"{self._root}/agent.log")
         self._inbox = Inbox(self._on_stale)
         self._posting = self._inbox.posting
-        self._facts = AttemptFacts()
+        self._facts = AttemptFacts(preflight=enrolment.preflight)
         self._wanted: Directive | None = None
         self._ports = RoundPorts(enrolment)
         self._processes = RoundProcesses(enrolment)
@@ -80,6 +83,10 @@ class Agent:
         self._pins = PinRenewal(self._root)
         self._detail_at = 0.0
         self._exit: int | None = None
+        self.next: Enrolment | None = None
+        """The enrolment for the job with which this process goes on, after `run`; None = it ends."""
+        self._proof = secrets.token_hex(16)
+        self._facts.handover = hashlib.sha256(self._proof.encode()).hexdigest()
         self._going = False
         self._knows_past = False
         self._warm_workers = 0
@@ -90,8 +97,9 @@ class Agent:
         self._supervisor.spared = partial(outliving, self._plan, self._mounts)
         requests = RequestHandler(enrolment, self._journal, self._supervisor, self._silence.idle_s)
         self._reporter = StatusReporter(
-            enrolment, self._journal, self._posting(self._on_directive), self._posting(self._on_stale), requests.begin
-        )
+            enrolment, self._journal, self._posting(self._on_directive), self._posting(self._on_stale), requests.begin,
+            self._proof,
+        )  # fmt: skip
         self._do: dict[AgentAction, Callable[[], None]] = {
             AgentAction.BEGIN_ROUND: self._begin_round,
             AgentAction.STAGE: partial(self._staging.begin, self._facts, self._node_tasks, self._progress),
@@ -242,16 +250,27 @@ class Agent:
 
     def _leave(self) -> None:
         failpoint("agent.leaving")
+        wanted = self._wanted.next if self._wanted and not self._going else None
+        if wanted is not None and not self._supervisor.state.trouble:
+            self.next = next_enrolment(self._enrolment, wanted, self._facts.preflight)
         self._node_tasks.end(self._grace_s())
-        self._supervisor.retire_if_prepared()
+        if self.next is None:
+            self._supervisor.retire_if_prepared()
+        else:
+            self._supervisor.hand_over(f"{self.next.root}/keeper")
         self._supervisor.leave(self._grace_s())
         self._mounts.end()
-        self._metrics.end()
+        if self.next is None:
+            self._metrics.end()
+        else:
+            self._metrics.hand_over(self.next)
         if not self._going:  # The job's other nodes have ended, too.
             self._checkpoints.close()
         if self._going:  # The server doesn't know about it: the exits still have to be delivered.
             self._reporter.report(status(self._facts, self._staging.member))
             self._reporter.await_delivery(_LAST_STATUS_S)
+        self._reporter.end()
+        self._supervisor.close()
         failpoint("agent.left")
         self._exit = EXIT_TERMINATED if self._going else EXIT_LEFT
 

@@ -19,7 +19,11 @@ from drumbeat.node.supervisor.confinement import end_rest
 
 def main() -> int:
     """Returns 1 if something can't be ended."""
-    root = os.path.abspath(sys.argv[1])
+    return int(clean(os.path.abspath(sys.argv[1])))
+
+
+def clean(root: str) -> bool:
+    """Ends what was left in the folder of an attempt; returns whether something can't be ended."""
     here = glob.escape(root)
     held = [*glob.glob(f"{here}/keeper"), *glob.glob(f"{here}/errands/*")]
     for one in held:

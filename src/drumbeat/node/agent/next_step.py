@@ -95,6 +95,8 @@ class AttemptFacts:
     is_idle: bool = False
     """Whether a rank of the round shows no activity (`node.stacks.silence`)."""
     services: tuple[ServiceStatus, ...] = ()
+    handover: str = ""
+    """As `AgentStatus` has it."""
     has_checkpoint: bool = False
     """Whether the round is over and the job's checkpoint folder has files."""
 
@@ -196,4 +198,5 @@ def status(facts: AttemptFacts, member: Member) -> AgentStatus:
         is_unusable=facts.is_unusable,
         preflight=facts.preflight,
         has_checkpoint=facts.has_checkpoint,
+        handover=facts.handover,
     )

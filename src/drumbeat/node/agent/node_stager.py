@@ -68,7 +68,7 @@ class NodeStager:
             self._check_checkpoints(facts.round.number)
 
         work = partial(setup.run, self.member, stage)
-        if self._plan.preflight and self._plan.nodes > 1 and facts.round.number <= 1:
+        if self._plan.preflight and self._plan.nodes > 1 and facts.round.number <= 1 and not self._enrolment.preflight:
             self._preflight = self._preflight or self._new_preflight(facts)
             work = partial(self._preflight.around, work)
         self._inbox.beside("staging", work, partial(self._on_staged, facts))

@@ -15,7 +15,7 @@ from collections.abc import Callable
 
 from drumbeat.launchers import needs_all_nodes
 from drumbeat.model import wire
-from drumbeat.model.agent import AgentStatus, Directive, Enrolment, NodeRequest
+from drumbeat.model.agent import AgentStatus, Directive, Enrolment, NodeRequest, Order
 from drumbeat.model.errors import DrumbeatError, StaleError
 from drumbeat.model.failpoints import failpoint
 from drumbeat.model.packed_roster import unpacked
@@ -44,14 +44,16 @@ class StatusReporter:
     Requests go to `on_request`, each once.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 (the callbacks of one agent)
         self,
         enrolment: Enrolment,
         journal: Journal,
         on_directive: Callable[[Directive], None],
         on_stale: Callable[[], None],
         on_request: Callable[[NodeRequest], None],
+        proof: str = "",
     ) -> None:
+        self._proof, self._is_over = proof, False
         self._enrolment, self._journal = enrolment, journal
         self._on_directive, self._on_stale, self._on_request = on_directive, on_stale, on_request
         self._news = threading.Condition()
@@ -75,6 +77,12 @@ class StatusReporter:
             self._status = dataclasses.replace(status, serial=self._serial)
             self._news.notify_all()
 
+    def end(self) -> None:
+        """Ends both threads; the last status has been delivered, or isn't needed."""
+        with self._news:
+            self._is_over = True
+            self._news.notify_all()
+
     def await_delivery(self, within_s: float) -> None:
         """Waits until the server has the last status, at most for this time."""
         with self._news:
@@ -88,7 +96,9 @@ class StatusReporter:
         while True:
             asked_at = time.monotonic()
             try:
-                directive = wire.from_wire(Directive, link.sync(wire.to_wire(self._status), holds, wait_s, received))
+                directive = wire.from_wire(
+                    Directive, link.sync(wire.to_wire(self._status), holds, wait_s, received, self._proof)
+                )
                 if directive.key != holds:
                     directive = self._with_roster(directive, link)
             except StaleError as error:
@@ -107,6 +117,9 @@ class StatusReporter:
             if directive.key != holds:
                 holds = directive.key
                 self._on_directive(directive)
+                if directive.order is Order.LEAVE:
+                    link.close()
+                    return
             elif time.monotonic() - asked_at < _IMMEDIATE_S and not directive.requests:
                 # A server that answers without waiting must not be polled without a pause.
                 backoff.wait()
@@ -125,7 +138,9 @@ class StatusReporter:
         backoff = Backoff()
         while True:
             with self._news:
-                self._news.wait_for(lambda: self._delivered != self._serial)
+                self._news.wait_for(lambda: self._delivered != self._serial or self._is_over)
+                if self._is_over:
+                    break
                 status = self._status
             try:
                 link.sync(wire.to_wire(status), "", 0.0)
@@ -142,6 +157,7 @@ class StatusReporter:
             with self._news:
                 self._delivered = status.serial if status is not None else self._delivered
                 self._news.notify_all()
+        link.close()
 
     def _end(self, error: StaleError) -> None:
         self._journal.note(f"the server says: {error}")

@@ -206,7 +206,8 @@ class Gangs:
         for node in [node for node in list(self._agents) if node.parent == folder]:
             self._reap(node)
         for node in _nodes(folder):
-            _end_held(node / "root")
+            for root in node.glob("root*"):
+                _end_held(root)
         failpoint("engine.agents_gone")
         aside = self.folder / f".{name}"  # A slow removal must not hold up other gangs.
         _remove(aside)
@@ -354,6 +355,16 @@ def _has_mounts(folder: Path) -> bool:
     start = str(folder.resolve()).replace("\\", "\\134").replace(" ", "\\040") + "/"
     with Path("/proc/self/mountinfo").open(encoding="utf-8", errors="surrogateescape") as file:
         return any(line.split(" ")[4].startswith(start) for line in file)
+
+
+def remove_folder(folder: str) -> None:
+    """Removes the folder of an attempt that is over, and nothing that is mounted below it."""
+    _remove(Path(folder))
+
+
+def write_enrolment(file: str, text: str) -> None:
+    """Replaces the enrolment of a node, for this agent and those that are started after it."""
+    write_private(Path(file), text)
 
 
 def _remove(gang: Path) -> None:

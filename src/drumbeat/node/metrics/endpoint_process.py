@@ -1,7 +1,8 @@
 """The metrics endpoint of a node: `python -I -m drumbeat.node.metrics.endpoint_process FOLDER SOCKET`.
 
 It is a separate process so that ranks don't notice when their agent is killed. SOCKET is the number of an inherited
-listening socket. It ends on SIGINT, and by itself when neither agent nor supervisor of its attempt has lived for too
+listening socket. On SIGUSR1 it goes on for the attempt whose folder is in `next.json`.
+It ends on SIGINT, and by itself when neither agent nor supervisor of its attempt has lived for too
 long.
 """
 
@@ -13,7 +14,7 @@ import socket
 import sys
 import threading
 import time
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from drumbeat.model import wire
 from drumbeat.model.agent import Enrolment
@@ -27,6 +28,9 @@ from drumbeat.node.metrics.spool import Spool
 from drumbeat.node.platform import locks
 from drumbeat.node.platform.agent_log import Journal
 from drumbeat.node.platform.server_link import ServerLink
+
+if TYPE_CHECKING:
+    from drumbeat.node.metrics.resources import ResourceSampler
 
 LINK_TIMEOUT_S, READ_TIMEOUT_S = 30.0, 5.0
 _QUICKEST_S, _SLOWEST_S = 0.05, 1.0
@@ -49,13 +53,33 @@ def main() -> int:
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     signal.signal(signal.SIGINT, _leave)
     threading.excepthook = _on_crash
+    signal.signal(signal.SIGUSR1, _move_on)
+    _show_identity(folder)  # Before anything is answered: a process without it is taken for dead.
+    failpoint("metrics.begun")
+    server = MetricsServer(socket.socket(fileno=int(sys.argv[2])))
+    while True:
+        enrolment = wire.from_wire(Enrolment, folder.read("enrolment"))
+        service = AttemptMetrics(folder, enrolment)
+        service.begin(server)
+        try:
+            _show_identity(folder)  # For an agent that waits until its job's requests are answered.
+            _wait(enrolment)
+        except HandoverError:
+            service.end()
+        else:
+            return 0
+        folder = MetricsFolder(folder.read("next")["root"])
+        if not _hold(folder):
+            return 0
+
+
+def _show_identity(folder: MetricsFolder) -> None:
     pid = os.getpid()
     folder.write("state", {"pid": pid, "born": processes.birth(pid)})
-    failpoint("metrics.begun")
-    enrolment = wire.from_wire(Enrolment, folder.read("enrolment"))
-    _serve(folder, enrolment, socket.socket(fileno=int(sys.argv[2])))
-    _wait(enrolment)
-    return 0
+
+
+class HandoverError(Exception):
+    """Raised in the main thread: the agent has another job, and everything of this one has been sent."""
 
 
 def _hold(folder: MetricsFolder) -> bool:
@@ -66,19 +90,35 @@ def _hold(folder: MetricsFolder) -> bool:
     return False
 
 
-def _serve(folder: MetricsFolder, enrolment: Enrolment, listener: socket.socket) -> None:
-    """Answers requests and forwards records, in threads."""
-    spool, journal = Spool(folder.spool), Journal(folder.log)
-    link = ServerLink(enrolment, LINK_TIMEOUT_S)
-    forwarder = Forwarder(spool, link, folder.sent, journal.note, pause_s(enrolment.plan.nodes))
-    endpoint = MetricsEndpoint(enrolment, spool, forwarder, lambda: ServerLink(enrolment, READ_TIMEOUT_S))
-    forwarder.begin()
-    MetricsServer(listener, endpoint, folder.read("endpoint")["token"]).begin("metrics")
-    if enrolment.plan.system_metrics:
-        # Imported here because a rank waits for this process to answer; the first sample is due later.
-        from drumbeat.node.metrics.resources import ResourceSampler
+class AttemptMetrics:
+    """Answers the requests of one attempt and forwards its records, in threads."""
 
-        ResourceSampler(endpoint, folder, enrolment).begin()
+    def __init__(self, folder: MetricsFolder, enrolment: Enrolment) -> None:
+        self._folder, self._enrolment = folder, enrolment
+        self._spool, journal = Spool(folder.spool), Journal(folder.log)
+        link, pause = ServerLink(enrolment, LINK_TIMEOUT_S), pause_s(enrolment.plan.nodes)
+        self._forwarder = Forwarder(self._spool, link, folder.sent, journal.note, pause)
+        self._endpoint = MetricsEndpoint(
+            enrolment, self._spool, self._forwarder, lambda: ServerLink(enrolment, READ_TIMEOUT_S)
+        )
+        self._sampler: ResourceSampler | None = None
+
+    def begin(self, server: MetricsServer) -> None:
+        """Begins to answer at the server's address."""
+        self._forwarder.begin()
+        server.serve(self._endpoint, self._folder.read("endpoint")["token"])
+        if self._enrolment.plan.system_metrics:
+            # Imported here because a rank waits for this process to answer; the first sample is due later.
+            from drumbeat.node.metrics.resources import ResourceSampler
+
+            self._sampler = ResourceSampler(self._endpoint, self._folder, self._enrolment)
+            self._sampler.begin()
+
+    def end(self) -> None:
+        """Ends the threads."""
+        self._spool.close()
+        if self._sampler:
+            self._sampler.end()
 
 
 def _wait(enrolment: Enrolment) -> None:
@@ -90,6 +130,10 @@ def _wait(enrolment: Enrolment) -> None:
         time.sleep(_CHECK_INTERVAL_S)
         if any(locks.is_held(f"{enrolment.root}/{name}") for name in ("agent.lock", "keeper/keeper.lock")):
             alone_since = time.monotonic()
+
+
+def _move_on(*_: object) -> NoReturn:
+    raise HandoverError
 
 
 def _leave(*_: object) -> NoReturn:

@@ -157,7 +157,9 @@ class MetricsSupervisor:
             time.sleep(_DRAIN_INTERVAL_S)  # It is starting or ending.
             return
         try:
-            select.select([handle], [], [])
+            ready, _, _ = select.select([handle, self._wake], [], [])
+            if self._wake in ready:
+                os.eventfd_read(self._wake)
         finally:
             os.close(handle)
 
@@ -214,6 +216,31 @@ class MetricsSupervisor:
         if self._supervisor:
             self._supervisor = 0
             self._folder.set_supervisor(0)
+
+    def hand_over(self, following: Enrolment) -> None:
+        """Has the process go on for the next job on the node, with another token; else ends it."""
+        pid = self._folder.endpoint_pid() if self._wake >= 0 else 0
+        if not pid or self._has_unsent() or not self._move(pid, following):
+            self.end()
+            return
+        self._is_ending = True
+        self.want()
+
+    def _move(self, pid: int, following: Enrolment) -> bool:
+        """Returns whether the process works for the next job."""
+        new = MetricsFolder(following.root)
+        try:
+            os.makedirs(new.path, mode=0o700, exist_ok=True)
+            new.write("enrolment", wire.to_wire(following))
+            new.write("endpoint", {"port": self._folder.read("endpoint")["port"], "token": secrets.token_urlsafe(24)})
+            self._folder.write("next", {"root": following.root})
+            os.kill(pid, signal.SIGUSR1)
+        except (OSError, KeyError):
+            return False
+        deadline = time.monotonic() + _LEAVE_S
+        while new.endpoint_pid() != pid and time.monotonic() < deadline:
+            time.sleep(0.002)
+        return new.endpoint_pid() == pid
 
     def end(self) -> None:
         """Ends the process after the last rank."""

@@ -24,13 +24,24 @@ _PIECE = 1 << 20
 
 
 class MetricsServer(Listener):
-    """Answers at a listening socket. token: the part of the address that authorizes clients."""
+    """Answers at a listening socket, for one attempt after the other."""
 
-    def __init__(self, listener: socket.socket, endpoint: MetricsEndpoint, token: str) -> None:
+    endpoint: MetricsEndpoint
+    token: str
+    """The part of the address that authorizes clients."""
+
+    def __init__(self, listener: socket.socket) -> None:
         super().__init__(listener.getsockname(), _Handler, bind_and_activate=False)
         self.socket.close()
         self.socket = listener
+        self._is_serving = False
+
+    def serve(self, endpoint: MetricsEndpoint, token: str) -> None:
+        """Answers for this attempt from now on; the address of the one before is no longer valid."""
         self.endpoint, self.token = endpoint, token
+        if not self._is_serving:
+            self._is_serving = True
+            self.begin("metrics")
 
 
 class _Handler(BaseHTTPRequestHandler):

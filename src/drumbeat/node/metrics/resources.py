@@ -86,14 +86,18 @@ class ResourceSampler:
         self._interval_s = interval_s(enrolment.plan)
         self._resources = ResourceProbe(enrolment.root, enrolment.gpus)
         self._step = 0
+        self._is_over = threading.Event()
+
+    def end(self) -> None:
+        """Ends the thread."""
+        self._is_over.set()
 
     def begin(self) -> None:
         """Starts the thread."""
         threading.Thread(target=self._run, name="resources", daemon=True).start()
 
     def _run(self) -> None:
-        while True:
-            time.sleep(self._interval_s)
+        while not self._is_over.wait(self._interval_s):
             if supervisor := self._folder.supervisor_pid():
                 self._sample(supervisor)
 

@@ -54,12 +54,17 @@ class ServerLink:
         self._timeout_s = timeout_s
         self._line: http.client.HTTPConnection | None = None
 
-    def sync(self, status: Any, holds: str, wait_s: float, received: Collection[str] | None = None) -> Any:
+    def sync(
+        self, status: Any, holds: str, wait_s: float, received: Collection[str] | None = None, proof: str = ""
+    ) -> Any:
         """Sends the status and returns the directive; without news the server takes up to `wait_s`.
 
-        received: the ids of the requests that this node has received, None = requests aren't supported.
+        received: the ids of the requests that this node has received, None = requests aren't supported. proof: what
+        shows that this is the agent that enrolled, so that it may go on with another job; "" = it can't.
         """
         message = {"status": status, "holds": holds, "wait_s": wait_s, "knows_cancel": True, "takes_brief_roster": True}
+        if proof:
+            message["proof"] = proof
         body = json.dumps(message if received is None else {**message, "requests": [*received]}).encode()
         return self._json("POST", "/sync", body, is_sync=True).get("directive")
 

@@ -42,6 +42,8 @@ _CONNECT_INTERVAL_S, _MAX_CONNECTS = 0.005, 12_000
 """How often the agent tries to reach a starting supervisor. A count, because a suspended machine makes no progress."""
 _MAX_STARTS = 3
 _LEAVE_TIMEOUT_S = 15.0
+_HANDOVER_TIMEOUT_S = 60.0
+"""How long a supervisor waits for the agent of the next job."""
 _PING_INTERVAL_S = 1.0
 _SILENCE_TIMEOUT_S = 30.0
 _STOPPED_TIMEOUT_S = 3.0
@@ -101,7 +103,7 @@ class SupervisorClient:
         self._state = SupervisorState(0, -1)
         self._starting = threading.Lock()
         """Held from the check whether a supervisor is needed until it has started."""
-        self._closing = self._is_retiring = self._has_claimed = False
+        self._closing = self._is_retiring = self._has_claimed = self._is_over = False
 
     @property
     def pid(self) -> int:
@@ -110,8 +112,8 @@ class SupervisorClient:
 
     def begin(self, *, lost_after_s: float, grace_s: float) -> None:
         """Starts to keep a supervisor running."""
-        if self.claim:  # First: an earlier agent may have moved a spare supervisor here without connecting to it.
-            self._request(Adopt(self._folder))
+        # First: an earlier agent may have moved a spare supervisor here without connecting to it.
+        self._request(Adopt(self._folder))
         self._request(SupervisorTimeouts(lost_after_s, grace_s))
         self._begin()
 
@@ -156,6 +158,11 @@ class SupervisorClient:
         self._is_retiring = True
         self._request(Retire(folder, idle_s))
 
+    def hand_over(self, folder: str) -> None:
+        """Makes the supervisor wait, after `leave`, in another folder for the agent of the next job on the node."""
+        self._is_retiring = True
+        self._request(Retire(folder, _HANDOVER_TIMEOUT_S, is_handover=True))
+
     def leave(self, grace_s: float) -> None:
         """Ends the supervisor and all its processes; returns when it is gone."""
         self._ask_to_leave(grace_s)
@@ -165,6 +172,14 @@ class SupervisorClient:
         if self._lives() and self._pid:
             self._journal.note(f"the supervisor (pid {self._pid}) doesn't leave; killing it")
             self._end_supervisor()
+
+    def close(self) -> None:
+        """Ends the thread that follows the supervisor, which this agent has nothing more to do with."""
+        with self._lock:
+            self._is_over = True
+            if self._connection is not None:
+                with contextlib.suppress(OSError):
+                    self._connection.shutdown(socket.SHUT_RDWR)
 
     def _ask_to_leave(self, grace_s: float) -> None:
         with self._starting:
@@ -199,10 +214,12 @@ class SupervisorClient:
 
     def _follow(self) -> None:
         backoff, has_failed = Backoff(), False
-        while True:
+        while not self._is_over:
             try:
                 connection = self._connect()
             except (EngineError, OSError) as error:
+                if self._is_over:
+                    return
                 self._journal.note(str(error))
                 self._on_failure(str(error))
                 has_failed = True
@@ -278,6 +295,8 @@ class SupervisorClient:
         """Returns a connection to the supervisor, starting it if there is none. Raises EngineError on failure."""
         started = 0
         for _ in range(_MAX_CONNECTS):
+            if self._is_over:
+                break
             with contextlib.suppress(OSError):
                 return listener.connect(self._folder)
             with self._starting:

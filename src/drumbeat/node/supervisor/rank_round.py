@@ -272,6 +272,8 @@ class RankRound:
         """Drops the last round, and continues in another folder with the warm workers."""
         self.move(folder)
         self.number, self.exits, self.warm, self.cold = -1, [], [], ""
+        if not self.warm_pool.pids:
+            self.warm_pool.cold = ""
 
     def move(self, folder: str) -> None:
         """Continues in the supervisor's new folder."""

@@ -29,12 +29,16 @@ class SpareSupervisor:
         self.retirement: Retire | None = None
         """The agent's request for the time after its attempt."""
         self.is_spare, self.is_done = False, False
+        self.is_handed_over = False
+        """Whether it waits for the agent of the next job on the node, in that job's folder."""
         self.idle_s, self._until = 0.0, 0.0
 
     def retire(self) -> bool:
         """Becomes a spare supervisor if that was requested and it has warm workers to keep; returns whether it did."""
         wanted, self.retirement = self.retirement, None
-        if wanted is None or self._round.trouble or not self._round.warm_pool.keep():
+        if wanted is None or self._round.trouble:
+            return False
+        if not self._round.warm_pool.keep() and not wanted.is_handover:
             return False
         from drumbeat.node.supervisor import spare_folders  # Imported here, because most supervisors never retire.
 
@@ -46,6 +50,7 @@ class SpareSupervisor:
         self._folder = wanted.folder
         self._round.retire(wanted.folder)
         self.is_spare, self.is_done, self.idle_s = True, False, wanted.idle_s
+        self.is_handed_over = wanted.is_handover
         self._until = self._machine.monotonic() + wanted.idle_s
         return True
 
@@ -69,6 +74,8 @@ class SpareSupervisor:
 
         self._round.warm_pool.look_spare()
         is_old = self._machine.monotonic() >= self._until
+        if self.is_handed_over and not is_old:
+            return
         if is_old or not self._round.warm_pool.pids or spare_folders.is_surplus(self._folder, self._machine):
             self.is_done = True
 

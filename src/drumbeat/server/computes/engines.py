@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
+from drumbeat.core.lifecycle.events import StopGang
 from drumbeat.jobfile.compute.compute_keys import ScaledCompute
 from drumbeat.jobfile.compute.computes import Compute as Spec
 from drumbeat.jobfile.compute.computes import compute_from
@@ -140,15 +141,20 @@ class Engines(Mapping[str, Engine]):
 
     def _wanted(self, compute: str) -> set[str]:
         """Returns the gangs that hold slots, as each does from before its start until its end."""
-        held = [(one.job, one.attempt) for one in self.loop.store.reservations(compute)]
-        unique = {name: self._unique_name(name) for name in {name for name, _ in held}}
-        return {gang_name(unique[name], attempt) for name, attempt in held}
+        held = {(one.job, one.attempt) for one in self.loop.store.reservations(compute)}
+        taken = {
+            (one.job, one.attempt): one.effect.gang
+            for one in self.loop.store.outbox()
+            if isinstance(one.effect, StopGang) and one.effect.gang
+        }
+        return {taken.get(one) or self._gang(*one) for one in held}
 
-    def _unique_name(self, job: str) -> str:
+    def _gang(self, name: str, attempt: int) -> str:
         try:
-            return self.loop.record(job).job.unique_name
+            job = self.loop.record(name).job
         except NotFoundError:  # The job was just deleted: its gang has ended.
-            return job
+            return gang_name(name, attempt)
+        return job.gang if job.attempt == attempt else gang_name(job.unique_name, attempt)
 
     def stop(self) -> None:
         """Ends every wait for machines and slots."""

@@ -38,6 +38,15 @@ class Submission:
 
 
 @dataclass(frozen=True)
+class TakenEffect:
+    """An effect in the outbox, by its key."""
+
+    job: str
+    attempt: int
+    n: int
+
+
+@dataclass(frozen=True)
 class Change:
     """One job's new value with all that belongs to it; written whole or not at all.
 
@@ -54,6 +63,8 @@ class Change:
     reserve: tuple[Slot, ...] = ()
     release: tuple[int, ...] = ()
     at: datetime | None = None
+    takes: TakenEffect | None = None
+    """The `stop_gang` of the attempt whose nodes the job takes over: it is removed, and its slots are given back."""
 
 
 @dataclass(frozen=True)

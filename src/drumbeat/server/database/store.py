@@ -15,7 +15,7 @@ from drumbeat.core.lifecycle.events import JobEvent
 from drumbeat.core.scheduling.fair_share import HeldSlots, PastUse
 from drumbeat.core.scheduling.quotas import Quota
 from drumbeat.model.api.requests import JobRequest
-from drumbeat.model.errors import ConflictError
+from drumbeat.model.errors import ConflictError, StaleError
 from drumbeat.model.states import State
 from drumbeat.server.computes import slot_tables as slots
 from drumbeat.server.computes import usage_tables as usage
@@ -193,9 +193,21 @@ class SqlStore:
             jobs.add_events(connection, [(change.job.name, entry) for change in changes for entry in change.events])
             outbox.remove(connection, [one for change in changes for one in change.done])
             for change in changes:
+                self._take_nodes(connection, change)
                 outbox.add(connection, change)
             slots.rebook(connection, changes)
         self._remember(changes)
+
+    def _take_nodes(self, connection: Connection, change: Change) -> None:
+        """Ends the earlier job's claim on its nodes. Raises StaleError where they are being given back already."""
+        taken = change.takes
+        if taken is None:
+            return
+        if not outbox.take(connection, taken):
+            raise StaleError(f"the nodes of job {taken.job} are being given back")
+        if change.at:
+            usage.charge(connection, taken.job, taken.attempt, change.at)
+        slots.release(connection, taken.job, [taken.attempt])
 
     def _remember(self, changes: Sequence[Change]) -> None:
         records = [(self._remembered.get(change.job.name, change.version), change) for change in changes]
@@ -308,6 +320,11 @@ class SqlStore:
                 usage.charge(connection, *release, at)
             if release:
                 slots.release(connection, release[0], release[1:])
+
+    def claim_stop(self, effect: int) -> bool:
+        """Has a `stop_gang` wait no longer, so that no job takes over its nodes; returns False if one has."""
+        with self._write() as connection:
+            return outbox.claim_stop(connection, effect)
 
     def reservations(self, compute: str) -> list[Reservation]:
         """The slots that are held."""

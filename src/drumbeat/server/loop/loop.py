@@ -26,10 +26,11 @@ from drumbeat.model.failpoints import failpoint
 from drumbeat.model.states import State
 from drumbeat.ports.clock import Clock
 from drumbeat.server.database import SqlStore
-from drumbeat.server.database.records import Record
+from drumbeat.server.database.records import Record, TakenEffect
 from drumbeat.server.loop.bus import Bus, gang_topic, job_topic
 from drumbeat.server.loop.deadlines import DeadlineTimes, has_deadlines
 from drumbeat.server.loop.growth_offers import Grower
+from drumbeat.server.loop.kept_gangs import KeptGangs
 from drumbeat.server.loop.ownership import LEASE_TIMEOUT
 from drumbeat.server.loop.placer import Placer, Supply
 from drumbeat.server.loop.refused_writes import RefusedWrites
@@ -80,6 +81,8 @@ class Loop:
         self._deadlines = DeadlineTimes()
         self.supply = Supply()
         self.placer, self.grower = Placer(self), Grower(self)
+        self.kept_gangs = KeptGangs(self)
+        """Nodes of ended jobs that other jobs can take over."""
         self.has_effects = threading.Event()
         self._queue = WorkQueue()
         self._thread: threading.Thread | None = None
@@ -99,6 +102,7 @@ class Loop:
             return False
         self._beat_at = at
         self.jobs.replace(self.store.unfinished())
+        self.kept_gangs.read(self.store.outbox())
         self.is_active = True
         self.has_effects.set()
         return True
@@ -266,10 +270,10 @@ class Loop:
         """Applies an event on the loop's thread, from any other."""
         self.call(lambda: self.apply(name, event))
 
-    def apply(self, name: str, event: Event, reserve: Sequence[Slot] = ()) -> Job:
+    def apply(self, name: str, event: Event, reserve: Sequence[Slot] = (), takes: TakenEffect | None = None) -> Job:
         """Decides what an event makes of a job, commits it, and publishes it. Only on the loop's thread.
 
-        reserve: the slots that the job is given. Raises StandbyError, NotFoundError.
+        reserve: the slots that the job is given. takes: as `job_write` has it. Raises StandbyError, NotFoundError.
         """
         if not self.is_current:
             self.store.require_lease()
@@ -277,7 +281,7 @@ class Loop:
         step = self._step(record, event)
         if step is None:
             return record.job
-        self._commit([job_write([step], reserve)])
+        self._commit([job_write([step], reserve, takes)])
         self._publish([step])
         return step.job
 
@@ -336,6 +340,7 @@ class Loop:
         if decision.job == record.job:
             return None
         if decision.job.state.is_terminal and not record.job.state.is_terminal:
+            decision = self.kept_gangs.decided(decision)
             decision = then(decision, with_effects(decision.job, *self.closing_effects(decision.job)))
         return Step(record, event, decision, now, at)
 
@@ -389,6 +394,7 @@ class Loop:
             self._ring_for_all()
         for one in writes:
             self._remember(one.after)
+            self.kept_gangs.committed(one.change.job, one.change.effects)
 
     def _remember(self, record: Record) -> None:
         if record.job.state.is_terminal:
@@ -405,6 +411,7 @@ class Loop:
     def add(self, record: Record) -> None:
         """Takes in a job that has just been submitted or read again."""
         self.jobs[record.job.name] = record
+        self.kept_gangs.committed(record.job, ())
         self.must_place = True
         self.bus.publish(job_topic(record.job.name))
         self.bus.publish(gang_topic(record.job.name))

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
-from drumbeat.core.lifecycle.events import Effect
+from drumbeat.core.lifecycle.events import Effect, StopGang
 from drumbeat.core.lifecycle.job import Job
 from drumbeat.model.errors import DrumbeatError, StandbyError, StorageError
 from drumbeat.model.failpoints import failpoint
@@ -148,11 +148,15 @@ class Outbox:
         for pending in self._loop.store.outbox():
             lane = self.lane_of(pending)
             with self._lock:
-                if lane in self._busy or lane in seen or self._is_delayed(pending):
+                if lane in self._busy or lane in seen or self._is_delayed(pending) or self._is_early(pending):
                     continue
                 self._busy.add(lane)
             seen.add(lane)
             self._hand_to_pool(pending)
+
+    def _is_early(self, pending: PendingEffect) -> bool:
+        """Whether the nodes that an effect ends wait for another job."""
+        return isinstance(pending.effect, StopGang) and self._loop.kept_gangs.is_early(pending.job, pending.attempt)
 
     def _is_delayed(self, pending: PendingEffect) -> bool:
         return self._delays.get(pending.id, Delay()).until > self._loop.clock.monotonic()

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import lru_cache
 
 from sqlalchemy import Connection, bindparam, delete, insert, select, update
 
-from drumbeat.core.lifecycle.events import Effect
+from drumbeat.core.lifecycle.events import Effect, StopGang
 from drumbeat.model import wire
-from drumbeat.server.database.records import Change, PendingEffect
+from drumbeat.server.database.records import Change, PendingEffect, TakenEffect
 from drumbeat.server.database.schema import outbox
 
 # Constructing a statement costs more than executing it.
@@ -39,6 +40,28 @@ def add(connection: Connection, change: Change) -> None:
     ]
     if rows:
         connection.execute(_ADD, rows)
+
+
+def take(connection: Connection, taken: TakenEffect) -> bool:
+    """Removes the `stop_gang` of nodes that are kept; returns False where there is none, or it waits no longer."""
+    own = (outbox.c.job == taken.job, outbox.c.attempt == taken.attempt, outbox.c.n == taken.n)
+    text = connection.execute(select(outbox.c.effect).where(*own)).scalar()
+    effect = read_effect(text) if text is not None else None
+    if not (isinstance(effect, StopGang) and effect.keep_s):
+        return False
+    return connection.execute(delete(outbox).where(*own, outbox.c.effect == text)).rowcount == 1
+
+
+def claim_stop(connection: Connection, effect: int) -> bool:
+    """Has a `stop_gang` wait no longer; returns whether it is there."""
+    text = connection.execute(select(outbox.c.effect).where(outbox.c.id == effect)).scalar()
+    pending_stop = read_effect(text) if text is not None else None
+    if not isinstance(pending_stop, StopGang):
+        return False
+    if pending_stop.keep_s:
+        at_once = wire.dumps(replace(pending_stop, keep_s=0.0))
+        connection.execute(update(outbox).where(outbox.c.id == effect).values(effect=at_once))
+    return True
 
 
 def count_try(connection: Connection, effect: int) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from drumbeat.core.lifecycle.events import NeverFits, Placed, PlacementDeferred
@@ -22,6 +23,7 @@ from drumbeat.model.api.computes import Machine
 from drumbeat.model.states import Reason
 from drumbeat.server.database.records import Record
 from drumbeat.server.loop.steps import Report
+from drumbeat.server.loop.takeovers import Takeovers
 from drumbeat.server.loop.unfinished_jobs import is_queued
 from drumbeat.server.loop.waiting_jobs import Queue, WaitingJobs, queue_in_order, queue_of, queued_job
 from drumbeat.server.loop.work_queue import MAX_BATCH
@@ -98,7 +100,7 @@ class Placer:
     """Places the queued jobs of a loop."""
 
     def __init__(self, loop: Loop) -> None:
-        self._loop = loop
+        self._loop, self._takeovers = loop, Takeovers(loop)
         self._queued: dict[str, tuple[Job, QueuedJob]] = {}
         self._waiting: dict[str, WaitingJobs] = {}
         """By compute."""
@@ -151,6 +153,9 @@ class Placer:
             sentence, reason = f"compute {compute} can't be used: {trouble}", Reason.WAITING_FOR_SLOTS
             self._tell_all(compute, [Placement(one.job, (), reason, sentence, is_unsure=True) for one in queue.jobs])
             return
+        if self._takeovers.hand_on(compute, partial(self._placed_without, compute, queue)):
+            self._note_changes()
+            queue = queue_in_order(self._waiting[compute], self._loop.store, self._loop.clock.now())
         rooms, held = supply.rooms(compute), self.holdings(compute, unfinished)
         if compute in supply.with_queue or compute in supply.caps:
             self._tell_all(compute, self.placed(compute, queue, rooms, held))
@@ -159,6 +164,13 @@ class Placer:
         occupancy.update(rooms, held)
         now = self._loop.clock.now()
         self._tell_all(compute, review(queue.jobs, occupancy, now, compute=compute, balances=queue.balances))
+
+    def _placed_without(self, compute: str, queue: Queue, ended: Mapping[str, frozenset[Slot]]) -> list[Placement]:
+        """The same as if these jobs, which have ended, had given their slots back."""
+        held = self.holdings(compute, self._loop.unfinished())
+        held = [one for one in held if ended.get(one.job) != frozenset(one.slots)]
+        balances = queue.balances.without(ended)
+        return self.placed(compute, replace(queue, balances=balances), self._loop.supply.rooms(compute), held)
 
     def placed(
         self, compute: str, queue: Queue, rooms: list[MachineCapacity], held: list[SlotAllocation]

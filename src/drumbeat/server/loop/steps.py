@@ -12,7 +12,7 @@ from drumbeat.core.lifecycle.events import Event
 from drumbeat.core.lifecycle.job import Job
 from drumbeat.core.lifecycle.transitions import Decision
 from drumbeat.core.scheduling.resource_needs import Slot
-from drumbeat.server.database.records import Change, Record
+from drumbeat.server.database.records import Change, Record, TakenEffect
 
 
 @dataclass(frozen=True)
@@ -59,13 +59,16 @@ class JobWrite:
         return replace(self.record, job=self.change.job, version=self.change.version + 1)
 
 
-def job_write(steps: Sequence[Step], reserve: Sequence[Slot] = ()) -> JobWrite:
-    """Returns consecutive steps of one job as one write. reserve: the slots that the job is given with it."""
+def job_write(steps: Sequence[Step], reserve: Sequence[Slot] = (), takes: TakenEffect | None = None) -> JobWrite:
+    """Returns consecutive steps of one job as one write. reserve: the slots that the job is given with it.
+
+    takes: the effect that would end the nodes that it takes over with them.
+    """
     events = tuple(one for step in steps for one in step.decision.events)
     effects = tuple(one for step in steps for one in step.decision.effects)
     change = Change(steps[-1].job, steps[0].record.version, events, effects)
     if reserve:
-        change = replace(change, reserve=tuple(reserve), at=steps[-1].now)
+        change = replace(change, reserve=tuple(reserve), at=steps[-1].now, takes=takes)
     return JobWrite(steps[0].record, change)
 
 

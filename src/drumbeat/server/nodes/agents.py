@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 from concurrent.futures import Future
+from dataclasses import replace
 
+from drumbeat.core.lifecycle.directive import directive
 from drumbeat.core.lifecycle.events import StatusReported
 from drumbeat.core.lifecycle.job import Job
 from drumbeat.core.lifecycle.late_nodes import is_heard_late, over
-from drumbeat.model.agent import AgentStatus, Directive
+from drumbeat.model.agent import AgentStatus, Directive, Takeover
 from drumbeat.model.errors import NotFoundError, SpecError, StaleError
 from drumbeat.server.computes.agent_addresses import AgentAddresses
 from drumbeat.server.loop.loop import Applied, Loop
 from drumbeat.server.loop.work_queue import result_of
 from drumbeat.server.nodes.directive_cache import DirectiveCache
-from drumbeat.server.nodes.engine_gangs import Secrets
+from drumbeat.server.nodes.engine_gangs import GangFactory, Secrets
 from drumbeat.server.nodes.heartbeats import Heartbeats
 from drumbeat.server.resources.registries import Registries
 
@@ -28,6 +32,7 @@ class Agents:
         self, loop: Loop, secrets: Secrets, heartbeats: Heartbeats, addresses: AgentAddresses, registries: Registries
     ) -> None:
         self._loop, self._secrets, self._heartbeats = loop, secrets, heartbeats
+        self._gangs = GangFactory(secrets, addresses)
         self._addresses, self._registries = addresses, registries
         self.directives = DirectiveCache()
         self._ended: dict[str, Job] = {}
@@ -105,7 +110,26 @@ class Agents:
         return file.data
 
     def _directive(self, job: Job) -> Directive:
-        return self.directives.directive(job, self._addresses.current(job.plan.compute))
+        servers = self._addresses.current(job.plan.compute)
+        if job.state.is_terminal and self._loop.kept_gangs.is_kept(job.name, job.attempt):
+            return replace(directive(job, is_kept=True), servers=servers)
+        return self.directives.directive(job, servers)
+
+    def next_job(self, job: str, attempt: int, node: int, proof: str) -> Takeover | None:
+        """Returns the job that has taken over a node, for the agent that shows its proof; None = there is none for it.
+
+        Not once the node has enrolled for it: then another agent has it.
+        """
+        ended, heir = self._recent(job, attempt), self._loop.kept_gangs.next_job(job, attempt)
+        before = ended.nodes[node] if node < len(ended.nodes) else None
+        if not (heir and before and node < len(heir.nodes) and heir.nodes[node] is None):
+            return None
+        if not hmac.compare_digest(before.handover, hashlib.sha256(proof.encode()).hexdigest()):
+            return None
+        gang = self._gangs.of(heir)
+        return Takeover(
+            heir.name, heir.attempt, gang.node_secret(node), gang.peer_secret, gang.node_plan, gang.root_name
+        )
 
     def _on_change(self, applied: Applied) -> None:
         job = applied.job

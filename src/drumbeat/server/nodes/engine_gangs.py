@@ -80,5 +80,6 @@ class GangFactory:
         secret, ca = self._secrets.of(job.name, job.attempt, job.first_version), self._addresses.authority(servers)
         has_node_secrets = job.has_node_secrets(job.attempt)
         return Gang(
-            job.name, job.attempt, job.plan, job.slots, secret, servers, ca, job.first_version, has_node_secrets
-        )
+            job.name, job.attempt, job.plan, job.slots, secret, servers, ca, job.first_version, has_node_secrets,
+            taken=job.taken.gang if job.taken else "",
+        )  # fmt: skip

@@ -40,6 +40,8 @@ class GangStarter:
         try:
             gang = self._gangs.of(job)
             self._inputs.prepare(job)
+            if job.taken:  # Its agents have been told; the watch starts one again that has ended.
+                return GangObserved(pending.attempt, f"took over the nodes of {job.taken.job}")
             word = engine.start(gang)
             failpoint("effect.started")
         except EngineError as error:

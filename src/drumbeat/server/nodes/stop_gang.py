@@ -33,7 +33,12 @@ class GangStopper:
         return Pool(f"stopper {self._loop.record(pending.job).job.plan.compute}")
 
     def _carry_out(self, pending: PendingEffect, job: Job) -> None:
-        self._engines[job.plan.compute].stop(gang_name(job.unique_name, pending.attempt))
+        effect = pending.effect
+        assert isinstance(effect, StopGang)  # noqa: S101 - the outbox hands each kind to its handler
+        if effect.keep_s and not self._loop.call(lambda: self._loop.kept_gangs.close(pending)):
+            return  # Another job has taken the nodes over.
+        failpoint("effect.claimed")
+        self._engines[job.plan.compute].stop(effect.gang or gang_name(job.unique_name, pending.attempt))
         self._drop_parts(pending)
         failpoint("effect.stopped")
         self._loop.store.done(pending.id, release=(pending.job, pending.attempt), at=self._loop.clock.now())

@@ -17,7 +17,7 @@ from fastapi import Path as InPath
 from starlette.responses import StreamingResponse
 
 from drumbeat.core.lifecycle.job import Job
-from drumbeat.model.agent import AgentStatus, Directive
+from drumbeat.model.agent import AgentStatus, Directive, Order
 from drumbeat.model.errors import ForbiddenError, RefusedError, StorageError, UnreachableError
 from drumbeat.model.logs import LogName
 from drumbeat.model.plan import Plan
@@ -106,7 +106,8 @@ async def sync(caller: Speaking, request: Request) -> Response:
 
     `requests`, the ids of those that the agent has received, asks for others, which end the wait, too. `knows_cancel`
     says that the agent's `holds` tells canceled directives from others; `takes_brief_roster`, that a roster may have
-    node 0 alone, with the digest by which the agent fetches the whole one.
+    node 0 alone, with the digest by which the agent fetches the whole one. `proof` is what the
+    SHA-256 in `AgentStatus.handover` was made of: an agent that shows it is told of the job that takes over its node.
     """
     body, status = await read_json(await request.body(), lambda read: (read, _status(read)))
     if status.has_sent_logs:
@@ -117,6 +118,7 @@ async def sync(caller: Speaking, request: Request) -> Response:
         if _key(directive, body) == body.get("holds") and not directive.requests:
             wait = DirectiveWait(signal, asyncio.get_running_loop().time() + _wait_s(body))
             directive = await another(caller, directive, wait, request, body)
+    directive = await _with_next(caller, directive, body)
     is_brief = body.get("takes_brief_roster") is True
     content = caller.context.control.agents.directives.json(caller.job, directive, is_brief=is_brief)
     return Response(content, media_type="application/json")
@@ -149,6 +151,16 @@ def _with_requests(caller: Caller, directive: Directive, body: dict[str, Any]) -
     key = NodeKey(caller.job, caller.attempt, caller.node)
     due = caller.context.control.node_requests.due(key, cast("list[str]", received))
     return replace(directive, requests=due) if due else directive
+
+
+async def _with_next(caller: Caller, directive: Directive, body: dict[str, Any]) -> Directive:
+    """Adds the job that has taken over the node, for an agent that may go on with it."""
+    proof = body.get("proof")
+    if directive.order is not Order.LEAVE or not isinstance(proof, str):
+        return directive
+    node = (caller.job, caller.attempt, caller.node)
+    heir = await away(lambda: caller.context.control.agents.next_job(*node, proof))
+    return replace(directive, next=heir)
 
 
 @router.post("/answers/{request_id}", openapi_extra=JSON_BODY)
