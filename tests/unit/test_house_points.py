@@ -9,7 +9,7 @@ from drumbeat.model.failpoints import ELSEWHERE
 
 TESTS = Path(__file__).parents[1]
 SIMULATED = frozenset({
-    "agent.spare_found", "agent.spare_taken", "agent.spare_dead", "supervisor.retiring", "supervisor.retired",
+    "agent.spare_found", "agent.spare_taken", "agent.spare_dead",
 })  # fmt: skip
 """Where only supervisors between two jobs come by: the simulator kills at any
 point (tests/support/simulation; unit/simulation/test_simulated_warm_pools.py)."""

@@ -81,8 +81,28 @@ class Engine:
         if gang.name not in self.nodes:
             gone = {} if gang.name in self.stops else dict.fromkeys(range(gang.plan.nodes), UNKNOWN)
             return GangStatus("not there", gone)
+        if gang.taken:
+            self._restart(gang)
         dead, cause = dict(self.dead.get(gang.name, {})), self.causes.get(gang.name, Loss.LOST)
         return GangStatus("running", dead, cause, leaving=dict(self.leaving.get(gang.name, {})))
+
+    def _restart(self, gang: Gang) -> None:
+        """Starts an agent where that of an earlier job has left without going on with this one."""
+        for number, node in enumerate(self.nodes[gang.name]):
+            is_of_another = (node.gang.job, node.gang.attempt) != (gang.job, gang.attempt)
+            if is_of_another and node.has_left:
+                self._put(gang, number)
+
+    def take_over(self, node: Node, gang: Gang) -> None:
+        """An agent goes on with the job that has taken over its node."""
+        node.leave()
+        nodes = self.nodes.get(gang.name, [])
+        if node.number < len(nodes) and nodes[node.number] is node:
+            self._put(gang, node.number)
+
+    def _put(self, gang: Gang, number: int) -> None:
+        node = self.nodes[gang.name][number] = self.make(gang, number)
+        self.ever.append(node)
 
     def sweep(self, wanted: Callable[[], set[str]]) -> list[str]:
         """Every node that remains hears from a server sooner or later."""

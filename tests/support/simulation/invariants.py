@@ -6,7 +6,7 @@ import itertools
 from collections import Counter
 from dataclasses import dataclass, field
 
-from drumbeat.core.lifecycle.events import JobEvent
+from drumbeat.core.lifecycle.events import JobEvent, StopGang
 from drumbeat.core.lifecycle.exit_code import exit_code
 from drumbeat.core.lifecycle.job import Failure, Job
 from drumbeat.core.reason_table import MOVES
@@ -129,7 +129,7 @@ class Checker:
         return [(node.number, one) for node in nodes for one in node.done.get(number, ())]
 
     def _nodes_of(self, job: Job, attempt: int) -> list[Node]:
-        return [node for node in self.world.engine.ever if node.gang.name == f"{job.name}.{attempt}"]
+        return [one for one in self.world.engine.ever if (one.gang.job, one.gang.attempt) == (job.name, attempt)]
 
     def has_done_its_work(self, job: Job) -> bool:
         """Whether all its ranks but those that serve have ended well, in its last round; a cancel came too late."""
@@ -189,10 +189,17 @@ class Checker:
         require(not self.world.wrongs, "; ".join(self.world.wrongs))
         starts = self.world.engine.starts
         require(len(set(starts)) == len(starts), f"started twice, one of {starts}")
+        held = {self._gang_of(one.job, one.attempt, sight) for one in sight.held}
         for name in self.world.engine.nodes.keys() - self.world.engine.late:
-            job, _, attempt = name.rpartition(".")
-            holds = any(r.job == job and r.attempt == int(attempt) for r in sight.held)
-            require(holds, f"gang {name} is there without slots")
+            require(name in held, f"gang {name} is there without slots")
+
+    @staticmethod
+    def _gang_of(name: str, attempt: int, sight: Sight) -> str:
+        """The name under which the engine knows what an attempt holds."""
+        ending = (one.effect for one in sight.effects if (one.job, one.attempt) == (name, attempt))
+        taken = next((one.gang for one in ending if isinstance(one, StopGang)), "")
+        job = sight.records[name].job
+        return taken or (job.gang if job.attempt == attempt else f"{name}.{attempt}")
 
     def _cancels(self, sight: Sight) -> None:
         """A wish to cancel that was acknowledged isn't lost."""

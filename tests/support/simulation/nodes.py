@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, field, replace
 
 from drumbeat.model.agent import AgentStatus, Directive, Order, Phase, RankExit
@@ -41,11 +42,18 @@ class Node:
     """The servers that one of them last told it of."""
     said: list[AgentStatus] = field(default_factory=list[AgentStatus])
     """Everything it ever said, for messages that come late or twice."""
+    agents: int = 1
+    """How many agents it has had: each has a proof of its own."""
 
     @property
     def ranks(self) -> list[int]:
         """The ranks that belong here."""
         return [r.rank for r in self.gang.plan.ranks if r.node == self.number]
+
+    @property
+    def proof(self) -> str:
+        """What its agent has in its memory, and another agent hasn't."""
+        return f"{self.gang.job} {self.gang.attempt} {self.number} {self.agents}"
 
     @property
     def can_speak(self) -> bool:
@@ -62,10 +70,12 @@ class Node:
 
     def status(self) -> AgentStatus:
         """How far it is, as it would say it now: with a new serial only if there is anything new in it."""
-        member = Member(self.number, f"h{self.number}", f"10.0.0.{self.number}", f"/{self.gang.name}", "/c")
+        member = Member(
+            self.number, f"h{self.number}", f"10.0.0.{self.number}", f"/{self.gang.job}.{self.gang.attempt}", "/c"
+        )
         now = AgentStatus(
             self.phase, self.round, member, 2000 + self.number, self.exits, error=self.error, lost=self.lost,
-            serial=self.serial,
+            serial=self.serial, handover=hashlib.sha256(self.proof.encode()).hexdigest(),
         )  # fmt: skip
         if not self.said or now != self.said[-1]:
             self.serial += 1
@@ -144,6 +154,7 @@ class Node:
         """The agent is killed and started again: it knows what its supervisor does, which was told of no round that has
         not begun. It doesn't know that it was ready for the next one, nor that it has sent its outputs.
         """
+        self.agents += 1
         kept = self.started[-1] if self.started else 0
         if self.phase is not Phase.RUNNING:
             self._begin(kept)

@@ -7,11 +7,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
-from drumbeat.core.lifecycle.events import CheckpointSaved, StallObserved
+from drumbeat.core.lifecycle.events import CheckpointSaved, StallObserved, StopGang
 from drumbeat.core.lifecycle.job import Job
 from drumbeat.core.scheduling.quotas import Quota
 from drumbeat.model import failpoints
-from drumbeat.model.agent import AgentStatus
+from drumbeat.model.agent import AgentStatus, Directive, Order
 from drumbeat.model.api.requests import JobRequest
 from drumbeat.model.errors import DrumbeatError, StaleError, StandbyError, StorageError, UnreachableError
 from drumbeat.model.metrics import Point, Run, RunCreated, run_id
@@ -172,6 +172,8 @@ class World:
         """Gangs that an engine was asked for, and didn't answer; their jobs have been told."""
         self.looked: list[Job] = []
         """Jobs as they were when a server looked after them: an engine takes its time to answer."""
+        self.taken_over: list[tuple[str, str, str]] = []
+        """A gang, the job whose agent has gone on, and the job with which it did."""
         self.wrongs: list[str] = []
         """What servers did that they mustn't, in words."""
         self.meanwhile: Callable[[int], None] = lambda _actions: None
@@ -339,7 +341,18 @@ class World:
                 node.leave()
             return
         if hears and status.serial == node.serial and not node.has_left:
-            node.obey(told)
+            self._obey(control, node, told)
+
+    def _obey(self, control: Control, node: Node, told: Directive) -> None:
+        """Obeys, or goes on with the job that has taken over the node."""
+        gang = node.gang
+        if told.order is Order.LEAVE:
+            heir = control.agents.next_job(gang.job, gang.attempt, node.number, node.proof)
+            if heir is not None:
+                self.taken_over.append((gang.name, gang.job, heir.job))
+                self.engine.take_over(node, control.watch.gang_of(control.loop.record(heir.job).job))
+                return
+        node.obey(told)
 
     def _sync_together(self, control: Control, nodes: Sequence[Node], hears: bool) -> None:
         """Agents of several nodes say how far they are while the loop is busy: it takes all of them at once."""
@@ -358,7 +371,7 @@ class World:
             with suppress(DrumbeatError):  # One that is refused says it again.
                 told = control.agents.directive_for(node.gang.attempt, report.done.result())
                 if hears and not node.has_left:
-                    node.obey(told)
+                    self._obey(control, node, told)
 
     def _effect(self, control: Control, pending: PendingEffect) -> None:
         """Effects of one lane are run one after the other, also where one hangs."""
@@ -426,6 +439,10 @@ class World:
         if server.is_awake and server.is_active and server.control:
             control = server.control
             for pending in control.store.outbox():
+                if isinstance(pending.effect, StopGang) and control.loop.kept_gangs.is_early(
+                    pending.job, pending.attempt
+                ):
+                    continue
                 first.setdefault(control.outbox.lane_of(pending), pending)
         server.handed = list(first.values())
         return server.handed
@@ -459,9 +476,8 @@ class World:
         self.engine.late = {gang: -1 if by == server.number else by for gang, by in self.engine.late.items()}
 
     def _is_wanted(self, gang: str) -> bool:
-        name, _, attempt = gang.rpartition(".")
-        job = self.look().records[name].job
-        return job.attempt == int(attempt) and job.state is not State.QUEUED and not job.state.is_terminal
+        jobs = [record.job for record in self.look().records.values()]
+        return any(job.gang == gang and job.attempt and not job.is_without_nodes for job in jobs)
 
 
 def _has_lease(control: Control) -> bool:

@@ -18,7 +18,7 @@ class KeptNode(Node):
     def __init__(self, gang: Gang, number: int, box: Box) -> None:
         super().__init__(gang, number)
         self.box = box
-        root = f"{box.home}/nodes/{number}/{gang.name}"
+        root = f"{box.home}/nodes/{number}/{gang.job}.{gang.attempt}"
         self.enrolment = Enrolment(
             gang.job, gang.attempt, number, gang.servers, gang.node_secret(number), root,
             f"{box.home}/checkpoints/{gang.job}", gang.plan, keeps_spares=True, peer_secret=gang.peer_secret,
