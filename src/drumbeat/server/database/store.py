@@ -187,6 +187,7 @@ class SqlStore:
         has moved on; NotFoundError when there is no such job.
         """
         moved = [change.job.name for change in changes if change.reserve or change.release]
+        moved += [change.takes.job for change in changes if change.takes]
         with self._slots_changed(moved) if moved else nullcontext(), self._write() as connection:
             for change in changes:
                 jobs.rewrite(connection, change, self._remembered)
