@@ -250,7 +250,19 @@ def test_what_isnt_there_and_what_drumbeat_doesnt_do_are_told_apart(house):
     assert refusal(house.ask("PUT", "onlineEndpoints/e", {}))[0] == 400
     assert "serves no endpoints" in refusal(house.ask("PUT", "onlineEndpoints/e", {}))[1]
     assert "no route" in refusal(house.ask("PUT", "wonders/w", {}))[1]
-    assert "drumbeat alias set compute gpus local" in refusal(house.ask("PUT", "computes/gpus", {"properties": {}}))[1]
+
+
+def test_cluster_that_a_script_creates_becomes_an_alias_and_other_kinds_are_refused(house):
+    instance = {"properties": {"computeType": "ComputeInstance"}}
+    assert "drumbeat alias set compute box local" in refusal(house.ask("PUT", "computes/box", instance))[1]
+    assert refusal(house.ask("GET", "computes/gpus"))[0] == 404
+    made = house.ask("PUT", "computes/gpus", {"properties": {"computeType": "AmlCompute"}})
+    assert (made.status_code, made.json()["name"]) == (201, "gpus")
+    done = house.http.get(made.headers["Azure-AsyncOperation"], headers=house.bearer())
+    assert done.json()["status"] == "Succeeded"
+    assert house.ask("GET", "computes/gpus").json()["properties"]["provisioningState"] == "Succeeded"
+    assert house.ask("DELETE", "computes/gpus").status_code == 200
+    assert refusal(house.ask("GET", "computes/gpus"))[0] == 404
 
 
 # --- blobs -----------------------------------------------------------------------------------------------------------

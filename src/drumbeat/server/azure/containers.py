@@ -31,6 +31,8 @@ RUNS = "ExperimentRun/dcid."
 _RUN = re.compile(r"ExperimentRun/dcid\.(?P<job>[^/]+)/(?P<path>.*)", re.DOTALL)
 _OUTPUT = re.compile(r"azureml/(?P<job>[^/]+)/(?P<output>\w+)(?:/(?P<path>.*))?", re.ASCII | re.DOTALL)
 PIECE = 1 << 20
+MAX_NAME = 255
+"""Bytes of a file's name."""
 
 
 @dataclass(frozen=True)
@@ -247,7 +249,7 @@ class FolderContainer:
     folder: Path
 
     def find(self, name: str) -> Blob:
-        place = self.folder / require_inner(name)
+        place = self.folder / _require_short(name)
         if not place.is_file():
             raise NotFoundError("there is no such blob", where=name[:300])
         status = place.stat()
@@ -267,7 +269,7 @@ class FolderContainer:
         return listed if is_deep else direct(listed, prefix)
 
     def write(self, name: str, pieces: Iterable[bytes], size: int) -> None:  # noqa: ARG002 - of the contract
-        place = self.folder / require_inner(name)
+        place = self.folder / _require_short(name)
         try:
             place.parent.mkdir(0o700, parents=True, exist_ok=True)
         except (FileExistsError, NotADirectoryError):
@@ -279,9 +281,19 @@ class FolderContainer:
                 for piece in pieces:
                     file.write(piece)
             aside.replace(place)
+        except IsADirectoryError:
+            aside.unlink(missing_ok=True)
+            raise RefusedError("a folder is where the blob would be", where=name[:300]) from None
         except BaseException:
             aside.unlink(missing_ok=True)
             raise
+
+
+def _require_short(name: str) -> str:
+    """Returns the name of a blob that a file may have. Raises RefusedError."""
+    if any(len(part.encode(errors="surrogateescape")) > MAX_NAME for part in require_inner(name).split("/")):
+        raise RefusedError(f"a part of the name is longer than {MAX_NAME} bytes", where=ascii(name[:200]))
+    return name
 
 
 def direct(listed: Sequence[Blob], prefix: str) -> list[Blob]:

@@ -17,9 +17,11 @@ from drumbeat.server.azure.containers import ARTIFACTS, DEFAULT_STORE
 from drumbeat.server.azure.translation import words
 from drumbeat.server.azure.translation.arm_ids import without_nulls
 from drumbeat.server.azure.translation.job_answers import system_data
-from drumbeat.server.resources.aliases import read_aliases, remove_alias
+from drumbeat.server.resources.aliases import read_aliases, remove_alias, set_alias
 
 LOCATION = "local"
+TARGET = "local"
+"""What the name of a cluster means that a script creates."""
 SINCE = "2020-01-01T00:00:00Z"
 """When resources were created of which that isn't views."""
 BUILT_IN = (DEFAULT_STORE, ARTIFACTS)
@@ -129,16 +131,21 @@ def _compute(call: AzureCall, name: str, view: ComputeView) -> Table:
 
 
 def put_compute(call: AzureCall) -> Answer:
-    """A compute that exists is taken as it is, with its limits; drumbeat creates no machines in a cloud."""
+    """Takes a compute that exists as it is. The name of a cluster of Azure's becomes an alias of this machine.
+
+    drumbeat creates no machines in a cloud.
+    """
     name = call.name("a compute")
     kind = str(call.properties.get("computeType") or "AmlCompute")
     try:
         view = _compute_view(call, name)
     except NotFoundError:
-        what, fix = cloud_refusal(kind, name) or (f"drumbeat creates no computes of type {kind[:40]!a}", "")
-        raise RefusedError(
-            what, where=f"compute {name}", fix=fix or "List the computes: drumbeat compute list"
-        ) from None
+        if words.folded(kind) != "amlcompute":
+            what, fix = cloud_refusal(kind, name) or (f"drumbeat creates no computes of type {kind[:40]!a}", "")
+            fix = fix or "List the computes: drumbeat compute list"
+            raise RefusedError(what, where=f"compute {name}", fix=fix) from None
+        set_alias(call.control.store, "compute", name, TARGET)
+        view = _compute_view(call, name)
     return long_running(call, _compute(call, name, view))
 
 
