@@ -10,9 +10,10 @@ import { assetsOf, downloadCommand, isModel } from "../src/screens/job/results";
 import { busiestOf, comparedCores, sayBusiest } from "../src/screens/job/slow-rank";
 import { wayOf } from "../src/screens/job/preflight";
 import { hangOf, slowOf, startOf } from "../src/screens/job/hang-and-start";
+import { groupsOf, rangesOf } from "../src/screens/job/node-groups";
 import { stepsOf } from "../src/screens/job/rank-steps";
 import { costOf, readReport, reportFile, roleOf } from "../src/screens/job/rehearsal-report";
-import type { Rehearsal, Series, State, StoryLine } from "../src/types";
+import type { JobNode, Rehearsal, Series, State, StoryLine } from "../src/types";
 
 const line = (sentence: string, round = 1, n = 1): StoryLine => ({ n, at: "", state: "running", reason: "", sentence, attempt: 1, round });
 const jobs = (sentence: string) => partsOf(sentence).filter((part) => part.job).map((part) => part.job);
@@ -188,4 +189,29 @@ test("ranks are compared by the steps of metrics that they have in common", () =
   expect([...epochs]).toEqual([[0, { step: 1000 }], [1, { step: 10 }]]);
   const batches = stepsOf([series("loss", 0, 1000), series("loss", 1, 700), series("val", 1, 2000), series("system/cpu", 1, 9000)]);
   expect([...batches]).toEqual([[0, { step: 1000 }], [1, { step: 2000, behind: { step: 700, furthest: 1000 } }]]);
+});
+
+test("the nodes of a large job are grouped by what they do, the odd ones first", () => {
+  const exit = (rank: number, code: number) => ({ rank, code, signal: null, at: 0 });
+  const node = (number: number, fields: Partial<JobNode> = {}): JobNode =>
+    ({ node: number, machine: "", host: "", address: "", phase: "running", detail: "", error: "", lost: false, exits: [], ...fields });
+  const nodes = Array.from({ length: 4096 }, (_, n) => node(n));
+  nodes[7] = node(7, { phase: "ended", exits: [exit(14, 0), exit(15, 1)] });
+  nodes[9] = node(9, { lost: true });
+  nodes[11] = node(11, { detail: "building the environment" });
+  const job = { nodes, processes_per_node: 2, state: "running", verdict: null } as Parameters<typeof groupsOf>[0];
+  const groups = groupsOf(job, [41], (one) => `exit ${one.code}`);
+  expect(groups.map((group) => [group.isOdd, group.state, group.word, group.ends, rangesOf(group.nodes.map((one) => one.node))])).toEqual([
+    [true, "lost", "", "", "9"],
+    [true, "running", "", "", "20"],
+    [false, "ended", "", "1 rank: exit 0, 1 rank: exit 1", "7"],
+    [false, "running", "building the environment", "", "11"],
+    [false, "running", "", "", "0–6, 8, 10, 12–19, 21–4095"],
+  ]);
+  expect(groupsOf({ ...job, state: "failed", verdict: { rank: 15 } } as never, [], (one) => `exit ${one.code}`)[0]?.nodes[0]?.node).toBe(7);
+});
+
+test("ranges of numbers are cut after some", () => {
+  expect(rangesOf([0, 2, 4, 6, 8, 10, 12, 13, 15])).toBe("0, 2, 4, 6, 8, 10 and 3 more");
+  expect(rangesOf([])).toBe("");
 });

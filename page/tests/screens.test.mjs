@@ -279,6 +279,28 @@ test("a single-file output of a completed job is a link", async () => {
   expect(await link.getAttribute("href")).toBe("/api/v1/jobs/one/files/outputs/table");
 });
 
+test("a job of 4,096 nodes shows the odd ones and folds the others, and a rank's log is opened by its number", async () => {
+  const node = (number, fields = {}) => ({
+    node: number, machine: `m${number}`, host: `h${number}`, address: "", phase: "running", detail: "", error: "", lost: false, exits: [], ...fields,
+  });
+  const nodes = Array.from({ length: 4096 }, (_, n) => node(n));
+  nodes[4000] = node(4000, { error: "the disk is full" });
+  has(jobOf("wide", { nodes, node_count: 4096, processes_per_node: 8, world_size: 32_768 }));
+  server.answers["/jobs/wide/metrics"] = { series: [] };
+  await open("/jobs/wide?tab=ranks");
+  await seen("the disk is full");
+  await seen("0–3999, 4001–4095");
+  expect(await page.locator(".rank").count()).toBe(8);
+  await page.getByRole("button", { name: "Show the first 32" }).click();
+  await eventually(() => page.locator(".rank").count()).toBe(8 + 32 * 8);
+  await open("/jobs/wide?tab=logs");
+  const rank = page.getByRole("spinbutton", { name: "Rank" });
+  await rank.fill("32767");
+  await rank.press("Enter");
+  await eventually(() => page.url()).toContain("rank=32767");
+  expect(await page.getByRole("combobox", { name: "Whose log" }).locator("option").allTextContents()).toEqual(["all ranks", "rank 32767", "the nodes' own"]);
+});
+
 test("the first link of a screen leads past the bar to its content", async () => {
   lists(() => [jobOf("one")]);
   await open("/");

@@ -13,7 +13,7 @@ from drumbeat.model.api.jobs import BestTrialView, JobView
 from drumbeat.model.plan import OutputPlan
 from drumbeat.model.states import State
 from drumbeat.server.database.records import Record
-from drumbeat.server.jobs.job_views import job_view
+from drumbeat.server.jobs.job_views import MAX_LISTED_NODES, job_view, listed_job
 from tests.unit.core.jobs import RAISED, after, ended, killed, running, said
 
 pytestmark = pytest.mark.feature("M3")
@@ -35,6 +35,13 @@ def test_failed_job_sums_up_the_ranks_that_are_not_the_cause():
     assert verdict.aftermath == (
         "rank 2 failed first; ranks 0 and 1 were stopped afterwards; rank 3 was done, with exit code 0"
     )
+
+
+def test_list_has_the_nodes_of_no_job_of_thousands():
+    job = running()
+    large = replace(job, plan=replace(job.plan, nodes=MAX_LISTED_NODES + 1))
+    assert listed_job(Record(job, 1)) == job_view(Record(job, 1))
+    assert (listed_job(Record(large, 1)).nodes, len(job_view(Record(large, 1)).nodes)) == ((), len(job.nodes))
 
 
 def test_slow_rank_is_shown_only_during_its_round():

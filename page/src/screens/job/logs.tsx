@@ -106,6 +106,9 @@ function Awaited({ job }: { job: Job }) {
   );
 }
 
+/** Of more ranks than these, one is named by its number. */
+const LISTED_RANKS = 256;
+
 interface Filtered { key: string; seen: number; lines: LogLine[] }
 
 /** The lines of the chosen rank; extended in place while lines arrive. */
@@ -149,7 +152,8 @@ function LogBar({ job, chosen, source, hits, last }: {
     event.preventDefault();
     document.getElementById("log-search")?.focus();
   });
-  const ranks = Array.from({ length: job.world_size }, (_, n) => n);
+  const isLarge = job.world_size > LISTED_RANKS;
+  const ranks = isLarge ? (/^\d+$/.test(chosen.rank) ? [Number(chosen.rank)] : []) : Array.from({ length: job.world_size }, (_, n) => n);
   return (
     <div class="filters log-bar">
       <label class="select">
@@ -160,6 +164,14 @@ function LogBar({ job, chosen, source, hits, last }: {
           <option value="node">the nodes' own</option>
         </select>
       </label>
+      {isLarge && (
+        <label>
+          <span class="hidden">Rank</span>
+          <input type="number" min={0} max={job.world_size - 1} placeholder={`rank 0–${job.world_size - 1}`} aria-label="Rank"
+            value={/^\d+$/.test(chosen.rank) ? chosen.rank : ""}
+            onChange={(event) => event.currentTarget.validity.valid && setQuery({ rank: event.currentTarget.value, at: "", node: "" })} />
+        </label>
+      )}
       <input id="log-search" type="search" placeholder="Search the log" aria-label="Search the log" value={chosen.text}
         onInput={(event) => setQuery({ search: event.currentTarget.value })}
         onKeyDown={(event) => event.key === "Enter" && step(event.shiftKey ? -1 : 1)} />

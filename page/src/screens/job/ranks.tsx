@@ -1,12 +1,15 @@
 /** Nodes and ranks: how far each is, how it ended, which failed first. */
 
+import type { ComponentChildren } from "preact";
+import { useState } from "preact/hooks";
 import { segment } from "../../api";
-import { cores, whole } from "../../format";
+import { cores, counted, whole } from "../../format";
 import { useAnswer, useInterval, useJobEvents, useThrottled } from "../../hooks";
 import { Nothing } from "../../parts/placeholders";
 import { ENDED, StateIcon } from "../../parts/job-state";
 import { jobHref } from "../../router";
 import type { Exit, Job, JobNode, Metrics, Preflight, Series, StoryLine } from "../../types";
+import { groupsOf, nodeState, rangesOf, SHOWN_NODES } from "./node-groups";
 import { PreflightCard } from "./preflight";
 import { hangOf, slowOf, startOf, type Hang } from "./hang-and-start";
 import { stepsOf, type RankSteps } from "./rank-steps";
@@ -15,6 +18,8 @@ import { busiestOf, comparedCores } from "./slow-rank";
 const SIGTERM = 15;
 const PREFLIGHT_MS = 10_000;
 const INTERVAL_MS = 5000;
+/** So many nodes of a group in which something is wrong are shown at once. */
+const SHOWN_ODD = 4;
 
 export function RanksTab({ job, story }: { job: Job; story: StoryLine[] }) {
   const metrics = useAnswer<Metrics>(`/jobs/${segment(job.name)}/metrics`);
@@ -27,15 +32,50 @@ export function RanksTab({ job, story }: { job: Job; story: StoryLine[] }) {
   const busiest = busiestOf(job, comparedCores(series));
   const slow = slowOf(job, story)?.ranks ?? (busiest === undefined ? [] : [busiest]);
   const hang = hangOf(job, story);
+  const card = (node: JobNode) => (
+    <NodeCard key={node.node} job={job} node={node} steps={steps} series={series} slow={slow}
+      start={startOf(story, node.node)} hang={hang} />
+  );
   return (
     <>
-      <div class="nodes">
-        {job.nodes.map((node) => (
-          <NodeCard key={node.node} job={job} node={node} steps={steps} series={series} slow={slow}
-            start={startOf(story, node.node)} hang={hang} />
-        ))}
-      </div>
+      {job.nodes.length > SHOWN_NODES
+        ? <NodeGroups job={job} odd={oddRanks(slow, hang, steps)} card={card} />
+        : <div class="nodes">{job.nodes.map(card)}</div>}
       {job.node_count > 1 && <OwnPreflight job={job} />}
+    </>
+  );
+}
+
+function oddRanks(slow: number[], hang: Hang | undefined, steps: Map<number, RankSteps>): number[] {
+  const behind = [...steps].filter(([, one]) => one.behind).map(([rank]) => rank);
+  return [...slow, ...behind, ...(hang?.rank === undefined ? [] : [hang.rank])];
+}
+
+/** Nodes that are alike in one card each; a few of the odd ones are open, the others on demand. */
+function NodeGroups({ job, odd, card }: { job: Job; odd: number[]; card: (node: JobNode) => ComponentChildren }) {
+  const [open, setOpen] = useState<Record<string, boolean>>({});
+  const groups = groupsOf(job, odd, (exit) => stateOf(job, exit)[1]);
+  return (
+    <>
+      {groups.map((group) => {
+        const isOpen = open[group.key] ?? group.isOdd;
+        const first = group.nodes.slice(0, isOpen ? (group.isOdd ? SHOWN_ODD : SHOWN_NODES) : 0);
+        return (
+          <section key={group.key} class="card node-group" aria-label={`${counted(group.nodes.length, "node")} ${group.state}`}>
+            <header>
+              <h2>{group.nodes.length === 1 ? "1 node" : `${whole(group.nodes.length)} nodes`}</h2>
+              <span class="muted">{rangesOf(group.nodes.map((one) => one.node))}</span>
+              <span class={`tag${group.isOdd ? " tone-bad" : ""}`}>{group.state}</span>
+              <button type="button" class="quiet" aria-expanded={isOpen} onClick={() => setOpen({ ...open, [group.key]: !isOpen })}>
+                {isOpen ? "Fold" : `Show ${group.nodes.length > SHOWN_NODES ? `the first ${SHOWN_NODES}` : "them"}`}
+              </button>
+            </header>
+            {group.word && <p class={group.isOdd ? "tone-bad" : "muted"}>{group.word}</p>}
+            {group.ends && <p class="muted">{group.ends}</p>}
+            {first.length > 0 && <div class="nodes">{first.map(card)}</div>}
+          </section>
+        );
+      })}
     </>
   );
 }
@@ -52,7 +92,7 @@ function NodeCard({ job, node, steps, series, slow, start, hang }: {
   start: string; hang: Hang | undefined;
 }) {
   const ranks = ranksOf(job, node.node);
-  const state = node.lost ? "lost" : node.phase || "awaited";
+  const state = nodeState(node);
   return (
     <section class="card" aria-label={`Node ${node.node}`}>
       <header>

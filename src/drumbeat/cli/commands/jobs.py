@@ -23,6 +23,7 @@ from drumbeat.cli.terminal.formatting import (
 from drumbeat.cli.terminal.help import AsJson, Job
 from drumbeat.cli.terminal.job_names import find_job
 from drumbeat.cli.terminal.json_output import print_json
+from drumbeat.cli.terminal.node_groups import MAX_ROWS, exit_groups, format_ranges, node_groups, node_state
 from drumbeat.cli.terminal.screen import (
     cell,
     fill_table,
@@ -42,7 +43,7 @@ from drumbeat.model.metrics import SYSTEM
 from drumbeat.model.states import JobKind, Reason, State
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from rich.console import RenderableType
     from rich.table import Table
@@ -245,7 +246,7 @@ def render_job(
     yield from _mesh(job)
     if job.nodes:
         yield heading(f"Nodes of attempt {job.attempt}, round {job.round}")
-        yield fill_table(make_table(">node", "machine", "host", "address", "phase", "detail"), map(_node, job.nodes))
+        yield from _nodes(job.nodes)
         yield from _exits(job)
     yield from _services(job)
     yield from graph
@@ -358,9 +359,17 @@ def _mesh(job: JobView) -> Iterator[RenderableType]:
         yield cell(f"  … and {job.world_size - len(shown):,} more; drumbeat plan FILE --full lists all", "dim")
 
 
+def _nodes(nodes: Sequence[NodeView]) -> Iterator[RenderableType]:
+    """Renders each node of a job; of a large one, those that are alike in one row, the odd ones first."""
+    if len(nodes) <= MAX_ROWS:
+        yield fill_table(make_table(">node", "machine", "host", "address", "phase", "detail"), map(_node, nodes))
+        return
+    rows = [(f"{len(some):,}", *state, format_ranges([one.node for one in some])) for state, some in node_groups(nodes)]
+    yield fill_table(make_table(">nodes", "phase", "detail", "which"), rows)
+
+
 def _node(node: NodeView) -> tuple[object, ...]:
-    detail = node.error or node.detail
-    return (node.node, node.machine, node.host, node.address, "lost" if node.lost else node.phase, detail)
+    return (node.node, node.machine, node.host, node.address, *node_state(node))
 
 
 def _services(job: JobView) -> Iterator[RenderableType]:
@@ -389,9 +398,14 @@ def _exits(job: JobView) -> Iterator[RenderableType]:
     exits = sorted(((one.at, node.node, one) for node in job.nodes for one in node.exits), key=lambda row: row[:2])
     if exits:
         first = exits[0][0]
-        rows = [(one.rank, node, format_exit(one), f"+{at - first:.2f}s") for at, node, one in exits]
-        yield heading("Ends of the ranks, earliest first")
+        rows = [(one.rank, node, format_exit(one), f"+{at - first:.2f}s") for at, node, one in exits[:MAX_ROWS]]
+        shown = f", the first {MAX_ROWS} of {len(exits):,}" if len(exits) > MAX_ROWS else ""
+        yield heading(f"Ends of the ranks, earliest first{shown}")
         yield fill_table(make_table(">rank", ">node", "ended with", ">after the first"), rows)
+        if shown:
+            groups = exit_groups([one for *_, one in exits], format_exit)
+            ends = [(f"{len(some):,}", word, format_ranges([one.rank for one in some])) for word, some in groups]
+            yield fill_table(make_table(">ranks", "ended with", "which"), ends)
 
 
 def format_exit(one: ExitView) -> str:

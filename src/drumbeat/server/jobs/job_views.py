@@ -39,9 +39,19 @@ if TYPE_CHECKING:
     from drumbeat.server.database.records import Record
 
 
+MAX_LISTED_NODES = 256
+"""A list has no nodes of jobs with more."""
+
+
 def job_view(record: Record, notice: str = "", metrics: MetricHighlights | None = None) -> JobView:
     """Returns a stored job as the API shows it."""
     return JobView(**_facts(record), **_highlights(metrics), notice=notice)
+
+
+def listed_job(record: Record, notice: str = "", metrics: MetricHighlights | None = None) -> JobView:
+    """Returns a job as lists show it: of thousands of nodes, a list has none."""
+    facts = _facts(record, has_nodes=record.job.plan.nodes <= MAX_LISTED_NODES)
+    return JobView(**facts, **_highlights(metrics), notice=notice)
 
 
 def job_with_events(
@@ -71,14 +81,14 @@ def event_lines(events: list[JobEvent], after: int = 0) -> list[EventView]:
     ]
 
 
-def _facts(record: Record) -> dict[str, Any]:
+def _facts(record: Record, *, has_nodes: bool = True) -> dict[str, Any]:
     job, plan, seen = record.job, record.job.plan, record.job.observed
     return {
         "name": job.name, "display_name": job.display_name, "description": job.description, "tags": job.tags,
         "properties": _properties(record), "archived": record.archived, "priority": job.policy.priority,
         "state": job.state, "reason": job.reason, "sentence": job.sentence,
         "observed": ObservedView(seen.word, seen.at) if seen else None,
-        "attempt": job.attempt, "round": job.round, "nodes": _nodes(job), "outputs": _outputs(job),
+        "attempt": job.attempt, "round": job.round, "nodes": _nodes(job) if has_nodes else (), "outputs": _outputs(job),
         "submitted_at": job.submitted_at, "started_at": job.started_at, "ended_at": job.ended_at,
         "stop_at": job.stop_at, "deadline": job.deadline,
         "verdict": _verdict(job.verdict, aftermath(job.verdict, job.exits)) if job.verdict else None,

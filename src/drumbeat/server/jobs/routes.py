@@ -17,7 +17,7 @@ from drumbeat.server.control import Control
 from drumbeat.server.database import SqlStore
 from drumbeat.server.database.records import Record
 from drumbeat.server.jobs.job_filter import JobFilter, RequestedJobs
-from drumbeat.server.jobs.job_views import event_lines, job_view, job_with_events
+from drumbeat.server.jobs.job_views import event_lines, job_view, job_with_events, listed_job
 from drumbeat.server.loop.bus import job_topic
 from drumbeat.server.routing import new_router
 
@@ -70,11 +70,11 @@ def list_jobs(
     after: Annotated[str | None, Query(description="`after` of the page before.")] = None,
     text: Annotated[str, Query(max_length=200, description=TEXT)] = "",
 ) -> JobPage:
-    """Lists a page of jobs, newest first."""
+    """Lists a page of jobs, newest first. Of a job with more than 256 nodes it has none; ask for the job itself."""
     chosen = replace(chosen, limit=limit, after=after, text=text)
     records = _with_text(control.store, chosen) if text else control.store.jobs(chosen)
     metrics = control.metrics.highlights([record.job.name for record in records])
-    views = [job_view(record, metrics=metrics.get(record.job.name)) for record in records]
+    views = [listed_job(record, metrics=metrics.get(record.job.name)) for record in records]
     return JobPage(tuple(views), records[-1].job.name if len(records) == limit else None)
 
 

@@ -19,7 +19,7 @@ from drumbeat.model.errors import NotFoundError
 from drumbeat.server.context import ContextOf, ServerContext, away, current
 from drumbeat.server.fanout import Fanout
 from drumbeat.server.jobs.event_stream import HEARTBEAT_S, PULLS, EventStream, Follower, place_behind, serializer_for
-from drumbeat.server.jobs.job_views import job_view
+from drumbeat.server.jobs.job_views import job_view, listed_job
 from drumbeat.server.loop.bus import JOB
 from drumbeat.server.routing import new_router
 
@@ -104,7 +104,8 @@ class ChangeReader:
                 removed.append(name)
                 self._sent.pop(name, None)
                 continue
-            view = job_view(record, self._notice_of(record.job), metrics.get(name))
+            is_open = self._follower is not None and self._follower.job == name
+            view = (job_view if is_open else listed_job)(record, self._notice_of(record.job), metrics.get(name))
             if self._sent.get(name) != view:
                 self._sent[name] = view
                 changed.append(view)
