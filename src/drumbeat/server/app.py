@@ -49,8 +49,7 @@ from drumbeat.server.services import routes as services
 from drumbeat.server.services.ports import ServicePorts
 from drumbeat.server.space import routes as space
 from drumbeat.server.sweeps import routes as sweeps
-from drumbeat.server.users import quota_routes as quotas
-from drumbeat.server.users import routes as tokens
+from drumbeat.server.users import routes as users
 
 
 def make_app(context: ServerContext, *, token: str, hosts: frozenset[str]) -> FastAPI:
@@ -80,8 +79,7 @@ def make_app(context: ServerContext, *, token: str, hosts: frozenset[str]) -> Fa
     for part in (
         sync, server_info, jobs, job_logs, job_events, job_files, aliases, computes,
         store_files, space, sweeps, pipelines, exec_sessions, services, metrics, ledger, nodes, page_events,
-        monitoring, tokens, quotas, page_sessions, page, programs, tunnels, inputs, agent_metrics, mlflow, azure,
-        models,
+        monitoring, users, page_sessions, page, programs, tunnels, inputs, agent_metrics, mlflow, azure, models,
     ):  # fmt: skip
         add_routes(app, part.router)
     for router in resources.ROUTERS.values():

@@ -70,9 +70,7 @@ def list_jobs(
         str,
         typer.Option("--parent", metavar="JOB", help="List the trials of this sweep or the steps of this pipeline."),
     ] = "",
-    person: Annotated[
-        str | None, typer.Option("--person", metavar="NAME", help="List only jobs of this user.")
-    ] = None,
+    person: Annotated[str | None, typer.Option("--person", metavar="NAME", help="List only jobs of this user.")] = None,
     reason: Annotated[
         Reason | None, typer.Option("--reason", metavar="REASON", help="List only jobs of this reason: `hanging`, say.")
     ] = None,

@@ -138,8 +138,8 @@ def job_from_view(view: JobView, document: Mapping[str, Any], page: str) -> Job:
     places = {one.name: one.uri for one in view.outputs}
     for name, output in job.outputs.items():
         own = f"azureml://jobs/{view.name}/outputs/{name}"
-        known = {"type": "uri_folder", "mode": None, "path": places.get(name) or own}
-        job.outputs[name] = NamedValues({**known, **as_table(output)})
+        declared = {"type": "uri_folder", "mode": None, "path": places.get(name) or own}
+        job.outputs[name] = NamedValues({**declared, **as_table(output)})
     return job
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from drumbeat.jobfile.compute.compute_keys import SCALE_KEYS, ScaledCompute
 from drumbeat.jobfile.compute.computes import Compute as Spec
@@ -46,6 +48,17 @@ class ComputeState:
     def missing(self, at: float) -> frozenset[str]:
         """Returns the machines that have been unusable for longer than `MISSING_AFTER_S`."""
         return frozenset(name for name, since in self.unusable_since.items() if at - since >= MISSING_AFTER_S)
+
+    def is_visible(self, place: str) -> bool:
+        """Whether a path on this machine is the same files as on the compute's nodes.
+
+        A shared folder that only the nodes mount is another folder on this machine.
+        """
+        if self.spec is None:
+            return self.document is None  # This machine itself.
+        share = self.spec.share_at(place)
+        is_mounted_here = share is None or (not share.mount and (share.type == "path" or os.path.ismount(share.path)))
+        return is_mounted_here and self.spec.sees(Path(place))
 
     @property
     def trouble(self) -> str:

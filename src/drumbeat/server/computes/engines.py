@@ -25,7 +25,6 @@ from drumbeat.model.unique_names import gang_name
 from drumbeat.ports.engines import Engine, NoMachinesError, ScaledEngine
 from drumbeat.server.computes.broken_engine import BrokenEngine
 from drumbeat.server.computes.compute_state import ComputeState, followed, is_same_but_for_scale, machine_cap
-from drumbeat.server.computes.visible_paths import is_visible
 from drumbeat.server.loop.loop import Loop
 from drumbeat.server.loop.placer import Supply
 from drumbeat.server.resources.aliases import read_aliases
@@ -92,7 +91,8 @@ class Engines(Mapping[str, Engine]):
 
     def is_visible(self, place: str, name: str) -> bool:
         """Whether a path on this machine is the same files as on the nodes of a compute."""
-        return is_visible(place, self._states.get(name))
+        state = self._states.get(name)
+        return state is not None and state.is_visible(place)
 
     def await_machines(self, name: str) -> None:
         """Waits until each machine of a new compute has answered, at most `FIRST_ANSWER_TIMEOUT_S`."""

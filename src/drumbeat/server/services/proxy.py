@@ -20,7 +20,7 @@ from drumbeat.server.access.page_sessions import SESSION_LIFETIME_S
 from drumbeat.server.errors import http_status
 from drumbeat.server.nodes.tunnels import Tunnel
 from drumbeat.server.services.headers import Header, is_upgrade, to_browser, to_service
-from drumbeat.server.services.service_access import OPEN, Admission, ServiceAuthorizer
+from drumbeat.server.services.service_access import OPEN, ServiceAdmission, ServiceAuthorizer
 
 T = TypeVar("T")
 
@@ -136,7 +136,7 @@ class BrowserConnection:
         await upstream.send(h11.Request(method=request.method, target=request.target, headers=passed))
         return await self._pass(upstream, is_upgrade=is_upgrade(headers))
 
-    async def _connected(self, entry: Admission) -> Upstream:
+    async def _connected(self, entry: ServiceAdmission) -> Upstream:
         """Returns the connection to the service, reused from the previous request if possible. Raises DrumbeatError."""
         if self._upstream is not None:
             http, tunnel = self._upstream.http, self._upstream.tunnel

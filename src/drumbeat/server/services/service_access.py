@@ -33,7 +33,7 @@ class ServiceKey(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Admission:
+class ServiceAdmission:
     """The caller of an admitted request."""
 
     principal: Principal
@@ -61,7 +61,7 @@ class ServiceAuthorizer:
             raise ForbiddenError("this server doesn't go by that host name")
         return b"http://" + hosts[0]
 
-    async def authorize(self, headers: Sequence[Header]) -> Admission:
+    async def authorize(self, headers: Sequence[Header]) -> ServiceAdmission:
         """Authorizes a request. Raises UnauthorizedError, ForbiddenError; AwayError while the database is away."""
         if refusal := self._refusal_of_site(headers):
             raise refusal
@@ -79,7 +79,7 @@ class ServiceAuthorizer:
             raise ForbiddenError(f"{principal.user} is a reader here, and readers can't use services")
         if principal.role is not Role.OWNER:
             await to_thread.run_sync(self._require_own, principal, abandon_on_cancel=True)
-        return Admission(principal, digest, owner is not None)
+        return ServiceAdmission(principal, digest, owner is not None)
 
     def _refusal_of_site(self, headers: Sequence[Header]) -> DrumbeatError | None:
         """Returns why the requesting page is refused. Other ports are other origins with the same cookies."""
