@@ -80,6 +80,7 @@ SHARED = (
     "data",
     "datastores",
     "environments",
+    "models",
     "registries",
     "snapshots",
     "storage",
