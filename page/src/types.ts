@@ -149,3 +149,7 @@ export interface Usage {
 export interface StackFrame { function: string; file: string; line: number }
 export interface RankStacks { rank: number; doing: string; processes: { is_helper: boolean; threads: { frames: StackFrame[] }[] }[] }
 export interface NodeStacks { node: number; host: string; ranks: RankStacks[]; error: string }
+export interface SpaceItem { kind: string; name: string; size: number; note: string; parts: Record<string, number> }
+/** asset: the registered version without which it could be deleted; "" = there is none. */
+export interface KeptItem { what: string; why: string; fix: string; asset: string }
+export interface Freed { items: SpaceItem[]; kept: KeptItem[]; total: number }

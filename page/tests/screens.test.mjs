@@ -917,6 +917,8 @@ test("one job that can't be deleted keeps no other one, and is named with the re
       return {};
     };
   }
+  const item = (name) => ({ kind: "job", name, size: 10, note: "", parts: {} });
+  server.answers["/deletion-plan"] = { items: [item("two"), item("three")], kept: [{ what: "job one", why: "its output is data scans:1", fix: "", asset: "" }], total: 20 };
   await open("/");
   await streaming();
   for (const name of ["one", "two", "three"]) await page.getByRole("checkbox", { name: `Select ${name}` }).check();
@@ -927,6 +929,33 @@ test("one job that can't be deleted keeps no other one, and is named with the re
   await eventually(() => page.locator("table.jobs .row-link").allInnerTexts()).toEqual(["one"]);
   await page.getByRole("button", { name: "Back" }).click();
   await seen("1 job selected");
+});
+
+test("a deletion says beforehand what goes, and takes the model along where that is chosen", async () => {
+  has(completed("cifar-model"));
+  const kept = { what: "job cifar-model", why: "its output model is data cifar-resnet:1", fix: "Delete that first", asset: "data cifar-resnet:1" };
+  const size = { kind: "job", name: "cifar-model", size: 3 << 20, note: "completed", parts: { outputs: 2 << 20, logs: 1 << 20, checkpoints: 0 } };
+  const trial = { ...size, name: "cifar-model-1", size: 0, parts: {} };
+  server.answers["/deletion-plan"] = { items: [size, trial], kept: [kept], total: 3 << 20 };
+  server.answers["/data/cifar-resnet/versions/1"] = {};
+  server.answers["/jobs"] = { jobs: [], after: null };
+  await open("/jobs/cifar-model");
+  await page.locator(".job-title button", { hasText: "Delete" }).click();
+  await seen("3.0 MiB: outputs 2.0 MiB, logs 1.0 MiB, with 1 part");
+  await seen("job cifar-model stays: its output model is data cifar-resnet:1");
+  expect(server.acted).toEqual([]);
+  await page.getByRole("checkbox", { name: "delete data cifar-resnet:1 too" }).check();
+  await page.getByRole("dialog").getByRole("button", { name: "Delete" }).click();
+  await eventually(() => server.acted).toEqual(["DELETE /data/cifar-resnet/versions/1", "DELETE /jobs/cifar-model"]);
+});
+
+test("a job that can't be deleted isn't offered to be", async () => {
+  has(completed("kept"));
+  server.answers["/deletion-plan"] = { items: [], kept: [{ what: "job kept", why: "its output default is input train of job later", fix: "Delete that job first", asset: "" }], total: 0 };
+  await open("/jobs/kept");
+  await page.locator(".job-title button", { hasText: "Delete" }).click();
+  await seen("job kept stays: its output default is input train of job later. Delete that job first");
+  expect(await page.getByRole("dialog").getByRole("button", { name: "Delete" }).isDisabled()).toBe(true);
 });
 
 test("the counts of the filters are right after a deletion, a large batch of changes and an action", async () => {

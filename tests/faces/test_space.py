@@ -1,5 +1,6 @@
 """Deleting, pruning and usage as a program and a user meet them."""
 
+import hashlib
 import json
 import os
 from collections.abc import Iterator
@@ -44,6 +45,25 @@ def test_deleted_job_is_gone_and_deleting_again_is_no_error(house: House) -> Non
     again = house.http.delete(f"/api/v1/jobs/{job}")
     assert (again.status_code, again.json()["items"]) == (200, [])
     assert house.http.delete("/api/v1/jobs/never").status_code == 404
+
+
+def test_deletion_plan_has_sizes_and_what_is_kept_and_deletes_nothing(house: House) -> None:
+    gone, kept = canceled(house, "gone"), house.submit("kept")
+    agent = house.agent(kept)
+    house.http.put(f"{agent.path}/outputs/default/model?offset=0", content=b"x", headers=agent.headers)
+    files = {"default/model": {"size": 1, "sha256": hashlib.sha256(b"x").hexdigest()}}
+    house.http.post(f"{agent.path}/outputs/commit", json={"files": files}, headers=agent.headers)
+    house.finish(kept)
+    output = f"azureml://jobs/{kept}/outputs/default"
+    house.control.catalogs.data.create({"name": "model", "type": "uri_folder", "path": output})
+    with Client(url=house.url, token=TOKEN) as client:
+        plan = client.deletion_plan([gone, kept, "never"])
+        assert (plan.is_dry, [one.name for one in plan.items if one.kind == "job"]) == (True, [gone])
+        assert [(one.what, one.asset) for one in plan.kept] == [(f"job {kept}", "data model:1")]
+        assert {job.name for job in client.list()} >= {gone, kept}
+        client.delete_data("model", "1")
+        assert {one.name for one in client.deletion_plan([gone, kept]).items if one.kind == "job"} == {gone, kept}
+        assert client.delete(gone).items == tuple(one for one in plan.items if one.name == gone)
 
 
 def test_unfinished_job_is_refused_with_what_to_do(house: House) -> None:

@@ -22,9 +22,11 @@ export function Dialog({ title, children, onClose }: {
 }
 
 /** Asks, acts, and shows what the server refused. */
-export function Confirm({ title, text, verb, action, onClose, isGrave = false }: {
+export function Confirm({ title, text, verb, action, onClose, isGrave = false, isRefused = false }: {
   title: string; text: ComponentChildren; verb: string; action: () => Promise<unknown>; onClose: () => void;
   isGrave?: boolean;
+  /** Whether it can't be done. */
+  isRefused?: boolean;
 }) {
   const [error, setError] = useState<ApiError>();
   const [isBusy, setBusy] = useState(false);
@@ -44,7 +46,7 @@ export function Confirm({ title, text, verb, action, onClose, isGrave = false }:
       {error && <Refused error={error} />}
       <div class="buttons">
         <button type="button" onClick={onClose}>Back</button>
-        <button type="button" class={isGrave ? "grave" : "main"} disabled={isBusy} onClick={confirmed}>{verb}</button>
+        <button type="button" class={isGrave ? "grave" : "main"} disabled={isBusy || isRefused} onClick={confirmed}>{verb}</button>
       </div>
     </Dialog>
   );

@@ -190,6 +190,10 @@ class Client(
         """
         return view(Freed, self.connection.call("DELETE", f"/jobs/{part(name)}"))
 
+    def deletion_plan(self, names: Sequence[str]) -> Freed:
+        """Returns what the deletion of these jobs together would delete, and what would be kept and why."""
+        return view(Freed, self.connection.call("GET", "/deletion-plan", params={"job": [*names]}))
+
     def wait(self, name: str, timeout_s: float | None = None) -> JobWithEvents | None:
         """Waits until a job is over: it has ended, and its outputs are stored, or held up for half a minute.
 

@@ -219,7 +219,8 @@ def _own_reason(job: JobNeeds, assets: Iterable[AssetNeeds]) -> KeptItem | None:
     for asset in assets:
         place = _in_job(asset.uri)
         if place and place.job == job.name:
-            return KeptItem(what, f"its output {place.output} is {asset.title}", f"Delete that first: {_delete(asset)}")
+            why = f"its output {place.output} is {asset.title}"
+            return KeptItem(what, why, f"Delete that first: {_delete(asset)}", asset.title)
     return None
 
 

@@ -18,7 +18,7 @@ from drumbeat.model.api.computes import AliasView, ComputeView, Machine
 from drumbeat.model.api.environments import EnvironmentView
 from drumbeat.model.api.jobs import End, Event, FileView, JobView, LogPiece, PreviewView
 from drumbeat.model.api.server import AgentListenerView, ServerView
-from drumbeat.model.api.space import Freed, SpaceItem
+from drumbeat.model.api.space import Freed, KeptItem, SpaceItem
 from drumbeat.model.errors import ConflictError, DrumbeatError, NotFoundError
 from drumbeat.model.plan import PythonEnvironment
 from drumbeat.model.states import TERMINAL
@@ -64,6 +64,12 @@ class FakeServer:
             raise ConflictError(f"job {name} isn't deleted: {self.needed.pop(name)} needs it", fix="Delete that first.")
         del self.jobs[name]
         return Freed((SpaceItem("job", name, 2048, note="completed"),), (), 2048)
+
+    def deletion_plan(self, names: Sequence[str]) -> Freed:
+        self._called("deletion_plan", *names)
+        items = tuple(SpaceItem("job", name, 2048, note="completed") for name in names if name not in self.needed)
+        kept = tuple(KeptItem(f"job {name}", f"{self.needed[name]} needs it") for name in names if name in self.needed)
+        return Freed(items, kept, 2048 * len(items), is_dry=True)
 
     def prune(self, older_than: timedelta, *, keep_outputs: bool = False, dry_run: bool = False) -> Freed:
         self._called("prune", older_than, keep_outputs, dry_run)

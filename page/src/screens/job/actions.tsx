@@ -7,17 +7,17 @@ import { useMayAct } from "../../hooks";
 import { Confirm } from "../../parts/dialog";
 import { ENDED } from "../../parts/job-state";
 import { href } from "../../router";
+import { DeletionDialog } from "./deletion";
 import type { Job } from "../../types";
 
 type Action = "cancel" | "archive" | "restore" | "delete";
 
 const TITLES: Record<Action, string> = { cancel: "Cancel", archive: "Archive", restore: "Restore", delete: "Delete" };
 const PAST: Record<Action, string> = { cancel: "canceled", archive: "archived", restore: "restored", delete: "deleted" };
-const EFFECTS: Record<Action, string> = {
+const EFFECTS: Record<Exclude<Action, "delete">, string> = {
   cancel: "Their ranks get SIGTERM, and SIGKILL after the job's grace time. Outputs written so far are kept.",
   archive: "They are hidden from lists; nothing is deleted.",
   restore: "They are shown in lists again.",
-  delete: "Their logs, outputs and checkpoints are deleted. This can't be undone.",
 };
 
 const done = (action: Action, job: Job): Promise<unknown> =>
@@ -57,11 +57,18 @@ export function ActionButtons({ jobs, onDone, onRefused }: {
         .map((action) => (
           <button type="button" key={action} onClick={() => setAsked(action)}>{TITLES[action]}</button>
         ))}
-      {asked && (
+      {asked === "delete" && (
+        <DeletionDialog jobs={fitting} onClose={() => setAsked(undefined)}
+          action={() => doneToAll(asked, fitting).then(() => onDone(asked), (refusal) => {
+            onRefused();
+            throw refusal;
+          })} />
+      )}
+      {asked && asked !== "delete" && (
         <Confirm
           title={`${TITLES[asked]} ${fitting.length === 1 ? fitting[0]?.name : counted(fitting.length, "job")}?`}
           text={<p>{fitting.length === 1 ? EFFECTS[asked].replace(/^Their/, "Its").replace(/^They are/, "It is") : EFFECTS[asked]}</p>}
-          verb={TITLES[asked]} isGrave={asked === "delete" || asked === "cancel"}
+          verb={TITLES[asked]} isGrave={asked === "cancel"}
           action={() => doneToAll(asked, fitting).then(() => onDone(asked), (refusal) => {
             onRefused();
             throw refusal;

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 Jobs = Annotated[list[str], typer.Argument(metavar="JOB…", help="Names of jobs, their beginnings, or @last.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Don't ask.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would go, and delete nothing.")]
 Age = Annotated[
     str, typer.Option("--older-than", metavar="AGE", help="Since a job ended, or a cached thing was used: 30d, 12h.")
 ]
@@ -40,7 +41,7 @@ KeepOutputs = Annotated[
 ]
 
 
-def delete(jobs: Jobs, yes: Yes = False, as_json: AsJson = False) -> None:
+def delete(jobs: Jobs, dry_run: DryRun = False, yes: Yes = False, as_json: AsJson = False) -> None:
     """Delete jobs that have ended: story, logs, outputs in the job's folder, checkpoints, and code that only they need.
 
     Outputs that were put into a datastore stay there. A job is kept while a registered version of data or another job
@@ -48,6 +49,11 @@ def delete(jobs: Jobs, yes: Yes = False, as_json: AsJson = False) -> None:
     """
     client = connect()
     names = list(dict.fromkeys(_find(client, job) for job in jobs))
+    if dry_run:
+        _show(client.deletion_plan(names), as_json=as_json)
+        return
+    if not (yes or as_json) and sys.stdin.isatty():
+        _print_freed(client.deletion_plan(names))
     _confirm(f"Delete {_named(names)} with logs, outputs and checkpoints?", is_sure=yes)
     freed, refused = _delete_all(client, names)
     if as_json:
@@ -98,7 +104,7 @@ def _delete_all(client: Client, names: Sequence[str]) -> tuple[Freed, dict[str, 
 def prune(
     older_than: Age = "30d",
     keep_outputs: KeepOutputs = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would go, and delete nothing.")] = False,
+    dry_run: DryRun = False,
     yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:

@@ -51,6 +51,8 @@ class KeptItem:
     why: str
     fix: str = ""
     """How to make it deletable; "" = there is no way."""
+    asset: str = ""
+    """The registered version without which it could be deleted, such as `data cifar:1`; "" = there is none."""
 
 
 @dataclass(frozen=True)

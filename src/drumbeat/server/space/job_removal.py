@@ -81,7 +81,7 @@ class JobRemoval:
         later: jobs that are deleted after it and therefore don't keep it, as a sweep is deleted after its trials. The
         rows are deleted on the loop's thread, on which new jobs that name its outputs are written, too.
         """
-        item = self._item(name)
+        item = self.item(name)
         self._loop.call(lambda: self._delete_rows(name, world, later))
         log.info("job %s was deleted by %s, with %d bytes", name, by, item.size)
         failpoint("delete.committed")
@@ -108,7 +108,7 @@ class JobRemoval:
             if pending := self._store.removals():
                 world = self._references.all()
                 for name in pending:
-                    self._finish(name, world, self._item(name))
+                    self._finish(name, world, self.item(name))
 
     def _finish(self, name: str, world: References, item: SpaceItem) -> tuple[list[SpaceItem], list[KeptItem]]:
         items: list[SpaceItem] = []
@@ -162,7 +162,8 @@ class JobRemoval:
         """Returns the space that a job's folder takes."""
         return self._artifacts.job_space(name).get(name, JobSpace())
 
-    def _item(self, name: str) -> SpaceItem:
+    def item(self, name: str) -> SpaceItem:
+        """Returns a job with its size, by kinds of files."""
         try:
             needs = deletion_rules.needs_of_job(self._store.load(name).job)
         except NotFoundError:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Annotated
 
+from fastapi import Query
 from pydantic import BaseModel, ConfigDict, Field
 
 from drumbeat.model.api.space import Freed, Usage
@@ -13,6 +14,9 @@ from drumbeat.server.routing import new_router
 from drumbeat.server.space.retention_setting import MAX_AGE_S
 
 router = new_router("/api/v1", tags=["space"])
+
+MAX_PLANNED = 1000
+"""Jobs of one deletion plan."""
 
 
 class PruneRequest(BaseModel):
@@ -37,6 +41,14 @@ class RetentionBody(BaseModel):
 def usage(control: ControlOf) -> Usage:
     """Returns the disk usage of jobs, snapshots, built-in datastores, and caches of the server's machine."""
     return control.space.usage()
+
+
+@router.get("/deletion-plan")
+def plan_deletion(
+    control: ControlOf, job: Annotated[list[str], Query(min_length=1, max_length=MAX_PLANNED, description="Names.")]
+) -> Freed:
+    """Returns what the deletion of these jobs together would delete, and what would be kept and why."""
+    return control.space.deletion_plan(job)
 
 
 @router.delete("/jobs/{name}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
 
@@ -109,6 +110,30 @@ class Space:
                 items += gone
                 left += stays
         return make_freed(items, [*left, *self._unused.left_environment(deleted)])
+
+    def deletion_plan(self, names: Sequence[str]) -> Freed:
+        """Returns what the deletion of these jobs would delete, and what it would keep and why. Unknown names are
+        ignored.
+        """
+        world = self._references.all()
+        plan = deletion_rules.decide(names, world.jobs, world.assets)
+        going = set(plan.jobs)
+        needed = deletion_rules.needed_snapshots(world.without(plan.jobs).jobs, world.assets)
+        own = {digest for one in world.jobs if one.name in going for digest in one.snapshots} - needed.keys()
+        snapshots = [
+            snapshot_item(one.digest, one.size, one.asked_at)
+            for one in self._artifacts.snapshots()
+            if one.digest in own
+        ]
+        left = [kept for name in names if name in going for kept in self._left_environment(name)]
+        items = [*(self._removal.item(name) for name in plan.jobs), *snapshots]
+        return replace(make_freed(items, [*plan.reasons.values(), *left]), is_dry=True)
+
+    def _left_environment(self, name: str) -> list[KeptItem]:
+        try:
+            return self._unused.left_environment(self._store.load(name).job)
+        except NotFoundError:
+            return []
 
     def prune(self, older_than: timedelta, *, keep_outputs: bool, is_dry: bool) -> Freed:
         """Deletes jobs that ended at least so long ago, snapshots that nothing needs, and cache entries of this machine
