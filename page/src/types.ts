@@ -123,6 +123,22 @@ export interface Data {
   description: string; tags: Record<string, string>; files: number; size: number;
   used_by: { job: string; role: string }[];
 }
+export interface ModelVersion {
+  name: string; version: string; type: string; uri: string; digest: string; created_at: string; made_by: string;
+  description: string; stage: string; aliases: string[]; tags: Record<string, string>; files: number; size: number;
+  statement: string; scan: string; problem: string; is_archived: boolean; lineage: ModelLineage;
+  used_by: { job: string; role: string }[];
+}
+/** What the signed statement of a model says of its origin; each part is absent where there is none. */
+export interface ModelLineage {
+  job?: { name: string; plan: string; file: string; person: string; submitted_at: string };
+  registered_by?: string;
+  code?: { snapshot: string };
+  environment?: Record<string, string>;
+  data?: { input: string; uri: string; kind?: "data" | "model"; name?: string; version?: string; digest?: string }[];
+  mlflow?: Record<string, string>;
+  metrics?: Record<string, { value: number | string; step: number }>;
+}
 export interface Environment {
   name: string; version: string; image: string; created_at: string | null; curated: boolean; about: string;
   means: string[]; notes: string[]; jobs: string[]; problem: string; python: unknown;

@@ -335,14 +335,20 @@ test("a screen or tab whose code can't be loaded says so", async () => {
   }
 });
 
-test("only data whose kind is a model's is listed as a model, whatever its tags say", async () => {
-  const rest = { version: "1", type: "uri_folder", uri: "", digest: "", created_at: "2026-11-20T08:00:00Z", made_by: "", description: "", files: 1, size: 1, used_by: [] };
-  server.answers["/data"] = () => [{ ...rest, name: "net", kind: "mlflow_model", tags: { model_type: "mlflow_model" } }, { ...rest, name: "scans", kind: "uri_folder", tags: { model_type: "resnet" } }];
-  for (const [tab, shown, other] of [["models", "net", "scans"], ["data", "scans", "net"]]) {
-    await open(`/data?tab=${tab}`);
-    await page.getByRole("button", { name: shown }).waitFor();
-    expect(await page.getByRole("button", { name: other }).count()).toBe(0);
-  }
+test("a model leads back to its job, code, data and environment by hash", async () => {
+  const hash = (letter) => letter.repeat(64);
+  const lineage = {
+    job: { name: "trainer", plan: hash("a"), file: hash("b"), person: "ada", submitted_at: "2026-11-20T08:00:00Z" },
+    code: { snapshot: hash("c") }, environment: { name: "current" },
+    data: [{ input: "d", uri: "", kind: "data", name: "digits", version: "4", digest: hash("d") }], metrics: { loss: { value: 0.5, step: 3 } },
+  };
+  const model = { name: "net", version: "2", type: "mlflow_model", uri: "azureml://jobs/trainer/outputs/model/paths/", digest: hash("e"), created_at: "2026-11-20T08:00:00Z", made_by: "trainer", description: "", stage: "Production", aliases: ["champion"], tags: {}, files: 1, size: 1, statement: hash("f"), scan: "nothing known was found (picklescan 1.0.5)", problem: "", is_archived: false, lineage, used_by: [] };
+  server.answers["/models"] = () => [{ ...model, lineage: {} }];
+  server.answers["/models/net/versions/2"] = model;
+  await open("/data?tab=models&name=net");
+  for (const text of ["Production", "champion", "nothing known was found", "plan aaaaaaaaaaaa", "cccccccccccccccc", "dddddddddddd", "name current", "loss 0.5"]) await seen(text);
+  expect(await page.getByRole("link", { name: "trainer" }).getAttribute("href")).toContain("/jobs/trainer");
+  await page.getByRole("link", { name: "digits:4" }).waitFor();
 });
 
 test("a refused answer is shown in place of a chart, a version or an action's effect", async () => {

@@ -7,8 +7,8 @@ import { Answered, Nothing, Refused } from "../parts/placeholders";
 import { Tabs } from "../parts/tabs";
 import { Ago } from "../parts/time";
 import { CopyButton } from "../parts/copy-button";
-import { jobHref, setQuery, usePlace } from "../router";
-import type { Data, Datastore, Environment } from "../types";
+import { href, jobHref, setQuery, usePlace } from "../router";
+import type { Data, Datastore, Environment, ModelLineage, ModelVersion } from "../types";
 
 const TABS = [
   { id: "data", label: "Data" }, { id: "models", label: "Models" }, { id: "environments", label: "Environments" },
@@ -23,29 +23,26 @@ export function CatalogScreen() {
       <h1>Data, models, environments</h1>
       <Tabs tabs={TABS} chosen={chosen} label="Kinds" />
       <div id="tab-panel" role="tabpanel" aria-labelledby={`tab-${chosen}`} class="panel">
-        {chosen === "environments" ? <Environments /> : chosen === "datastores" ? <Datastores /> : <DataList isModels={chosen === "models"} />}
+        {chosen === "environments" ? <Environments /> : chosen === "datastores" ? <Datastores /> : chosen === "models" ? <Models /> : <DataList />}
       </div>
     </div>
   );
 }
 
-const isModel = (one: Data): boolean => one.kind !== one.type;
-
-function DataList({ isModels }: { isModels: boolean }) {
+function DataList() {
   const { query } = usePlace();
   const answer = useAnswer<Data[]>("/data");
   const name = query.get("name") ?? "";
   return (
     <Answered answer={answer}>
       {(all) => {
-        const rows = all.filter((one) => isModel(one) === isModels);
-        if (!rows.length) return <Nothing>{isModels ? "No model is registered. An output with a name and a type such as custom_model becomes one." : "No data is registered. drumbeat data create makes it known under a name."}</Nothing>;
+        if (!all.length) return <Nothing>No data is registered. <code>drumbeat data create</code> makes it known under a name.</Nothing>;
         return (
           <div class="browser">
             <table class="plain">
               <thead><tr><th scope="col">Name</th><th scope="col">Newest</th><th scope="col" class="right">Size</th><th scope="col" class="right wide-only">Made</th></tr></thead>
               <tbody>
-                {rows.map((one) => (
+                {all.map((one) => (
                   <tr key={one.name} class={one.name === name ? "selected" : ""}>
                     <td><button type="button" class="as-link" onClick={() => setQuery({ name: one.name, version: "" }, false)}>{one.name}</button><span class="under">{one.kind}</span></td>
                     <td class="machine">{one.version}</td>
@@ -102,6 +99,107 @@ function Versions({ name }: { name: string }) {
         )}
       </Answered>
     </>
+  );
+}
+
+function Models() {
+  const { query } = usePlace();
+  const answer = useAnswer<ModelVersion[]>("/models");
+  const name = query.get("name") ?? "";
+  return (
+    <Answered answer={answer}>
+      {(all) => {
+        if (!all.length) return <Nothing>No model is registered. An output with a name and a type such as custom_model becomes one, and so does what MLflow registers.</Nothing>;
+        return (
+          <div class="browser">
+            <table class="plain">
+              <thead><tr><th scope="col">Name</th><th scope="col">Newest</th><th scope="col">Stage</th><th scope="col" class="right">Size</th><th scope="col" class="right wide-only">Made</th></tr></thead>
+              <tbody>
+                {all.map((one) => (
+                  <tr key={one.name} class={one.name === name ? "selected" : ""}>
+                    <td><button type="button" class="as-link" onClick={() => setQuery({ name: one.name, version: "" }, false)}>{one.name}</button><span class="under">{one.type}</span></td>
+                    <td class="machine">{one.version}</td>
+                    <td>{one.stage || <span class="muted">none</span>}</td>
+                    <td class="right number">{size(one.size)}<span class="under right-under">{counted(one.files, "file")}</span></td>
+                    <td class="right wide-only"><Ago at={one.created_at} /></td>
+                  </tr>
+                ))}
+              </tbody>
+            </table>
+            <section aria-label="Versions">{name ? <ModelVersions key={name} name={name} /> : <Nothing>Choose a name to see its versions, and the way back to what made them.</Nothing>}</section>
+          </div>
+        );
+      }}
+    </Answered>
+  );
+}
+
+function ModelVersions({ name }: { name: string }) {
+  const { query } = usePlace();
+  const versions = useAnswer<ModelVersion[]>("/models", { name });
+  const version = query.get("version") || versions.value?.[0]?.version;
+  const one = useAnswer<ModelVersion>(version ? `/models/${segment(name)}/versions/${segment(version)}` : undefined);
+  if (versions.error && !version) return <Refused error={versions.error} />;
+  if (versions.value?.length === 0 && !version) return <Nothing>All versions of {name} are archived.</Nothing>;
+  return (
+    <>
+      <div class="chips" role="group" aria-label="Versions">
+        {(versions.value ?? []).map((each) => (
+          <button type="button" key={each.version} class={`chip${each.version === version ? " chosen" : ""}`} aria-pressed={each.version === version}
+            onClick={() => setQuery({ version: each.version })}>{each.version}{each.aliases.length ? ` ${each.aliases.join(", ")}` : ""}</button>
+        ))}
+      </div>
+      <Answered answer={one}>{(model) => <ModelCard model={model} />}</Answered>
+    </>
+  );
+}
+
+function ModelCard({ model }: { model: ModelVersion }) {
+  const title = `azureml:${model.name}:${model.version}`;
+  return (
+    <div class="card lineage">
+      <header><h2 class="machine">{title}</h2><CopyButton text={title} /></header>
+      {model.description && <p>{model.description}</p>}
+      <dl class="facts">
+        <div><dt>stage</dt><dd>{model.stage || "none"}{model.is_archived && ", archived"}</dd></div>
+        {model.aliases.length > 0 && <div><dt>aliases</dt><dd>{model.aliases.join(", ")}</dd></div>}
+        <div><dt>where</dt><dd class="machine">{model.uri}</dd></div>
+        {model.files > 0 && <div><dt>size</dt><dd>{size(model.size)} in {counted(model.files, "file")}</dd></div>}
+        <div><dt>made</dt><dd><Ago at={model.created_at} /></dd></div>
+        {model.digest && <div><dt>content</dt><dd class="machine">{model.digest.slice(0, 16)}</dd></div>}
+        <div><dt>signed</dt><dd>{model.statement ? <span class="machine">{model.statement.slice(0, 16)}</span> : model.problem}</dd></div>
+        {model.scan && <div><dt>scan</dt><dd class={model.scan.startsWith("dangerous") ? "tone-bad" : ""}>{model.scan}</dd></div>}
+      </dl>
+      <h3 class="gap">The way back</h3>
+      <WayBack lineage={model.lineage} madeBy={model.made_by} />
+      <p>
+        {model.used_by.length === 0 ? "No job has used it." : <>Used by {model.used_by.map((use) => (
+          <span key={`${use.job} ${use.role}`}><a href={jobHref(use.job)}>{use.job}</a> <span class="muted">as {use.role}</span> </span>
+        ))}</>}
+      </p>
+    </div>
+  );
+}
+
+/** Where a model came from, by hash, as its signed statement says. */
+function WayBack({ lineage, madeBy }: { lineage: ModelLineage; madeBy: string }) {
+  const { job, code, environment, data } = lineage;
+  if (!job) return <p>{madeBy ? <>made by <a href={jobHref(madeBy)}>{madeBy}</a></> : "registered by a person; no job is known that made it"}</p>;
+  const named = Object.entries(environment ?? {}).map(([key, value]) => `${key} ${key === "key" || key === "build" ? value.slice(0, 12) : value}`);
+  const metrics = Object.entries(lineage.metrics ?? {});
+  return (
+    <dl class="facts">
+      <div><dt>job</dt><dd><a href={jobHref(job.name.split("~")[0]!)}>{job.name}</a> <span class="machine muted">plan {job.plan.slice(0, 12)}</span></dd></div>
+      {code?.snapshot && <div><dt>code</dt><dd class="machine">{code.snapshot.slice(0, 16)}</dd></div>}
+      {(data ?? []).map((one) => (
+        <div key={one.input}>
+          <dt>{one.input}</dt>
+          <dd>{one.name ? <><a href={href("/data", { tab: one.kind === "model" ? "models" : "data", name: one.name, version: one.version })}>{one.name}:{one.version}</a> <span class="machine muted">{(one.digest ?? "").slice(0, 12)}</span></> : <span class="machine">{one.uri}</span>}</dd>
+        </div>
+      ))}
+      {named.length > 0 && <div><dt>environment</dt><dd class="machine">{named.join(", ")}</dd></div>}
+      {metrics.length > 0 && <div><dt>metrics</dt><dd>{metrics.map(([name, one]) => `${name} ${one.value}`).join(", ")}</dd></div>}
+    </dl>
   );
 }
 

@@ -49,21 +49,27 @@ class EarlierModels:
 
     def _move_model(self, source: SqlMetricStore, model: Document) -> None:
         versions = source.documents(VERSION_DOCUMENTS, model.name)
+        # First, so that a version whose number is taken gets one that none ever had.
+        self._join(model.name, {**model.body, "aliases": {}})
         numbers = {str(one.version): self._move_version(source, one) for one in versions}
         aliases = {alias: numbers.get(str(one), str(one)) for alias, one in model.body.get("aliases", {}).items()}
-        body: dict[str, Any] = {**new_name(model.body["created_ms"]), **model.body, "aliases": aliases}
-
-        def joined(present: dict[str, Any]) -> dict[str, Any]:
-            last = max(int(present["last_version"]), int(body["last_version"]))
-            return {**body, "aliases": {**aliases, **present["aliases"]}, "last_version": last}
-
-        try:
-            self._store.change_resource(NAMES, model.name, "", joined)
-        except NotFoundError:
-            self._store.put_resource(Resource(NAMES, model.name, document=body))
+        self._join(model.name, {**model.body, "aliases": aliases})
         source.remove_documents(VERSION_DOCUMENTS, model.name)
         source.remove_documents(MODEL_DOCUMENTS, model.name)
         log.info("model %s with %d versions is in the registry now", model.name, len(versions))
+
+    def _join(self, name: str, moved: dict[str, Any]) -> None:
+        """Joins what versions of a name share with what they share in the registry."""
+        body: dict[str, Any] = {**new_name(moved["created_ms"]), **moved}
+
+        def joined(present: dict[str, Any]) -> dict[str, Any]:
+            last = max(int(present["last_version"]), int(body["last_version"]))
+            return {**body, "aliases": {**body["aliases"], **present["aliases"]}, "last_version": last}
+
+        try:
+            self._store.change_resource(NAMES, name, "", joined)
+        except NotFoundError:
+            self._store.put_resource(Resource(NAMES, name, document=body))
 
     def _move_version(self, source: SqlMetricStore, one: Document) -> str:
         """Moves a version, and returns the number that it has now."""
