@@ -15,3 +15,7 @@ assert client.models.get("net", version="1").tags["kind"] == "toy"
 assert "net" in [one.name for one in client.models.list()]
 client.models.download("net", version="1", download_path="./models")
 assert [path.read_text() for path in pathlib.Path("models").rglob("b.txt")] == ["two\n"]
+client.models.archive(name="net", version="1")
+assert "1" not in [one.version for one in client.models.list(name="net")]
+client.models.restore(name="net", version="1")
+assert "1" in [one.version for one in client.models.list(name="net")]

@@ -5,14 +5,18 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
-from drumbeat.jobfile.data.paths import local_path
-from drumbeat.ml.calls.operation import ARCHIVED_ONLY, Operations, pages, refuse_archive, unavailable, version_of
-from drumbeat.ml.objects.assets import Asset, Data, Model, asset_from
-from drumbeat.model.api.data import DataView
-from drumbeat.model.errors import NotFoundError
+from drumbeat.ml.calls.operation import (
+    ACTIVE_ONLY,
+    ARCHIVED_ONLY,
+    Operations,
+    pages,
+    refuse_archive,
+    unavailable,
+    version_of,
+)
+from drumbeat.ml.objects.assets import Data, Model, asset_from, model_from
 
 
 class DataOperations(Operations):
@@ -30,7 +34,7 @@ class DataOperations(Operations):
         """Returns the newest version of each name; with a name all of its versions, newest first."""
         if list_view_type == ARCHIVED_ONLY:
             return pages([])
-        return pages(_listed(one, name) for one in self.client.data(name) if not one.kind.endswith("_model"))
+        return pages(_listed(asset_from(one), name) for one in self.client.data(name))
 
     def archive(self, name: str, version: str | None = None, label: str | None = None, **keys: Any) -> None:
         """Refuses: data stays in lists until it is deleted."""
@@ -50,55 +54,50 @@ class DataOperations(Operations):
 
 
 class ModelOperations(Operations):
-    """Registered models: data of a model's type."""
+    """Registered models."""
 
     def create_or_update(self, model: Model) -> Any:
-        """Registers a version of a model. A local file is kept in a folder of its own."""
-        document = model.to_document()
-        path = local_path(document["path"])
-        place = None if path is None else Path(path).expanduser().absolute()
-        if place is None or not place.is_file():
-            return asset_from(self.client.create_data(document))
-        with TemporaryDirectory() as folder:
-            Path(folder, place.name).symlink_to(place)
-            return asset_from(self.client.create_data({**document, "path": folder}))
+        """Registers a version of a model: a folder, or a file. Of a registered one, changes what can be changed."""
+        if model.creation_context is None:
+            return model_from(self.client.create_model(model.to_document()))
+        name, version = str(model.name), str(model.version)
+        changed = self.client.change_model(
+            name, version, stage=model.stage, description=model.description, tags=model.tags
+        )
+        return model_from(changed)
 
     def get(self, name: str, version: str | None = None, label: str | None = None) -> Any:
         """Returns a version; without version and label the newest."""
-        return asset_from(_model(self.client.get_data(name, version_of("model", version, label))))
+        return model_from(self.client.model(name, version_of("model", version, label)))
 
     def list(
         self, name: str | None = None, stage: str | None = None, *, list_view_type: str = "ActiveOnly"
     ) -> Iterator[Any]:
         """Returns the newest version of each model; with a name all of its versions, newest first."""
-        del stage
-        if list_view_type == ARCHIVED_ONLY:
-            return pages([])
-        return pages(_listed(one, name) for one in self.client.data(name) if one.kind.endswith("_model"))
+        views = self.client.models(name, archived=list_view_type != ACTIVE_ONLY)
+        chosen = [one for one in views if list_view_type != ARCHIVED_ONLY or one.is_archived]
+        return pages(_listed(model_from(one), name) for one in chosen if stage in (None, one.stage))
 
     def download(self, name: str, version: str, download_path: str | os.PathLike[str] = ".") -> None:
         """Copies the files of a version into `<download_path>/<name>`."""
-        view = _model(self.client.get_data(name, str(version)))
-        self.client.download_data(f"azureml:{view.name}:{view.version}", Path(download_path) / name)
+        view = self.client.model(name, str(version))
+        self.client.download_data(view.uri, Path(download_path) / name)
 
     def archive(self, name: str, version: str | None = None, label: str | None = None, **keys: Any) -> None:
-        """Refuses: models stay in lists until they are deleted."""
-        raise refuse_archive("data", name)
+        """Hides a version, or all versions of a name, from lists."""
+        self.client.archive_model(name, self._version(name, version, label))
 
     def restore(self, name: str, version: str | None = None, label: str | None = None, **keys: Any) -> None:
-        """Refuses, as `archive`."""
-        raise refuse_archive("data", name)
+        """Shows an archived version, or all of a name, in lists again."""
+        self.client.restore_model(name, self._version(name, version, label))
+
+    def _version(self, name: str, version: str | None, label: str | None) -> str:
+        meant = version_of("model", version, label)
+        return meant if meant or label is None else self.client.model(name).version
 
 
-def _model(view: DataView) -> DataView:
-    if not view.kind.endswith("_model"):
-        raise NotFoundError(f"{view.name}:{view.version} is data of type {view.kind}, not a model")
-    return view
-
-
-def _listed(view: DataView, name: str | None) -> Asset:
+def _listed(made: Data, name: str | None) -> Data:
     """An entry of a list: with a name a version, else the container of all versions, which has only the newest."""
-    made = asset_from(view)
     if name is None:
-        made.version, made.latest_version = None, view.version
+        made.latest_version, made.version = made.version, None
     return made

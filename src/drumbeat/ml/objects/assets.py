@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import Any, ClassVar
 
-from drumbeat.jobfile.data.assets import DataAsset
+from drumbeat.jobfile.data.assets import DataAsset, ModelAsset
+from drumbeat.jobfile.reading.frozen_model import Model as FrozenModel
 from drumbeat.ml.objects.plain import Attributes, SystemData
 from drumbeat.model.api.data import MODEL_TYPE, DataView
+from drumbeat.model.api.models import ModelView
 
 
 class Asset(Attributes):
     """Something with a name and versions. Its attributes may be changed until it is registered."""
-
-    noun = "data"
 
     def __init__(
         self,
@@ -45,6 +45,8 @@ class Asset(Attributes):
 class Data(Asset):
     """Data: a file, a folder, or a folder with an MLTable."""
 
+    model: ClassVar[type[FrozenModel]] = DataAsset
+
     def __init__(
         self,
         *,
@@ -75,13 +77,21 @@ class Data(Asset):
             "datastore": getattr(self, "datastore", None),
         }
         given = {key: value for key, value in keys.items() if value is not None}
-        return DataAsset.made(given).model_dump(mode="json", exclude_unset=True)
+        return self.model.made({**given, **self._more()}).model_dump(mode="json", exclude_unset=True)
+
+    def _more(self) -> dict[str, Any]:
+        """The keys that only this kind has."""
+        return {}
 
 
 class Model(Data):
-    """A model: a folder, or a file, which is kept in a folder of its own."""
+    """A model: a folder, or a file."""
 
-    noun = "model"
+    model = ModelAsset
+
+    def _more(self) -> dict[str, Any]:
+        own = {"stage": self.stage, "flavors": self.flavors, "properties": self.properties}
+        return {key: value for key, value in own.items() if value}
 
     def __init__(
         self,
@@ -106,15 +116,30 @@ class Model(Data):
 
 
 def asset_from(view: DataView) -> Data:
-    """Returns a registered version as the object that scripts know: `Model` for a model, else `Data`."""
-    cls = Model if view.kind.endswith("_model") else Data
-    context = SystemData(created_at=view.created_at, created_by=view.made_by)
-    return cls(
+    """Returns a registered version of data as the object that scripts know."""
+    return Data(
         name=view.name,
         version=view.version,
         type=view.kind,
         path=view.uri,
         description=view.description or None,
         tags={key: value for key, value in view.tags.items() if key != MODEL_TYPE},
-        creation_context=context,
+        creation_context=SystemData(created_at=view.created_at, created_by=view.made_by),
+    )
+
+
+def model_from(view: ModelView) -> Model:
+    """Returns a registered version of a model as the object that scripts know."""
+    return Model(
+        name=view.name,
+        version=view.version,
+        type=view.type,
+        path=view.uri,
+        description=view.description or None,
+        tags=dict(view.tags),
+        properties=dict(view.properties),
+        flavors=dict(view.flavors),
+        stage=view.stage or None,
+        creation_context=SystemData(created_at=view.created_at, created_by=view.made_by),
+        job_name=view.made_by or None,
     )
