@@ -33,6 +33,8 @@ class Asset(Attributes):
     version: str | None
     description: str | None
     tags: dict[str, str]
+    creation_context: SystemData | None
+    """When and by whom it was registered; None until it is."""
     latest_version: str | None
     """Only of an entry of a list without a name, which stands for all versions."""
 
