@@ -20,11 +20,11 @@ import sys
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
+from typing import ClassVar
 
 import psutil
 
@@ -114,7 +114,10 @@ class Server:
         self.process = psutil.Popen(
             command, env=given, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
         )
+        self.started.append(self)
         self.await_port()
+
+    started: ClassVar[list[Server]] = []
 
     def await_port(self) -> None:
         """Waits until it listens."""
@@ -174,14 +177,10 @@ def turns(servers: list[Server], script: Path, rounds: int, seconds: int) -> dic
     return samples
 
 
-@contextmanager
-def closing(servers: list[Server]) -> Iterator[list[Server]]:
-    """Closes all in the end."""
-    try:
-        yield servers
-    finally:
-        for one in servers:
-            one.close()
+def close_all() -> None:
+    """Ends every server, whatever became of the measurement."""
+    while Server.started:
+        Server.started.pop().close()
 
 
 def folder_of(program: KeptProgram) -> str:
@@ -225,7 +224,7 @@ def model_servers(folder: Path) -> list[Server]:
     return [
         Server("drumbeat", own, ports[0], **model),
         Server("uvicorn + starlette", [*programs, "starlette", str(ports[1]), str(folder)], ports[1], **model),
-        Server("LitServe", [*programs, "litserve", str(ports[2]), str(folder)], ports[2],
+        Server("LitServe", [python, "-m", "bench.serve_litserve", str(ports[2]), str(folder)], ports[2],
                PYTHONPATH=folder_of(LITSERVE), **model),
         Server("azureml-inference-server-http", azure, ports[4], PYTHONPATH=folder_of(INFERENCE_SERVER),
                AML_APP_ROOT=str(folder), **model),
@@ -237,7 +236,8 @@ def mlflow_server(folder: Path) -> Server:
     port = free_port()
     command = [sys.executable, "-m", "mlflow", "models", "serve", "-m", str(folder / "mlflow"), "-p", str(port),
                "--env-manager", "local"]  # fmt: skip
-    return Server("mlflow models serve", command, port, "/invocations", PYTHONPATH=folder_of(MLFLOW))
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"  # It looks for uvicorn there.
+    return Server("mlflow models serve", command, port, "/invocations", PYTHONPATH=folder_of(MLFLOW), PATH=path)
 
 
 def bench_servers(folder: Path, rounds: int, seconds: int) -> tuple[str, float]:
@@ -246,9 +246,10 @@ def bench_servers(folder: Path, rounds: int, seconds: int) -> tuple[str, float]:
     rows = json.dumps([[0.5] * 8])
     # MLflow's server takes `inputs`, the others `data`: both are in the body, and each reads its own.
     script = wrk_script(folder, "rows", f'{{"data": {rows}, "inputs": {rows}}}')
-    with closing([*model_servers(folder), mlflow_server(folder)]) as servers:
-        samples = turns(servers, script, rounds, seconds)
-        names = [one.name for one in servers]
+    servers = [*model_servers(folder), mlflow_server(folder)]
+    samples = turns(servers, script, rounds, seconds)
+    names = [one.name for one in servers]
+    close_all()
     lines = ["| server | CPU ms c=1 | c=16 | c=64 | p50 ms c=1 | c=16 | c=64 | beyond the model | errors |",
              "|---|---|---|---|---|---|---|---|---|"]  # fmt: skip
     own = [one.cpu_ms - model_ms for one in samples["drumbeat", 16]]
@@ -271,8 +272,8 @@ def bench_batches(folder: Path, rounds: int, seconds: int) -> tuple[str, str]:
         port = free_port()
         command = [sys.executable, "-m", "drumbeat.scoring", "--script", str(folder / "score.py"), *more]
         servers.append(Server(name, [*command, "--listen", f"127.0.0.1:{port}"], port, OMP_NUM_THREADS="1"))
-    with closing(servers):
-        samples = turns(servers, script, rounds, seconds)
+    samples = turns(servers, script, rounds, seconds)
+    close_all()
     lines = ["| | CPU ms c=1 | c=16 | c=64 | requests/s c=64, ratio |", "|---|---|---|---|---|"]
     single = [one.per_s for one in samples["one by one", 64]]
     gains: list[float] = []
@@ -324,8 +325,8 @@ def bench_routers(folder: Path, rounds: int, seconds: int) -> tuple[str, str]:
     other = Server("HAProxy", ["haproxy", "-f", str(folder / "haproxy.cfg")], haproxy_port)
     time.sleep(1)  # Until the replicas have dialed.
     script = wrk_script(folder, "quick", json.dumps({"data": [[0.0, 1.0]]}), Authorization=f"Bearer {KEY}")
-    with closing([own, other, responder]) as servers:
-        samples = turns(servers, script, rounds, seconds)
+    servers = [own, other, responder]
+    samples = turns(servers, script, rounds, seconds)
     lines = ["| | CPU µs c=1 | c=16 | c=64 | p50 ms c=1 | c=16 | c=64 | requests/s c=64 | errors |",
              "|---|---|---|---|---|---|---|---|---|"]  # fmt: skip
     for server in servers:
@@ -359,11 +360,14 @@ def main() -> None:
             raise SystemExit(f"{program} is needed: apt-get install {program}")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        parts = {
-            part: measure(folder, options.rounds, options.seconds)
-            for part, measure in (("servers", bench_servers), ("batches", bench_batches), ("router", bench_routers))
-            if options.only in {None, part}
-        }
+        try:
+            parts = {
+                part: measure(folder, options.rounds, options.seconds)
+                for part, measure in (("servers", bench_servers), ("batches", bench_batches), ("router", bench_routers))
+                if options.only in {None, part}
+            }
+        finally:
+            close_all()
     for text, fact in parts.values():
         print(text, fact, sep="\n")
     if options.write:

@@ -64,29 +64,6 @@ def starlette(port: int, folder: Path) -> None:
     uvicorn.run(app, port=port, access_log=False, log_level="error")
 
 
-def litserve(port: int, folder: Path) -> None:
-    """LitServe with its defaults."""
-    import litserve as ls
-
-    class Api(ls.LitAPI):
-        def setup(self, device: str) -> None:  # noqa: ARG002 - LitServe's
-            self.run = load(folder)
-
-        def decode_request(self, request: Any) -> Any:
-            import json
-
-            return json.dumps(request)
-
-        def predict(self, x: Any) -> Any:
-            return self.run(x)
-
-        def encode_response(self, output: Any) -> Any:
-            return output
-
-    server = ls.LitServer(Api(api_path="/score"), accelerator="cpu")
-    server.run(port=port, host="127.0.0.1", generate_client_file=False, log_level="error", pretty_logs=False)
-
-
 ANSWER = (
     b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nx-ms-run-fn-exec-ms: 0.004\r\nContent-Length: 5\r\n\r\n[1.0]"
 )
@@ -142,7 +119,7 @@ def main(name: str, port: str, folder: str) -> None:
 
         uvloop.run(respond(int(port), Path(folder)))
     else:
-        {"starlette": starlette, "litserve": litserve}[name](int(port), Path(folder))
+        starlette(int(port), Path(folder))
 
 
 if __name__ == "__main__":

@@ -169,13 +169,13 @@ class MlflowModel:
 
     def _failure(self, error: BaseException, begin: float) -> ScoringAnswer:
         """A request that the model can't take is the client's fault: its answer says why. Azure's script hides it."""
-        log.error("the model can't answer", exc_info=error)
         elapsed_ms = (time.perf_counter() - begin) * 1e3
         if isinstance(error, BadFormatError):
             return error_answer(400, str(error))
         status = getattr(error, "get_http_status_code", None)
         if status is not None and int(status()) < 500:
             return error_answer(400, str(getattr(error, "message", error)))
+        log.error("the model can't answer", exc_info=error)
         answer = error_answer(500, FAILED_RUN, has_run_failed=True)
         answer.add("x-ms-run-fn-exec-ms", f"{elapsed_ms:.3f}")
         return answer

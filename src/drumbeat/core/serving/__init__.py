@@ -1,0 +1,1 @@
+"""Decisions about deployments: how many replicas one should have (`scaling`)."""
