@@ -40,7 +40,7 @@ _REASONS = {200: b"OK", 400: b"Bad Request", 401: b"Unauthorized", 404: b"Not Fo
 
 
 @dataclass(frozen=True, slots=True)
-class Admission:
+class RequestTarget:
     """What the head of a request says: where it may go, or why it may not."""
 
     path: bytes = b""
@@ -58,7 +58,7 @@ class ClientRequest:
     """A request from its head to its answer."""
 
     method: bytes = b""
-    admission: Admission | None = None
+    goal: RequestTarget | None = None
     pool: PermitPool | None = None
     """Of the deployment that answers it."""
     head: bytes = b""
@@ -78,11 +78,11 @@ class RequestRouter(Protocol):
     """The monotonic time in seconds."""
     table: RoutingTable
 
-    def admit(self, target: bytes, headers: dict[bytes, bytes], listener_endpoint: str) -> Admission:
+    def admit(self, target: bytes, headers: dict[bytes, bytes], listener_endpoint: str) -> RequestTarget:
         """Finds the endpoint of a request, and whether it may reach it."""
         ...
 
-    def choose(self, admission: Admission) -> PermitPool | None:
+    def choose(self, goal: RequestTarget) -> PermitPool | None:
         """The deployment for one request; None = none has traffic."""
         ...
 
@@ -120,7 +120,7 @@ class ClientConnection(asyncio.Protocol):
         """Headers that are for the router."""
         self._head_bytes = self._body_bytes = self._held_bytes = 0
         self._last_key: tuple[bytes, bytes | None, bytes | None] | None = None
-        self._last_admission: Admission | None = None
+        self._last_goal: RequestTarget | None = None
         self._pieces: list[bytes] = []
         self._reading: ClientRequest | None = None
         self._is_in_head = self._is_discarding = self._is_chunked = False
@@ -206,16 +206,16 @@ class ClientConnection(asyncio.Protocol):
         own = self._own
         # Most clients repeat one head: what was found for the last one holds while its key and the table do.
         key = self._target, own.get(b"authorization"), own.get(b"azureml-model-deployment")
-        admission = self._last_admission
-        if admission is None or key != self._last_key or admission.lasts_for is not self._router.table:
-            admission = self._router.admit(self._target, own, self._endpoint)
-            self._last_key, self._last_admission = key, admission if admission.lasts_for is not None else None
-        request.admission, request.refusal = admission, admission.refusal
+        goal = self._last_goal
+        if goal is None or key != self._last_key or goal.lasts_for is not self._router.table:
+            goal = self._router.admit(self._target, own, self._endpoint)
+            self._last_key, self._last_goal = key, goal if goal.lasts_for is not None else None
+        request.goal, request.refusal = goal, goal.refusal
         if request.refusal is not None:
             return
-        request.pool = pool = self._router.choose(admission)
+        request.pool = pool = self._router.choose(goal)
         if pool is None:
-            words = f"No deployment of {admission.endpoint} has traffic. Give one: traffic {{DEPLOYMENT: 100}}."
+            words = f"No deployment of {goal.endpoint} has traffic. Give one: traffic {{DEPLOYMENT: 100}}."
             request.refusal = 404, words
         elif length > pool.route.max_body_bytes:
             request.refusal = 413, f"The body has {length} bytes; at most {pool.route.max_body_bytes} are taken."
@@ -249,8 +249,8 @@ class ClientConnection(asyncio.Protocol):
         if self._is_discarding or request is None:
             return
         request.body = self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
-        if request.admission is not None and request.refusal is None:
-            line = b"%b %b HTTP/1.1\r\n" % (request.method, request.admission.path)
+        if request.goal is not None and request.refusal is None:
+            line = b"%b %b HTTP/1.1\r\n" % (request.method, request.goal.path)
             request.head = line + b"".join(self._lines) + b"content-length: %d\r\n\r\n" % len(request.body)
         self._pieces, self._reading = [], None
         self._add(request)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from drumbeat.model.routing_table import RoutingTable
 from drumbeat.router import numbers
 from drumbeat.router.admission import is_admitted
-from drumbeat.router.client_connection import Admission, ClientConnection, ClientRequest, split_path
+from drumbeat.router.client_connection import ClientConnection, ClientRequest, RequestTarget, split_path
 from drumbeat.router.exchange import AnswerReceiver, Exchange
 from drumbeat.router.pool import PermitPool
 from drumbeat.router.traffic import TrafficSplit
@@ -66,44 +66,44 @@ class Router:
         return self.pools.get((endpoint, deployment))
 
     # --- requests ---------------------------------------------------------------------------------------------------
-    def admit(self, target: bytes, headers: dict[bytes, bytes], listener_endpoint: str) -> Admission:
+    def admit(self, target: bytes, headers: dict[bytes, bytes], listener_endpoint: str) -> RequestTarget:
         """Finds the endpoint of a request, and whether it may reach it."""
         endpoint, path = listener_endpoint, target
         if not endpoint:
             endpoint, path = split_path(target)
             if not endpoint:
-                return Admission(refusal=(404, "Endpoints are at /endpoints/NAME/score."))
+                return RequestTarget(refusal=(404, "Endpoints are at /endpoints/NAME/score."))
         route = self.table.endpoints.get(endpoint)
         if route is None:
-            return Admission(refusal=(404, f"No endpoint named {endpoint!r}."))
+            return RequestTarget(refusal=(404, f"No endpoint named {endpoint!r}."))
         if not is_admitted(headers.get(b"authorization", b""), endpoint, route, time.time()):
             what = "token" if route.auth == "aml_token" else "key"
             words = f"Show a valid {what} of this endpoint: Authorization: Bearer {what.upper()}."
-            return Admission(refusal=(401, words))
+            return RequestTarget(refusal=(401, words))
         named = headers.get(NAMED_DEPLOYMENT, b"").decode("latin-1")
         if named and named not in route.deployments:
-            return Admission(refusal=(404, f"The endpoint {endpoint} has no deployment named {named!r}."))
+            return RequestTarget(refusal=(404, f"The endpoint {endpoint} has no deployment named {named!r}."))
         # A key stays valid as long as the table; a token only for its hour.
         lasts = route.auth == "key"
-        return Admission(path, endpoint, named, self._splits[endpoint], lasts_for=self.table if lasts else None)
+        return RequestTarget(path, endpoint, named, self._splits[endpoint], lasts_for=self.table if lasts else None)
 
-    def choose(self, admission: Admission) -> PermitPool | None:
+    def choose(self, goal: RequestTarget) -> PermitPool | None:
         """The deployment for one request; None = none has traffic."""
-        name = admission.named or (admission.split.choose(random.random()) if admission.split else None)  # noqa: S311 - divides traffic
-        return self.pools.get((admission.endpoint, name)) if name else None
+        name = goal.named or (goal.split.choose(random.random()) if goal.split else None)  # noqa: S311 - divides traffic
+        return self.pools.get((goal.endpoint, name)) if name else None
 
     def start(self, request: ClientRequest, receiver: AnswerReceiver) -> Exchange | None:
         """Sends a request on its way, and copies to mirrors. None = it has been answered already."""
-        admission, pool = request.admission, request.pool
-        if pool is None or admission is None or (admission.endpoint, pool.deployment) not in self.pools:
+        goal, pool = request.goal, request.pool
+        if pool is None or goal is None or self.pools.get((goal.endpoint, pool.deployment)) is not pool:
             receiver.refuse(404, "The deployment of this request has been deleted.")
             return None
         is_head = request.method == b"HEAD"
         exchange = Exchange(pool, receiver, request.head, request.body, is_head=is_head)
         pool.send(exchange)
-        if admission.split is not None and admission.split.mirrors and not admission.named:
-            for name in admission.split.copies(random.random()):  # noqa: S311 - divides traffic
-                if (copy := self.pools.get((admission.endpoint, name))) is not None:
+        if goal.split is not None and goal.split.mirrors and not goal.named:
+            for name in goal.split.copies(random.random()):  # noqa: S311 - divides traffic
+                if (copy := self.pools.get((goal.endpoint, name))) is not None:
                     copy.send(Exchange(copy, None, request.head, request.body, is_head=is_head))
         return exchange
 
