@@ -10,6 +10,7 @@ import asyncio
 import json
 import logging
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -145,30 +146,20 @@ class RouterProcess:
         is_ready = asyncio.Event()
         asyncio.get_running_loop().add_reader(reading, is_ready.set)
         for pool in self._router.pools.values():
-            for connection in list(pool.idle):
-                connection.redial()
-        asking = asyncio.get_running_loop().create_task(self._ask_busy_replicas())
+            pool.hand_over()
         with suppress(asyncio.TimeoutError):
             await asyncio.wait_for(is_ready.wait(), OVERLAP_S)
         asyncio.get_running_loop().remove_reader(reading)
         message = os.read(reading, 1) if is_ready.is_set() else b""
         os.close(reading)
-        asking.cancel()
         if not message and successor.poll() is not None:
             log.error("the router's successor ended with %s, so this one goes on", successor.returncode)
             self._is_replaced = False
+            for pool in self._router.pools.values():
+                pool.is_handed_over = False
             await self._listeners.open_local(self._door, lambda: NumbersConnection(self._summary))
             return
         self._end.set()
-
-    async def _ask_busy_replicas(self) -> None:
-        """Asks the connections that were busy at first, as soon as each is idle."""
-        while True:
-            await asyncio.sleep(0.005)
-            for pool in self._router.pools.values():
-                for connection in list(pool.idle):
-                    if not connection.has_redialed:
-                        connection.redial()
 
     def _permits(self) -> dict[str, int]:
         return {f"{endpoint}/{name}": len(pool.live) for (endpoint, name), pool in self._router.pools.items()}
@@ -212,6 +203,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         import uvloop
 
         run = uvloop.run
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     run(_main(Path(given[0])))
     return 0
 

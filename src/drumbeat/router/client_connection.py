@@ -21,6 +21,7 @@ from drumbeat.router.traffic import TrafficSplit
 
 MAX_HEAD_BYTES = 64 << 10
 MAX_PIPELINED = 16
+MAX_CLIENTS = 10_000
 HEAD_TIMEOUT_S, BODY_TIMEOUT_S, IDLE_TIMEOUT_S = 10.0, 30.0, 120.0
 """For a begun head, between two pieces of a body, and between two requests."""
 SLOW_READER_S = 60.0
@@ -134,6 +135,8 @@ class ClientConnection(asyncio.Protocol):
         connected: Any = transport.get_extra_info("socket")
         connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._router.clients.add(self)
+        if len(self._router.clients) > MAX_CLIENTS:
+            self._refuse_connection(503, "The router has as many connections as it may: try again later.")
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._router.clients.discard(self)

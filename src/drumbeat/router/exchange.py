@@ -42,7 +42,7 @@ class Permit(Protocol):
         ...
 
     def redial(self) -> None:
-        """Asks an idle replica to dial again: the next connection goes to this router's successor."""
+        """Asks the replica to dial again: the next connection goes to this router's successor."""
         ...
 
     def abandon(self) -> None:

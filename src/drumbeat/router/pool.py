@@ -23,6 +23,8 @@ class PermitPool:
         self.open: dict[Exchange, float] = {}
         """Requests whose answer hasn't begun, in the order of their deadlines."""
         self.numbers = DeploymentNumbers()
+        self.is_handed_over = False
+        """Whether replicas are asked to dial this router's successor, before they get their next request here."""
 
     # --- permits ------------------------------------------------------------------------------------------------
     def add(self, connection: Permit) -> None:
@@ -38,6 +40,12 @@ class PermitPool:
         else:
             connection.is_idle = True
             self.idle.append(connection)
+
+    def hand_over(self) -> None:
+        """Has every replica dial the router's successor: those that are idle now, the others after their answer."""
+        self.is_handed_over = True
+        for connection in list(self.idle):
+            connection.redial()
 
     def remove(self, connection: Permit) -> None:
         """A connection is gone."""

@@ -43,9 +43,10 @@ class ReplicaConnection:
             self._transport.write(rest)
 
     def redial(self) -> None:
-        """Asks an idle replica to dial again: the next connection goes to this router's successor."""
-        self._pool.remove(self)
-        self._pool.live.add(self)
+        """Asks the replica to dial again: the next connection goes to this router's successor."""
+        if self.is_idle:
+            self._pool.remove(self)
+            self._pool.live.add(self)
         self._is_redialing = self.has_redialed = True
         self._transport.write(REDIAL)
 
@@ -148,7 +149,10 @@ class ReplicaConnection:
         if self._closes_later or self._transport.is_closing():
             self._transport.close()
         elif self in self._pool.live:
-            self._pool.give(self)
+            if self._pool.is_handed_over and not self.has_redialed:
+                self.redial()
+            else:
+                self._pool.give(self)
 
     def lost(self) -> None:
         """The connection has ended."""

@@ -171,6 +171,10 @@ class ScoringConnection(asyncio.Protocol):
         self._answering = None
         self._next()
 
+    def forget(self) -> None:
+        """The request of a lost connection hasn't run, and won't."""
+        self._answering = None
+
     def begin_stream(self, answer: ScoringAnswer, request: ScoringRequest) -> None:
         """Writes the head of an answer whose pieces follow."""
         closes = self._ends_after_answer or not request.keeps_connection or request.is_http_1_0
@@ -233,6 +237,9 @@ class _AnswerWriter:
 
     def end(self, *, is_whole: bool) -> None:
         self._calls.add(lambda: self._connection.end_stream(self._request, is_whole=is_whole))
+
+    def drop(self) -> None:
+        self._calls.add(self._connection.forget)
 
     def _complete(self, answer: ScoringAnswer) -> ScoringAnswer:
         if not answer.has_ids:

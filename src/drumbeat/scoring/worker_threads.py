@@ -32,6 +32,10 @@ class AnswerSink(Protocol):
         """Ends an answer of pieces; one that isn't whole ends with its connection."""
         ...
 
+    def drop(self) -> None:
+        """The client left before its request ran."""
+        ...
+
 
 @dataclass(eq=False)
 class Work:
@@ -125,6 +129,9 @@ class WorkerThreads:
                 works = [self._waiting.popleft()]
                 if self._batch > 1:
                     self._gather(works)
+                for one in works:
+                    if one.is_abandoned:
+                        one.sink.drop()
                 works = [one for one in works if not one.is_abandoned]
                 if works:
                     # The time of a run begins here, as in Azure: what waits in the queue is the router's matter.

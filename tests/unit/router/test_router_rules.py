@@ -280,6 +280,20 @@ def test_replica_that_is_asked_to_dial_again_takes_requests_after_its_answer():
     assert exchange.connection is connection
 
 
+def test_busy_replica_dials_the_successor_before_its_next_request():
+    street = Street(concurrency=1, instances=1)
+    connection, wire = street.replica()
+    street.request(b"1")
+    waiting, _ = street.request(b"2")
+    street.pool.hand_over()
+    connection.received(OK)
+    assert wire.sent.endswith(REDIAL)
+    connection.received(b"HTTP/1.1 204 No Content\r\n\r\n")
+    assert waiting.connection is connection
+    connection.received(OK)
+    assert wire.sent.count(REDIAL) == 1
+
+
 @pytest.mark.parametrize("data", [b"nonsense\r\n\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n"])
 def test_replica_whose_answer_is_no_http_loses_its_connection(data: bytes):
     street = Street()

@@ -179,6 +179,12 @@ class Sink:
         self.is_whole = is_whole
         self.done.set()
 
+    def drop(self) -> None:
+        self.is_dropped = True
+        self.done.set()
+
+    is_dropped = False
+
     def wait(self) -> ScoringAnswer:
         assert self.done.wait(10)
         assert self.answer is not None
@@ -297,9 +303,10 @@ def test_request_whose_client_left_before_its_turn_does_not_run():
     threads = WorkerThreads(Echo(score), WorkRules())
     threads.put(request(b"1"), Sink())
     assert first_runs.wait(10)
-    threads.put(request(b"2"), Sink()).is_abandoned = True
+    dropped = Sink()
+    threads.put(request(b"2"), dropped).is_abandoned = True
     last = Sink()
     threads.put(request(b"3"), last)
     go.set()
     last.wait()
-    assert seen == [b"1", b"3"]
+    assert (seen, dropped.is_dropped) == ([b"1", b"3"], True)
