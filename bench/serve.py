@@ -61,7 +61,7 @@ Goal: the cheapest of these.
 
 ## Batches
 
-A torch model (64 → 2048 → 2048 → 10) on one thread; `run_batch` with up to 32 requests.
+A torch model (64 → 2048 → 2048 → 10) on one thread; `run_batch` with up to 16 requests.
 
 {batches}
 
@@ -268,7 +268,7 @@ def bench_batches(folder: Path, rounds: int, seconds: int) -> tuple[str, str]:
     (folder / "score.py").write_text(TORCH)
     script = wrk_script(folder, "torch", json.dumps({"data": [[0.5] * 64]}))
     servers: list[Server] = []
-    for name, more in (("one by one", []), ("batches of up to 32", ["--batch", "32"])):
+    for name, more in (("one by one", []), ("batches of up to 16", ["--batch", "16"])):
         port = free_port()
         command = [sys.executable, "-m", "drumbeat.scoring", "--script", str(folder / "score.py"), *more]
         servers.append(Server(name, [*command, "--listen", f"127.0.0.1:{port}"], port, OMP_NUM_THREADS="1"))
