@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.mlflow_cases import CASES, INPUT_DATA
+from tests.real.mlflow_model_cases import CASES, INPUT_DATA
 from tools.kept_programs import MLFLOW, NotFetchedError
 
 ROOT = Path(__file__).parents[2]
@@ -21,7 +21,7 @@ def play(folder: Path, *whose: str) -> dict[str, Any]:
     except NotFetchedError as error:
         pytest.skip(str(error))
     done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-m", "tests.support.mlflow_cases", str(folder), *whose],
+        [sys.executable, "-W", "ignore", "-m", "tests.real.mlflow_model_cases", str(folder), *whose],
         cwd=ROOT, env={**os.environ, "PYTHONPATH": str(modules)}, capture_output=True, timeout=200, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr.decode()[-3000:]

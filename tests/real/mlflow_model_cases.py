@@ -1,6 +1,6 @@
 """MLflow models and requests that MLflow's own server and drumbeat answer alike.
 
-Run in an environment with mlflow, numpy, pandas and scikit-learn: `python -m tests.support.mlflow_cases FOLDER` writes
+Run where mlflow, numpy, pandas and scikit-learn are: `python -m tests.real.mlflow_model_cases FOLDER` writes
 the models and prints drumbeat's answers; `… FOLDER mlflow` prints those of MLflow's own server.
 """
 
