@@ -12,6 +12,7 @@ from drumbeat.jobfile.reading.yaml_tree import parse, plain
 from drumbeat.model.api.components import ComponentView
 from drumbeat.model.api.data import DataView, ModelType
 from drumbeat.model.api.environments import EnvironmentView
+from drumbeat.model.api.models import ModelView
 from drumbeat.model.api.requests import EnvironmentFiles
 from drumbeat.model.errors import ConflictError, DrumbeatError, NotFoundError, RefusedError
 from drumbeat.server.azure.call import Answer, AzureCall, Handler, Table, resource
@@ -233,7 +234,10 @@ def _data(call: AzureCall, name: str | None) -> list[Version]:
 
 
 def _models(call: AzureCall, name: str | None) -> list[Version]:
-    return [_model_version(call, one) for one in _data_views(call, name) if one.kind in MODELS]
+    try:
+        return [_registered_model(call, one) for one in call.control.catalogs.models.list(name, archived=True)]
+    except NotFoundError:
+        return []
 
 
 def _long(call: AzureCall, uri: str) -> str:
@@ -258,6 +262,15 @@ def _model_version(call: AzureCall, view: DataView) -> Version:
         "modelType": view.kind, "modelUri": _long(call, view.uri), "description": view.description,
         "tags": {key: value for key, value in view.tags.items() if key != "model_type"}, "properties": {},
         "flavors": {}, "jobName": view.made_by or None, "isAnonymous": False, "stage": None,
+    }  # fmt: skip
+    return Version(view.name, view.version, properties, words.moment(view.created_at) or SINCE)
+
+
+def _registered_model(call: AzureCall, view: ModelView) -> Version:
+    properties = {
+        "modelType": view.type, "modelUri": _long(call, view.uri), "description": view.description, "tags": view.tags,
+        "properties": view.properties, "flavors": {}, "jobName": view.made_by or None, "isAnonymous": False,
+        "stage": view.stage or None,
     }  # fmt: skip
     return Version(view.name, view.version, properties, words.moment(view.created_at) or SINCE)
 
