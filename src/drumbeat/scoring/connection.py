@@ -66,6 +66,8 @@ class ScoringConnection(asyncio.Protocol):
         self.is_draining = False
         self.is_lost = asyncio.Event()
         self._ends_after_answer = False
+        self._refusal: ScoringAnswer | None = None
+        """The answer to a request that can't be read."""
         self.on_control: Callable[[ScoringRequest], ScoringAnswer | None] | None = None
         """Answers requests of the router itself."""
 
@@ -81,8 +83,11 @@ class ScoringConnection(asyncio.Protocol):
         try:
             self._waiting.extend(self._reader.requests())
         except MalformedRequestError as error:
-            self._ends_after_answer = True
-            self._write_whole(error_answer(error.status, error.message), None)
+            # What comes after it can't be read either: the connection ends with the answers to the requests before it.
+            self.is_draining = True
+            self._refusal = error_answer(error.status, error.message)
+            if self._answering is None:
+                self._next()
             return
         if self._reader.awaits_continue and not self._waiting:
             self._reader.awaits_continue = False
@@ -104,7 +109,11 @@ class ScoringConnection(asyncio.Protocol):
 
     # --- requests ---------------------------------------------------------------------------------------------------
     def _next(self) -> None:
-        if not self._waiting or self._transport is None or self._transport.is_closing():
+        if self._transport is None or self._transport.is_closing():
+            return
+        if not self._waiting:
+            if self._refusal is not None:
+                self._write_whole(self._refusal, None)
             return
         request = self._waiting.popleft()
         writer = _AnswerWriter(self, request, self._calls)
