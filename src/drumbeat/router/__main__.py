@@ -68,7 +68,7 @@ class RouterProcess:
         await self._read_table()
         for period_s, action in (
             (LOOK_TIMEOUTS_S, self._router.end_overdue),
-            (LOOK_CLIENTS_S, self._router.end_slow_clients),
+            (LOOK_CLIENTS_S, self._router.end_silent_connections),
         ):
             self._start(_every(period_s, action))
         self._start(self._follow_table())

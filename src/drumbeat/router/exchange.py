@@ -49,6 +49,10 @@ class Permit(Protocol):
         """Gives up the request that runs. The replica dials again when the run has ended."""
         ...
 
+    def end_if_silent(self, now: float) -> None:
+        """Cuts an answer that has begun and doesn't go on."""
+        ...
+
     def close(self) -> None:
         """Closes the connection now if it is idle, else after its answer."""
         ...

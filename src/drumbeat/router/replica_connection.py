@@ -13,6 +13,8 @@ from drumbeat.router.pool import PermitPool
 _HOP_BY_HOP = frozenset({b"connection", b"keep-alive", b"transfer-encoding", b"upgrade", b"te", b"trailer",
                          b"content-length", b"proxy-authenticate"})  # fmt: skip
 _DRAIN = b"drumbeat-drain"
+MAX_STREAM_SILENCE_S = 300.0
+"""For how long a replica may send nothing within an answer."""
 REDIAL = b"POST /.drumbeat/redial HTTP/1.1\r\nHost: replica\r\nContent-Length: 0\r\n\r\n"
 
 
@@ -70,6 +72,12 @@ class ReplicaConnection:
         """The client has caught up."""
         if not self._transport.is_closing():
             self._transport.resume_reading()
+
+    def end_if_silent(self, now: float) -> None:
+        """Cuts an answer that has begun and doesn't go on. Before it begins, the deployment's time-out counts."""
+        is_streaming = self._exchange is not None and self._is_begun and not self._is_complete
+        if is_streaming and now - self.heard_s > MAX_STREAM_SILENCE_S:
+            self._transport.abort()
 
     # --- answers ------------------------------------------------------------------------------------------------
     def received(self, data: bytes) -> None:

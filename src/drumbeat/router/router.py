@@ -126,9 +126,12 @@ class Router:
         for pool in self.pools.values():
             pool.end_overdue()
 
-    def end_slow_clients(self) -> None:
-        """Ends connections of clients that are too slow."""
+    def end_silent_connections(self) -> None:
+        """Ends connections of clients and replicas that are too slow."""
         now = self.now()
+        for pool in self.pools.values():
+            for connection in list(pool.live):
+                connection.end_if_silent(now)
         for client in list(self.clients):
             client.end_overdue(now)
 

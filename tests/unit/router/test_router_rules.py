@@ -237,6 +237,17 @@ def test_pieces_of_an_answer_are_passed_on_as_they_come():
     assert (client.body, client.is_ended, len(street.pool.idle)) == (b"onetwo", True, 1)
 
 
+def test_answer_that_stops_for_five_minutes_is_cut():
+    street = Street()
+    connection, wire = street.replica()
+    street.request()
+    connection.received(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\none\r\n")
+    connection.end_if_silent(300)
+    assert not wire.is_closed
+    connection.end_if_silent(301)
+    assert wire.is_closed
+
+
 @pytest.mark.parametrize(("passes", "status"), [(False, 424), (True, 500)])
 def test_error_of_a_model_becomes_424_unless_the_deployment_passes_it(passes: bool, status: int):
     street = Street(passes_errors=passes)
