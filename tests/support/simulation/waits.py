@@ -49,12 +49,8 @@ _SAID = {
     "|the wait is over; the job asks for nodes again",
     Reason.RESIZING: r"the job grows from \d+ to \d+ nodes( after the checkpoint of step \d+)?(; SIGTERM to .+)?",
     Reason.STARTING_NODES: "{nodes} granted on {compute}(: the job grows from .+|; the job asks for .+)?"
-<<<<<<< HEAD
-    r"|continues with \d+ of \d+ nodes?.*; {nodes} granted on {compute}"
-=======
     "(; takes over the nodes of .+)?"
-    r"|goes on with \d+ of \d+ nodes?.*; {nodes} granted on {compute}"
->>>>>>> 018e957a (Handover is played by the simulator, killed at its points, and tried on netlab, ssh and Slurm; no trial reads what the one before had)
+    r"|continues with \d+ of \d+ nodes?.*; {nodes} granted on {compute}"
     "|{compute} has given the nodes: .+|no agent of .+ called .+",
     Reason.IN_QUEUE: "{compute} could not be asked for nodes yet: .+",
     Reason.PREPARING_NODES: "{agents} enrolled",
