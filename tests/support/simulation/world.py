@@ -46,6 +46,9 @@ class Killed(BaseException):
 class Texts:
     """As much of `FolderArtifacts` as the control room uses."""
 
+    of_runs = None
+    """No run has files here."""
+
     def __init__(self) -> None:
         self.kept: dict[tuple[str, str], str] = {}
 
