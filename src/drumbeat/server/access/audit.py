@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("drumbeat.audit")
 
 MAX_PATH = 500
-_CONTENT = re.compile(r"/api/v1/(storage|snapshots)/.*|/mlflow/.*(/log-|/mlflow-artifacts/).*", re.DOTALL)
+_CONTENT = re.compile(r"/api/v1/(storage|snapshots)/.*|/blob/.*|/mlflow/.*(/log-|/mlflow-artifacts/).*", re.DOTALL)
 """Addresses of content and metrics, of which one command sends thousands."""
 _SENDING = ("PUT", "POST", "PATCH")
 
