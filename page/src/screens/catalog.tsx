@@ -36,13 +36,14 @@ function DataList() {
   return (
     <Answered answer={answer}>
       {(all) => {
-        if (!all.length) return <Nothing>No data is registered. <code>drumbeat data create</code> makes it known under a name.</Nothing>;
+        const rows = all.filter((one) => one.kind === one.type); // Models have a tab of their own.
+        if (!rows.length) return <Nothing>No data is registered. <code>drumbeat data create</code> makes it known under a name.</Nothing>;
         return (
           <div class="browser">
             <table class="plain">
               <thead><tr><th scope="col">Name</th><th scope="col">Newest</th><th scope="col" class="right">Size</th><th scope="col" class="right wide-only">Made</th></tr></thead>
               <tbody>
-                {all.map((one) => (
+                {rows.map((one) => (
                   <tr key={one.name} class={one.name === name ? "selected" : ""}>
                     <td><button type="button" class="as-link" onClick={() => setQuery({ name: one.name, version: "" }, false)}>{one.name}</button><span class="under">{one.kind}</span></td>
                     <td class="machine">{one.version}</td>

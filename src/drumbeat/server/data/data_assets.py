@@ -37,7 +37,7 @@ from drumbeat.server.data.datastores import ALIAS, DEFAULT, Datastores
 from drumbeat.server.data.manifests import is_shared, remove_all
 from drumbeat.server.database import SqlStore
 from drumbeat.server.jobs.job_filter import JobFilter
-from drumbeat.server.models.models import Models, NewModel
+from drumbeat.server.models.models import Models, NewModel, is_prompt
 from drumbeat.server.outputs.result_lookup import known_outputs, result_job
 from drumbeat.server.resources.records import Resource, Use
 from drumbeat.server.resources.versions import twin
@@ -160,16 +160,21 @@ class DataAssets:
         return self._store.load(result_job(sweep)).job
 
     def list(self, name: str | None = None) -> Sequence[DataView]:
-        """Lists the newest version of each name, or all versions of one name, newest first. Raises NotFoundError."""
-        versions: Sequence[Resource] = self._store.resources("data", name)
+        """Lists the newest version of each name, or all versions of one name, newest first; models, too.
+
+        Archived models are left out. Raises NotFoundError.
+        """
+        data = self._store.resources("data", name)
+        models = self._models.all() if name is None else self._models.versions(name)
+        if name is not None and not data and not models:
+            self._store.resource("data", name)  # Raises NotFoundError with the known names.
+        shown = [one for one in models if not (one.document.get("is_archived") or is_prompt(one))]
         if name is not None:
-            versions = versions or self._models.versions(name)
-            if not versions:
-                self._store.resource("data", name)  # Raises NotFoundError with the known names.
-            return [self._view(one) for one in versions]
-        newest: dict[str, Resource] = {}
-        for one in versions:
-            newest.setdefault(one.name, one)
+            # Each of the two is in the order in which its versions came, which equal times don't tell.
+            return [self._view(one) for one in sorted((*data, *shown), key=lambda one: one.created_at, reverse=True)]
+        newest: dict[tuple[str, str], Resource] = {}
+        for one in (*data, *shown):
+            newest.setdefault((one.name, one.kind), one)
         return [self._view(newest[title]) for title in sorted(newest)]
 
     def show(self, name: str, version: str = "") -> DataView:
