@@ -90,6 +90,7 @@ def slurm_house(folder: Path) -> Generator[tuple[Place, SlurmLab]]:
         yield place, clusters[0]
 
 
+@pytest.mark.thorough
 def test_slurm_sweep_of_20_trials_two_at_once_has_two_allocations(tmp_path: Path):
     with slurm_house(tmp_path) as (place, cluster):
         printed = swept(place.house, "twenty", place.compute, 20)
