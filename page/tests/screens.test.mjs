@@ -208,7 +208,7 @@ test("a job that is submitted again under the name of the one on the screen take
   server.changed([second]);
   await seen("the log of the second");
   expect(await text()).not.toContain("the log of one");
-  await page.getByRole("tab", { name: "Story" }).click();
+  await page.getByRole("tab", { name: "History" }).click();
   await seen("the second one is queued");
   expect(await text()).not.toContain("the first one");
 });

@@ -248,7 +248,7 @@ def render_job(
         yield from _exits(job)
     yield from _services(job)
     yield from graph
-    yield heading("Story")
+    yield heading("History")
     rows = [
         (format_moment(e.at), f"+{format_duration(e.at - job.submitted_at)}", state_cell(e.state), e.sentence)
         for e in job.story
