@@ -13,7 +13,7 @@ GENERATORS := $(sort $(patsubst tools/%.py,tools.%,$(wildcard tools/make_*_docs.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lint check test thorough coverage demo imagenet gpt ships bench bench-recover bench-logs bench-api bench-queue bench-metrics bench-staging bench-sweep bench-loading bench-lowband bench-predict bench-page bench-scale fuzz stability chaos faults hangs failures matrix docs clean
+.PHONY: help setup lint check test thorough coverage demo imagenet gpt ships bench bench-recover bench-logs bench-api bench-queue bench-metrics bench-staging bench-sweep bench-loading bench-lowband bench-predict bench-page bench-scale bench-environment fuzz stability chaos faults hangs failures matrix docs clean
 
 help: ## Shows this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
@@ -93,6 +93,9 @@ bench-staging: setup ## Inputs from a store: one node beside fsspec, rclone and 
 
 bench-scale: setup ## Gangs of many nodes: CPU, time, memory and bytes by the number of nodes, beside torch's rendezvous (NODES="64 256 1024 4096"); writes docs/bench/scale.md
 	$(PYTHON) -m bench.scale --nodes $(or $(NODES),64 256 1024 4096) --write docs/bench/scale.md
+
+bench-environment: setup ## An environment made by one node and taken over by others, each with caches of its own (root); writes docs/bench/environment.md
+	$(PYTHON) -m bench.environment --write docs/bench/environment.md
 
 bench-sweep: setup ## What a trial of a sweep costs, beside Optuna and Ray Tune; writes docs/bench/sweep.md
 	$(PYTHON) -m bench.sweep --write docs/bench/sweep.md

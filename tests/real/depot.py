@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from drumbeat.core.lifecycle.events import JobEvent
 from drumbeat.core.lifecycle.job import Job
@@ -54,11 +55,11 @@ class Depot:
 
     compute: str = "local"
 
-    def submit(self, name: str, command: str, *inputs: InputPlan, nodes: int = 1) -> str:
-        """A job whose inputs are planned already; in `command`, `${{inputs.x}}`."""
+    def submit(self, name: str, command: str, *inputs: InputPlan, nodes: int = 1, **plan: Any) -> str:
+        """A job whose inputs are planned already; in `command`, `${{inputs.x}}`. plan: further fields of the Plan."""
         plan = Plan(
             name, "tests", "pytorch", nodes, 1, command, ranks("pytorch", nodes, 1), inputs=inputs,
-            path_first=(str(Path(sys.executable).parent),), compute=self.compute,
+            path_first=(str(Path(sys.executable).parent),), compute=self.compute, **plan,
         )  # fmt: skip
         now = self.control.setting.clock.now()
         job = Job(name, plan, Need(nodes, 1), JobPolicy(max_retries=0), now)
@@ -118,9 +119,9 @@ def a_depot(folder: Path, data: MemoryData) -> Iterator[Depot]:
 
 
 @contextlib.contextmanager
-def a_lab_depot(folder: Path, data: MemoryData, lab: Lab) -> Iterator[Depot]:
+def a_lab_depot(folder: Path, data: MemoryData, lab: Lab, *, has_own_caches: bool = False) -> Iterator[Depot]:
     """The nodes of a lab, which has to be up; the store is at the lab's address of this machine."""
-    engine = NetlabEngine(lab, 1, folder / "kept")
+    engine = NetlabEngine(lab, 1, folder / "kept", has_own_caches=has_own_caches)
     engine.leave_s = 0.5
     data.serve(lab.gateway)
     with guarded(folder):

@@ -117,7 +117,7 @@ def all_but_one_wait(there: AgentGang) -> None:
     heard, waits = there.server.said, "environment mine: another job on this machine is building it"
 
     def wait() -> int:
-        return sum(any(one.detail == waits for one in said) for said in heard.values())
+        return sum(any(one.detail.startswith(waits) for one in said) for said in heard.values())
 
     there.server.wait_for(lambda: wait() == there.nodes - 1, 180)
 

@@ -32,6 +32,8 @@ ELSEWHERE = (
     "engine.submitted", "engine.cancelled",
     "publish.file", "publish.copied", "publish.registered", "effect.published",
     "environment.begun", "environment.installed", "environment.made", "agent.prepared",
+    "environment.described", "environment.offered", "environment.sent_some", "environment.fetched",
+    "environment.laid_out",
     "cache.pinned", "cache.evicted", "cache.piece", "cache.checked", "cache.renamed", "cache.fetched", "cache.laid_out",
     "sweep.asked", "children.planned", "children.reused", "children.submitted", "children.canceled",
     "delete.committed", "delete.renamed", "delete.files_removed", "delete.snapshots_removed",

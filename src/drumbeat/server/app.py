@@ -31,7 +31,7 @@ from drumbeat.server.metrics import routes as metrics
 from drumbeat.server.metrics.mlflow import service as mlflow
 from drumbeat.server.models import routes as models
 from drumbeat.server.nodes import routes as nodes
-from drumbeat.server.nodes.agent_api import inputs, programs, sync, tunnels
+from drumbeat.server.nodes.agent_api import environments, inputs, programs, sync, tunnels
 from drumbeat.server.nodes.agent_api import metrics as agent_metrics
 from drumbeat.server.openapi_description import add_routes, describe
 from drumbeat.server.operations import monitoring_routes as monitoring
@@ -79,7 +79,8 @@ def make_app(context: ServerContext, *, token: str, hosts: frozenset[str]) -> Fa
     for part in (
         sync, server_info, jobs, job_logs, job_events, job_files, aliases, computes,
         store_files, space, sweeps, pipelines, exec_sessions, services, metrics, ledger, nodes, page_events,
-        monitoring, users, page_sessions, page, programs, tunnels, inputs, agent_metrics, mlflow, azure, models,
+        monitoring, users, page_sessions, page, programs, tunnels, inputs, environments, agent_metrics, mlflow,
+        azure, models,
     ):  # fmt: skip
         add_routes(app, part.router)
     for router in resources.ROUTERS.values():

@@ -29,6 +29,7 @@ from drumbeat.server.data.inputs import JobInputs
 from drumbeat.server.data.job_output_reader import JobOutputReader
 from drumbeat.server.data.manifests import ManifestDataAccess
 from drumbeat.server.database import SqlStore
+from drumbeat.server.environments.handed_environments import HandedEnvironments
 from drumbeat.server.home_folder import FolderArtifacts
 from drumbeat.server.jobs.child_effects import Children
 from drumbeat.server.jobs.child_watch import ChildWatch
@@ -159,7 +160,7 @@ class Control:
             self.catalogs.data.require_registered,
             self.engines.is_visible,
         )
-        self.secrets = Secrets(setting.key)
+        self.secrets, self.environments = Secrets(setting.key), HandedEnvironments(setting.artifacts.environments)
         self.metrics = Metrics(self.loop, self.secrets, setting.metrics)
         self.model_rows = self._model_rows()
         event_files = EventFiles(self.metrics, setting.artifacts, setting.event_reader)

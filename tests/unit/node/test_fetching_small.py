@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from drumbeat.model import small_file_bundles
 from drumbeat.model.input_listing import ListedFile
 from drumbeat.node.inputs.cache.files import Files, name_of
 from drumbeat.node.inputs.cache.partial_file import PIECE, Claim
 from drumbeat.node.inputs.cache.small_file import SMALL, Small, claim_small
-from drumbeat.node.inputs.fetching import small_file_bundles
 from drumbeat.node.inputs.fetching.piece_queue import BATCH, Batch, FetchQueue, FilePiece, Want
 
 pytestmark = pytest.mark.feature("D5")

@@ -24,6 +24,7 @@ from drumbeat.ports.engines import Gang, GangStatus
 ASK_S = 30.0
 START_TIMEOUT_S = 60.0
 """How long a node that was switched on and isn't usable yet counts as starting."""
+CACHE = "DRUMBEAT_CACHE"
 DATA_CACHE = "DRUMBEAT_DATA_CACHE"
 """The variable that names the folder of a node's data: the nodes of a lab fetch as if each had a disk of its own
 (node/platform/cache_folders.py)."""
@@ -32,12 +33,13 @@ DATA_CACHE = "DRUMBEAT_DATA_CACHE"
 @dataclass(frozen=True)
 class Inside:
     """Runs commands on one node. inherited: the part of this process's environment that its agents, and so ranks,
-    inherit.
+    inherit. has_own_cache: whether the node has environments of its own, too, and not the data alone.
     """
 
     lab: Lab
     node: str
     inherited: Callable[[], Mapping[str, str]]
+    has_own_cache: bool = False
 
     def ask(self, verb: str, request: Mapping[str, object]) -> Answer:
         if trouble := self.lab.trouble(self.node):
@@ -46,28 +48,36 @@ class Inside:
             command = self.lab.inside(self.node, [*program(HOST), verb])
             done = subprocess.run(
                 command, input=json.dumps(request).encode(), capture_output=True, timeout=ASK_S, check=False,
-                env={**self.inherited(), DATA_CACHE: str(self.lab.folder / "nodes" / self.node / "data")},
+                env={**self.inherited(), **self._caches()},
             )  # fmt: skip
         except (EngineError, OSError, subprocess.TimeoutExpired) as error:
             raise UnreachableError(getattr(error, "what", str(error))) from error
         return understood(done.stdout, done.stderr)
 
+    def _caches(self) -> dict[str, str]:
+        folder = self.lab.folder / "nodes" / self.node
+        return {CACHE: str(folder / "cache")} if self.has_own_cache else {DATA_CACHE: str(folder / "data")}
+
 
 class NetlabEngine(RemoteEngine):
-    """A lab of `Lab.nodes` nodes with `cpus` slots each. kept: the folder for what outlives attempts."""
+    """A lab of `Lab.nodes` nodes with `cpus` slots each. kept: the folder for what outlives attempts. has_own_caches:
+    whether each node makes environments of its own, as machines do.
+    """
 
     has_own_checkpoints = False
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 (what a lab has, and how its agents are started)
         self,
         lab: Lab,
         cpus: int,
         kept: Path,
         inherited: Callable[[], Mapping[str, str]] = os.environ.copy,
         on: int | None = None,
+        *,
+        has_own_caches: bool = False,
     ) -> None:
         """on: how many nodes of a new lab start switched on, None = all."""
-        self.lab, self._inherited = lab, inherited
+        self.lab, self._inherited, self._has_own_caches = lab, inherited, has_own_caches
         self._start_times = StartTimes()
         self._starting: dict[str, float] = {}
         """Nodes that were switched on and aren't usable yet, with the monotonic time of the switch."""
@@ -79,7 +89,7 @@ class NetlabEngine(RemoteEngine):
         folder = self.lab.folder / "nodes" / node["name"] / "gangs"
         return Host(
             node["name"],
-            Inside(self.lab, node["name"], self._inherited),
+            Inside(self.lab, node["name"], self._inherited, self._has_own_caches),
             str(folder),
             str(kept),
             cpus=cpus,

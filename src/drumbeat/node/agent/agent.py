@@ -244,6 +244,7 @@ class Agent:
     def _send_outputs(self, outputs: OutputUpload) -> None:
         try:
             outputs.send()
+            self._processes.finish(self._progress)
         finally:
             if outputs.message:
                 self._mounts.remember(NodeMessage(f"outputs of node {self._enrolment.node}", outputs.message))

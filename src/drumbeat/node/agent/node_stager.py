@@ -57,12 +57,14 @@ class NodeStager:
         facts.staging = WorkState.GOING
         log = NodeLog(self._enrolment, facts.round.number, self._journal)
         inputs = self._inputs = self._serve_inputs()
+        self._processes.data_server = inputs and inputs.data_server
         building = self._inbox.posting(partial(setattr, facts, "is_building"))
         reports = Reports(progress, lambda: building(True), lambda: building(False))  # noqa: FBT003 (the level itself)
         setup = NodeSetup(self._enrolment, self._processes, node_tasks, log, reports)
 
         def stage(say: Callable[[str], None]) -> None:
-            InputStager(self._enrolment, ServerLink(self._enrolment), say, inputs).stage(facts.round.number)
+            remote = inputs if any(each.is_remote for each in self._plan.inputs) else None
+            InputStager(self._enrolment, ServerLink(self._enrolment), say, remote).stage(facts.round.number)
             self._mounts.take_links(ServerLink(self._enrolment).output_link)
             self._mounts.appear()
             self._check_checkpoints(facts.round.number)
@@ -93,8 +95,9 @@ class NodeStager:
         return Preflight(self._enrolment, self.member.address, self._inbox.posting(self._on_probe_port), report)
 
     def _serve_inputs(self) -> NodeInputs | None:
-        """Begins to serve inputs from stores to other nodes; returns None if the job has none."""
-        if not any(each.is_remote for each in self._plan.inputs):
+        """Begins to serve inputs from stores, and an environment, to other nodes; returns None if the job has none."""
+        has_environment = self._plan.python is not None and self._plan.nodes > 1
+        if not has_environment and not any(each.is_remote for each in self._plan.inputs):
             return None
         from drumbeat.node.inputs.store_inputs import NodeInputs
 

@@ -18,7 +18,7 @@ from drumbeat.launchers.container_command import ContainerEngine, contained
 from drumbeat.launchers.preparation import preparation
 from drumbeat.launchers.services import ServiceNode, has_process, service_process, services_on
 from drumbeat.launchers.tracking_variables import direct, tracked
-from drumbeat.model import folder_layout, programs
+from drumbeat.model import folder_layout, home_socket, programs
 from drumbeat.model.agent import Enrolment
 from drumbeat.model.process import COMMAND_SERVER, MPI_COMMAND_SERVER, ProcessSpec
 from drumbeat.model.roster import Member, Roster
@@ -36,6 +36,8 @@ from drumbeat.node.supervisor.client import process_start
 
 if TYPE_CHECKING:
     from drumbeat.model.plan import Container
+    from drumbeat.node.inputs.fetching.peer_server import DataServer
+    from drumbeat.node.inputs.handed.exchange import EnvironmentExchange
     from drumbeat.node.logs.node_log import NodeLog
     from drumbeat.node.supervisor.node_tasks import NodeTasks
 
@@ -52,6 +54,9 @@ class RoundProcesses:
         self._member_fields: dict[str, str] = {}
         """The fields of this node's `Member` that `provide` and `check_launcher` have determined."""
         self._engine: ContainerEngine | None = None
+        self.data_server: DataServer | None = None
+        """What passes files on to the other nodes of the attempt; None = nothing does."""
+        self._exchange: EnvironmentExchange | None = None
         self.exits = RankExits(self._launcher, is_contained=self._plan.container is not None)
 
     @property
@@ -122,7 +127,8 @@ class RoundProcesses:
 
         wanted, plan = self._plan.python, self._enrolment.plan
         if wanted is not None:
-            environment = EnvironmentBuilder(wanted, self._enrolment.root, log, node_tasks, say).provide()
+            self._exchange = exchange = self._new_exchange(log)
+            environment = EnvironmentBuilder(wanted, self._enrolment.root, log, node_tasks, say, exchange).provide()
             layer = job_layer.provide(environment.folder, self._enrolment.root)
             self._plan = replace(
                 self._plan,
@@ -130,6 +136,19 @@ class RoundProcesses:
                 variables={**plan.variables, "VIRTUAL_ENV": layer},
             )
             self._member_fields["environment"] = str(environment.fingerprint) if plan.nodes > 1 else ""
+
+    def finish(self, progress: Callable[[str], None]) -> None:
+        """Waits, after the ranks, for what other nodes and later jobs need of this node. Runs in any thread."""
+        if self._exchange is not None:
+            self._exchange.finish(progress)
+
+    def _new_exchange(self, log: NodeLog) -> EnvironmentExchange | None:
+        """How environments are handed on among machines. Those of the server's own machine share their folder."""
+        if all(home_socket.socket_path(address) for address in self._enrolment.servers):
+            return None
+        from drumbeat.node.inputs.handed.exchange import EnvironmentExchange
+
+        return EnvironmentExchange(self._enrolment, self.data_server, log.say)
 
     def member(self, member: Member) -> Member:
         """Returns the node's entry in the roster, completed by `provide` and `check_launcher`."""

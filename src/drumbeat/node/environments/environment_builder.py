@@ -7,13 +7,13 @@ import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from drumbeat.model.errors import RefusedError, StorageError, UnreachableError
 from drumbeat.model.failpoints import failpoint
 from drumbeat.model.plan import CONSTRAINT, PythonEnvironment
 from drumbeat.model.python_fingerprint import Fingerprint
-from drumbeat.node.environments import install_commands, install_errors, interpreters, wheels
+from drumbeat.node.environments import install_commands, install_errors, install_progress, interpreters, wheels
 from drumbeat.node.environments.folders import EnvironmentFolder
 from drumbeat.node.environments.garbage_collection import collect, folder_size
 from drumbeat.node.environments.install_commands import Builder, InstallCommand
@@ -37,15 +37,49 @@ class BuiltEnvironment:
     fingerprint: Fingerprint
 
 
-class EnvironmentBuilder:
-    """Builds the environment of one attempt, whose folder is `root`. progress: receives messages."""
+class OtherNodes(Protocol):
+    """Other nodes, which take over what this one has made, and from which it takes over what they have."""
 
-    def __init__(
-        self, wanted: PythonEnvironment, root: str, log: NodeLog, node_tasks: NodeTasks, progress: Callable[[str], None]
+    def receive(self, place: EnvironmentFolder, name: str, progress: Callable[[str], None]) -> dict[str, Any] | None:
+        """Brings the files of an environment, and returns its record. None = this node makes it."""
+        ...
+
+    def report(self, progress: str) -> None:
+        """How far this node is in making it."""
+        ...
+
+    def give_up(self) -> None:
+        """Lets another node make it, because this one couldn't."""
+        ...
+
+    def hand_on(self, place: EnvironmentFolder, record: dict[str, Any]) -> None:
+        """Lets other nodes have what this one has made. Doesn't wait."""
+        ...
+
+    def offer_again(self, place: EnvironmentFolder, record: dict[str, Any]) -> None:
+        """Lets other nodes have what this one has found made. Doesn't wait."""
+        ...
+
+
+class EnvironmentBuilder:
+    """Builds the environment of one attempt, whose folder is `root`. progress: receives messages. exchange: None = this
+    node makes what it lacks.
+    """
+
+    def __init__(  # noqa: PLR0913 (parts of one agent)
+        self,
+        wanted: PythonEnvironment,
+        root: str,
+        log: NodeLog,
+        node_tasks: NodeTasks,
+        progress: Callable[[str], None],
+        exchange: OtherNodes | None = None,
     ) -> None:
         self._wanted, self._root, self._log, self._node_tasks = wanted, root, log, node_tasks
         self._name = wanted.name
-        self._progress = progress
+        self._progress, self._exchange = progress, exchange
+        self._place: EnvironmentFolder | None = None
+        """The folder that is being built."""
         self._earlier_failure: dict[str, Any] | None = None
         """The failure that was recorded before this build."""
 
@@ -59,11 +93,15 @@ class EnvironmentBuilder:
             os.path.join(os.path.abspath(cache_folders.folder("environments")), builder.key(self._wanted))
         )
         self._earlier_failure = place.failed()
+        is_new = False
         try:
             while (environment := self._use(place)) is None:
-                with place.held(shared=False, waits=self._waits) as lock:
+                with place.held(shared=False, waits=lambda: self._waits(place)) as lock:
                     if place.made() is None and lock is not None:
                         self._make(place, builder, lock)
+                        is_new = True
+            if self._exchange is not None and not is_new and (record := place.made()):
+                self._exchange.offer_again(place, record)
         except OSError as error:
             raise StorageError(
                 f"environment {self._name} can't be written: {error.strerror or error}",
@@ -73,7 +111,7 @@ class EnvironmentBuilder:
         return environment
 
     def _use(self, place: EnvironmentFolder) -> BuiltEnvironment | None:
-        with place.held(shared=True, waits=self._waits):
+        with place.held(shared=True, waits=lambda: self._waits(place)):
             record = place.made()
             if record is None:
                 return None
@@ -85,14 +123,41 @@ class EnvironmentBuilder:
             )
         return BuiltEnvironment(place.folder, fingerprint)
 
-    def _waits(self) -> None:
-        self._progress(f"environment {self._name}: another job on this machine is building it")
+    def _waits(self, place: EnvironmentFolder) -> None:
+        progress = place.progress()
+        suffix = f": {progress}" if progress else ""
+        self._progress(f"environment {self._name}: another job on this machine is building it{suffix}")
 
     # --- building it
     # ----------------------------------------------------------------------------------------------------
     def _make(self, place: EnvironmentFolder, builder: Builder, lock: int) -> None:
-        """Builds the environment from scratch. The caller holds the exclusive lock."""
+        """Takes the environment over from another node, or builds it from scratch. The caller holds the exclusive
+        lock.
+        """
         self._share_failure(place)
+        if self._exchange is None:
+            self._build(place, builder, lock)
+        elif record := self._receive(place, self._exchange):
+            place.mark_made(record)
+            failpoint("environment.made")
+        else:
+            try:
+                self._build(place, builder, lock)
+            except BaseException:
+                self._exchange.give_up()
+                raise
+            if record := place.made():
+                self._exchange.hand_on(place, record)
+        for folder in collect(os.path.dirname(place.folder), time.time()):
+            self._log.say(f"removed {folder}, which was unused")
+
+    def _receive(self, place: EnvironmentFolder, exchange: OtherNodes) -> dict[str, Any] | None:
+        place.unmake()
+        return exchange.receive(place, self._name, self._progress)
+
+    def _build(self, place: EnvironmentFolder, builder: Builder, lock: int) -> None:
+        """Builds the environment from scratch."""
+        self._place = place
         self._progress(f"environment {self._name}: building it with {builder.tool}")
         with_python = f" and Python {builder.python.version}" if builder.python else ""
         self._log.say(f"building environment {self._name} with {builder.tool}{with_python} ({builder.why})")
@@ -112,8 +177,6 @@ class EnvironmentBuilder:
         place.mark_made(self._record(place, builder))
         failpoint("environment.made")
         self._log.say(f"environment {self._name} was built in {time.monotonic() - began:.1f} s")
-        for folder in collect(os.path.dirname(place.folder), time.time()):
-            self._log.say(f"removed {folder}, which was unused")
 
     def _share_failure(self, place: EnvironmentFolder) -> None:
         """Raises the failure of another agent's build that this one waited for, instead of trying the same again."""
@@ -154,13 +217,16 @@ class EnvironmentBuilder:
         return [wheels.line(line, target) for line in self._wanted.requirements]
 
     def _run(self, step: InstallCommand, *kept: int, environment: Mapping[str, str] | None = None) -> None:
-        at = self._log.size()
+        at, before = self._log.size(), self._packages()
         began = time.monotonic()
 
         def meanwhile() -> None:
             line = self._log.last_line(at)
             suffix = f": {line[:120]}" if line else ""
-            self._progress(f"environment {self._name}: {step.tool}, {time.monotonic() - began:.0f} s{suffix}")
+            done = install_progress.describe(step.tool, self._log.read(at, _READ), self._packages(), before)
+            how_far = ", ".join(filter(None, (step.tool, done, f"{time.monotonic() - began:.0f} s")))
+            self._report(how_far)
+            self._progress(f"environment {self._name}: {how_far}{suffix}")
 
         variables = install_commands.tool_environment() if environment is None else environment
         command = TaskCommand(
@@ -172,6 +238,17 @@ class EnvironmentBuilder:
             fix = f"Full output: {self._log.told_by}"
             what = install_errors.explain(self._wanted, step.tool, output, code)
             raise (UnreachableError if install_errors.is_transient(step.tool, output) else RefusedError)(what, fix=fix)
+
+    def _packages(self) -> set[str]:
+        """The names of the packages that are installed so far."""
+        return set(installed(site_folders(self._place.folder))) if self._place else set()
+
+    def _report(self, how_far: str) -> None:
+        """Tells those that wait, on this machine and on others."""
+        if self._place is not None:
+            self._place.report(how_far)
+        if self._exchange is not None:
+            self._exchange.report(how_far)
 
     def _record(self, place: EnvironmentFolder, builder: Builder) -> dict[str, object]:
         """The record of the built environment. Raises RefusedError when no interpreter was installed."""

@@ -4,6 +4,8 @@
 - `<key>.lock`: held exclusively while an agent builds or removes it, shared while an agent begins to use it
 - `<key>.pins/`: of the attempts that use it (`node/platform/pins.py`)
 - `<key>.failed`: the reason of the last failed build
+- `<key>.progress`: how far the build is
+- `<key>.manifest`: the list of its files, by which other nodes take it over
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ LOOK_S = 0.05
 ELSEWHERE_S = 30 * 86400.0
 """How long a pin of another machine, whose folders can't be checked from here, counts."""
 
-_LOCK, _PINS, _FAILED, _MADE = ".lock", ".pins", ".failed", "made"
+_LOCK, _PINS, _FAILED, _PROGRESS, _MADE = ".lock", ".pins", ".failed", ".progress", "made"
 
 
 @dataclass(frozen=True)
@@ -57,13 +59,16 @@ class EnvironmentFolder:
             os.fsync(file.fileno())
         os.replace(part, f"{self.folder}/{_MADE}")
         _sync(self.folder)
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(self.folder + _FAILED)
+        for beside in (_FAILED, _PROGRESS):
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(self.folder + beside)
 
     def unmake(self) -> None:
         """Removes the environment, its mark first. The caller holds the exclusive lock."""
         with contextlib.suppress(FileNotFoundError):
             os.unlink(f"{self.folder}/{_MADE}")
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(self.folder + _PROGRESS)
         if os.path.lexists(self.folder):
             shutil.rmtree(self.folder)
 
@@ -89,6 +94,22 @@ class EnvironmentFolder:
     def failed(self) -> dict[str, Any] | None:
         """The last recorded failure; each has its own time (`at`)."""
         return _read(self.folder + _FAILED)
+
+    # --- progress -----------------------------------------------------------------------------------------------------
+    def report(self, progress: str) -> None:
+        """Records how far a build is for the agents that wait for it."""
+        with contextlib.suppress(OSError):  # They wait without it.
+            with open(f"{self.folder}{_PROGRESS}.part", "w", encoding="utf-8") as file:
+                file.write(progress)
+            os.replace(f"{self.folder}{_PROGRESS}.part", self.folder + _PROGRESS)
+
+    def progress(self) -> str:
+        """How far the build is, "" = that isn't known."""
+        try:
+            with open(self.folder + _PROGRESS, encoding="utf-8") as file:
+                return file.read()
+        except OSError:
+            return ""
 
     # --- use ----------------------------------------------------------------------------------------------------------
     def use(self, root: str) -> None:

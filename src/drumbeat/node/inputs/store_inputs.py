@@ -71,6 +71,11 @@ class NodeInputs:
         except OSError:  # Staging reports it; the other nodes do without this one.
             return member
 
+    @property
+    def data_server(self) -> DataServer | None:
+        """What passes files on to other nodes, None = nothing does."""
+        return self._serving
+
     def close(self) -> None:
         """Passes on no more: all nodes have what they need."""
         if self._serving is not None:
@@ -86,7 +91,7 @@ class NodeInputs:
         fetched = [one for one in self._planned if not self._has_otherwise(one, *asked[one.name])]
         listings = {one.name: asked[one.name][0] for one in fetched}
         if self._serving is not None:
-            self._serving.names = frozenset(name_of(file) for one in listings.values() for file in one.files)
+            self._serving.add(name_of(file) for one in listings.values() for file in one.files)
         came = self._fetch(listings, self._take_room(listings.values()))
         for one in fetched:
             self._lay_out(one, listings[one.name])
@@ -147,7 +152,7 @@ class NodeInputs:
         what = f"input {names[0]}" if len(names) == 1 else f"inputs {', '.join(names)}"
         meter = Meter(what, sum(want.file.size for want in wants.values()), self._progress)
         if self._serving is not None:
-            self._serving.progress = lambda: meter.came
+            self._serving.add((), lambda: meter.came)
         means = Means(self._files, lambda: ServerLink(self._enrolment), meter, self._timeouts, self._chain())
         Fetch(means, list(wants.values())).run()
         failpoint("cache.fetched")

@@ -32,7 +32,7 @@ another program may answer.
 PROVEN = "The server must be called by https or, on its own machine, by its Unix socket."
 CONNECT_S = 10.0
 """How long a server's machine may take to answer; after that the next server is tried."""
-_ANSWERS = {"directive", "size", "missing", "listing", "links", "peers", "auths", "offset", "is_taken"}
+_ANSWERS = {"directive", "size", "missing", "listing", "links", "peers", "auths", "offset", "is_taken", "environment"}
 
 
 class NoAnswerError(UnreachableError):

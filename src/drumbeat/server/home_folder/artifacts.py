@@ -19,6 +19,7 @@ from drumbeat.model.folder_layout import LAST_GOOD
 from drumbeat.model.logs import LogName
 from drumbeat.model.wire import is_utf8
 from drumbeat.server.home_folder.atomic_files import put_whole, refusals, require_room
+from drumbeat.server.home_folder.environment_store import EnvironmentStore
 from drumbeat.server.home_folder.job_removal import job_space, measure_job, remove_job, remove_logs, set_aside_job
 from drumbeat.server.home_folder.live_objects import OnePerName
 from drumbeat.server.home_folder.logs import JobLogs, append_beyond, last_position, read_chunks, settle, start_position
@@ -64,6 +65,8 @@ class FolderArtifacts:
             self._snapshots = Snapshots(root / "snapshots")
         self.of_runs = FolderRunFiles(root)
         """The artifacts of MLflow's runs; those of jobs are among their outputs."""
+        self.environments = EnvironmentStore(root / "environments")
+        """What nodes have installed and hand on to others."""
         self._logs = OnePerName(lambda job: JobLogs(self._folder(job), now), idle=_IDLE)
         self._outputs = OnePerName(lambda job: OutputFolder(self._folder(job)), idle=_IDLE)
         # Each node's files are written and checked under a lock of their own, because hashing takes long.

@@ -14,13 +14,14 @@ import threading
 from collections.abc import Iterator
 from enum import Enum, auto
 
+from drumbeat.model import small_file_bundles
 from drumbeat.model.failpoints import failpoint
 from drumbeat.model.input_listing import ListedFile
 from drumbeat.model.sparse_files import write_at
 from drumbeat.node.host.machine import boot
 from drumbeat.node.inputs.cache.files import MARKS, Files, name_of
 
-PIECE = 2 << 20
+PIECE = small_file_bundles.PIECE
 """Bytes that are asked for at once."""
 _HEAD = 64
 _BLOCK = 1 << 20

@@ -6,12 +6,13 @@ import contextlib
 import hashlib
 import os
 
+from drumbeat.model import small_file_bundles
 from drumbeat.model.failpoints import failpoint
 from drumbeat.model.input_listing import ListedFile
 from drumbeat.node.inputs.cache.files import Files, name_of
 from drumbeat.node.inputs.cache.partial_file import Claim, forget
 
-SMALL = 1 << 18
+SMALL = small_file_bundles.SMALL
 """Bytes up to which a file is one."""
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from drumbeat.model.errors import StorageError, UnreachableError
 from drumbeat.node.inputs.cache.files import Files
@@ -12,12 +12,24 @@ from drumbeat.node.inputs.fetching.http_client import FetchTimeouts, is_for_good
 from drumbeat.node.inputs.fetching.progress import Meter
 
 if TYPE_CHECKING:
-    from drumbeat.node.inputs.fetching.peer_client import PeerClient
+    from drumbeat.node.inputs.fetching.http_client import Lines
     from drumbeat.node.inputs.fetching.piece_queue import Want
     from drumbeat.node.platform.request_backoff import Backoff
     from drumbeat.node.platform.server_link import ServerLink
 
 _MAX_WRONG = 4
+
+
+class Chain(Protocol):
+    """What is asked before the store. For any thread."""
+
+    def get(self, lines: Lines, name: str, span: tuple[int, int], is_over: Callable[[], bool]) -> bytes | None:
+        """A piece; None = the store is to be asked."""
+        ...
+
+    def files(self, lines: Lines, sizes: Mapping[str, int], is_over: Callable[[], bool]) -> dict[str, bytes]:
+        """Those of the files (name to bytes) that are there, one at least; none = the store is to be asked."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -30,7 +42,7 @@ class Means:
     server: Callable[[], ServerLink]
     meter: Meter
     timeouts: FetchTimeouts
-    chain: PeerClient | None = None
+    chain: Chain | None = None
 
     def wait(self, error: UnreachableError | StorageError, backoff: Backoff) -> None:
         """Waits before a retry. error: of the server or the store, never of this node's own disk; it is raised if it is

@@ -14,8 +14,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from drumbeat.model import small_file_bundles
 from drumbeat.model.errors import DrumbeatError, UnreachableError
-from drumbeat.node.inputs.fetching import small_file_bundles
 from drumbeat.node.inputs.fetching.http_client import FetchTimeouts, Lines, Refusal, closing
 
 T = TypeVar("T")

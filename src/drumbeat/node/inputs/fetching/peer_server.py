@@ -4,20 +4,22 @@ files many at a time.
 
 from __future__ import annotations
 
+import contextlib
 import hmac
 import os
 import re
 import socket
+import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from http.server import BaseHTTPRequestHandler
 from typing import Any
 
+from drumbeat.model import small_file_bundles
 from drumbeat.node.host.machine import boot
 from drumbeat.node.inputs.cache.files import Files
 from drumbeat.node.inputs.cache.partial_file import PIECE, read_piece
-from drumbeat.node.inputs.fetching import small_file_bundles
 from drumbeat.node.inputs.fetching.peer_client import PROGRESS, PROOF, answer_proof, ask_proof, files_proof
 from drumbeat.node.platform.http_listener import Listener
 
@@ -27,6 +29,8 @@ _LOOK_S = 0.02
 _QUIET_S = 0.1
 """How long more of the files that are asked for at once are waited for, when some are there."""
 _IDLE_S = 60.0
+ReadOwn = Callable[[int, int], bytes]
+"""Reads bytes of a file: offset, length. Raises OSError."""
 _ASKED = re.compile(r"/([0-9a-f]{64})/(\d{1,18})/(\d{1,9})", re.ASCII)
 
 
@@ -39,17 +43,44 @@ def cache_name(files: Files) -> str:
 class DataServer:
     """Serves inputs to other nodes on `address`, or on all addresses of the node if that isn't one of them.
 
-    names: of the files that the job has as inputs; no others are served. progress: how far this node is.
+    names: of the files that the job has as inputs; no others are served.
     """
 
     def __init__(self, files: Files, address: str, secret: str) -> None:
         self.files, self.secret = files, secret
         self.names: frozenset[str] = frozenset()
-        self.progress: Callable[[], int] = lambda: 0
+        self._own: Mapping[str, ReadOwn] = {}
+        self._progress: tuple[Callable[[], int], ...] = ()
+        self._lock = threading.Lock()
         self._http = _listen(address)
         self._http.owner = self
         self.port: int = self._http.server_address[1]
         self._http.begin("serving")
+
+    def add(self, names: Iterable[str], progress: Callable[[], int] | None = None) -> None:
+        """Serves more files of the cache. progress: how far this node is in fetching them."""
+        with self._lock:
+            self.names |= frozenset(names)
+            self._progress += (progress,) if progress else ()
+
+    def add_own(self, own: Mapping[str, ReadOwn]) -> None:
+        """Serves files of this node that lie outside of the cache, by name."""
+        with self._lock:
+            self._own = {**self._own, **own}
+        self.add(own)
+
+    def progress(self) -> int:
+        """How far this node is; it changes while the node gets on."""
+        return sum(one() for one in self._progress)
+
+    def read(self, name: str, offset: int, length: int) -> bytes | None:
+        """Bytes of a file that is served, None = they aren't here (yet)."""
+        if name not in self.names:
+            return None
+        if own := self._own.get(name):
+            with contextlib.suppress(OSError):
+                return own(offset, length)
+        return read_piece(self.files, name, offset, length)
 
     def close(self) -> None:
         """Listens no more."""
@@ -123,7 +154,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _wait_for(self, name: str, offset: int, length: int) -> bytes | None:
         owner, end = self.server.owner, time.monotonic() + WAIT_S
         while True:
-            if name in owner.names and (body := read_piece(owner.files, name, offset, length)) is not None:
+            if (body := owner.read(name, offset, length)) is not None:
                 return body
             if time.monotonic() >= end:
                 return None
@@ -146,8 +177,7 @@ class _Handler(BaseHTTPRequestHandler):
         return small_file_bundles.answer(sizes, files) if files else None
 
     def _take_file(self, name: str, size: int, files: dict[str, bytes]) -> bool:
-        owner = self.server.owner
-        body = read_piece(owner.files, name, 0, size) if name in owner.names else None
+        body = self.server.owner.read(name, 0, size)
         if body is None or len(body) != size:
             return False
         files[name] = body

@@ -24,7 +24,7 @@ from drumbeat.server.access.request_guard import LAST, CheckSecret, require_secr
 from drumbeat.server.access.request_sizes import TrafficMeter
 from drumbeat.server.access.standby_guard import StandbyGuard
 from drumbeat.server.context import ServerContext
-from drumbeat.server.nodes.agent_api import inputs, metrics, programs, sync, tunnels
+from drumbeat.server.nodes.agent_api import environments, inputs, metrics, programs, sync, tunnels
 
 if TYPE_CHECKING:
     import ssl
@@ -46,7 +46,7 @@ def agents_app(context: ServerContext, hosts: Callable[[], frozenset[str]]) -> A
     """Returns the app for agents. hosts: returns the accepted `Host` headers."""
     app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False)
     app.state.context = context
-    for each in (sync, tunnels, programs, inputs, metrics):
+    for each in (sync, tunnels, programs, inputs, environments, metrics):
         app.include_router(each.router)
     errors.install(app)
     app.add_middleware(TrafficMeter, traffic=context.traffic)

@@ -2,6 +2,7 @@
 
 A request has a line `<name> <bytes>` for each file. An answer has `1` or `0` (missing) for each of them, in their
 order, and then the bytes of those that exist.
+What is sent without a request has the same lines, an empty line, and the bytes of all.
 """
 
 from __future__ import annotations
@@ -9,9 +10,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from drumbeat.node.inputs.cache.partial_file import PIECE
-from drumbeat.node.inputs.cache.small_file import SMALL
-
+SMALL = 1 << 18
+"""Bytes up to which a file is small."""
+PIECE = 2 << 20
+"""Bytes of all files that may be asked for at once."""
 MOST = 64
 """Files that may be asked for at once."""
 LONGEST = MOST * 80
@@ -49,4 +51,21 @@ def opened(sizes: Mapping[str, int], body: bytes) -> dict[str, bytes]:
             at += size
     if at != len(body) or not files:
         raise ValueError("this isn't an answer to what was asked")
+    return files
+
+
+def sent(files: Mapping[str, bytes]) -> bytes:
+    """Packs files that are sent without being asked for."""
+    return request({name: len(data) for name, data in files.items()}) + b"\n\n" + b"".join(files.values())
+
+
+def received(body: bytes) -> dict[str, bytes]:
+    """Unpacks what `sent` has packed. Raises ValueError."""
+    head, _, rest = body.partition(b"\n\n")
+    files, at = dict[str, bytes](), 0
+    for name, size in names(head).items():
+        files[name] = rest[at : at + size]
+        at += size
+    if at != len(rest):
+        raise ValueError("the files aren't as long as is said of them")
     return files
