@@ -92,7 +92,7 @@ test("what an output is and which command brings it", () => {
 test("each job that holds slots is one line, the largest first", () => {
   const held = (job: string, machine: string, cpus: number, gpus: string[] = []) => ({ job, attempt: 1, node: 0, machine, cpus, gpus });
   expect(holdersOf([held("small", "a", 1), held("big", "a", 2, ["0"]), held("big", "b", 2, ["0", "1"])])).toEqual([
-    { job: "big", nodes: 2, cpus: 4, gpus: 3, machines: ["a", "b"] }, { job: "small", nodes: 1, cpus: 1, gpus: 0, machines: ["a"] },
+    { job: "big", nodes: 2, cpus: 4, gpus: 3, machines: ["a", "b"], isHanging: false }, { job: "small", nodes: 1, cpus: 1, gpus: 0, machines: ["a"], isHanging: false },
   ]);
 });
 
