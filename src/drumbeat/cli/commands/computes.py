@@ -20,12 +20,12 @@ from drumbeat.model.api.computes import NodeState
 from drumbeat.model.errors import SpecError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from rich.console import RenderableType
     from rich.text import Text
 
-    from drumbeat.model.api.computes import ComputeView, Machine, Scale
+    from drumbeat.model.api.computes import ComputeView, HeldView, Machine, Scale
 
 
 app = new_family(
@@ -144,6 +144,8 @@ def delete(name: Name, _yes: Yes = False) -> None:
     print(f"compute {name} is deleted")
 
 
+MAX_MACHINES = 100
+"""So many machines of a compute are listed."""
 STYLES = {"running": "cyan", "preparing": "yellow", "leaving": "yellow", "unusable": "red", "preempted": "red"}
 
 
@@ -216,13 +218,31 @@ def render_compute(compute: ComputeView) -> list[RenderableType]:
     ]
     rows += [("note", remark) for remark in compute.remarks]
     table = make_table("machine", "state", "since", ">CPU slots", ">GPUs", ">memory", "held by", "how it is")
-    machines = fill_table(table, (_machine_row(compute, one) for one in compute.machines))
+    held = held_by_machine(compute)
+    first = first_machines(compute)
+    machines = fill_table(table, (_machine_row(one, held.get(one.name, [])) for one in first))
     shown: list[RenderableType] = [pairs(rows), heading("Machines"), machines if compute.machines else cell("none")]
+    if more := len(compute.machines) - len(first):
+        shown.append(cell(f"and {more:,} more: {format_states(compute)}. All of them: add --json"))
     return [*shown, heading("Made from"), cell(_written(compute))] if compute.spec else shown
 
 
-def _machine_row(compute: ComputeView, one: Machine) -> tuple[object, ...]:
-    held = [each for each in compute.held if each.machine == one.name]
+def held_by_machine(compute: ComputeView) -> dict[str, list[HeldView]]:
+    """Returns what is held of each machine."""
+    held: dict[str, list[HeldView]] = {}
+    for one in compute.held:
+        held.setdefault(one.machine, []).append(one)
+    return held
+
+
+def first_machines(compute: ComputeView) -> list[Machine]:
+    """Returns the machines that are listed; of many, those that can't be used come first."""
+    if len(compute.machines) <= MAX_MACHINES:
+        return [*compute.machines]
+    return sorted(compute.machines, key=lambda one: not one.unusable)[:MAX_MACHINES]
+
+
+def _machine_row(one: Machine, held: Sequence[HeldView]) -> tuple[object, ...]:
     cpus = f"{sum(each.cpus for each in held)} of {one.cpus} held"
     gpus = f"{sum(len(each.gpus) for each in held)} of {len(one.gpus)} held" if one.gpus else ""
     memory = format_size(one.memory_mib * 2**20) if one.memory_mib else ""
