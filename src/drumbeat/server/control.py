@@ -123,6 +123,8 @@ class Setting:
     """The samplers of sweeps that search by results."""
     caches: MachineCaches | None = None
     """Caches of the server's machine; None = `prune` and `usage` leave them out."""
+    registry_key: Callable[[], bytes] = field(default_factory=lambda: cache(new_key))
+    """Returns the private key, in PEM, by which models are signed. Servers that share a database share it."""
 
 
 class Startable(Protocol):

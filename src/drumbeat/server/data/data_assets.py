@@ -162,13 +162,13 @@ class DataAssets:
     def list(self, name: str | None = None) -> Sequence[DataView]:
         """Lists the newest version of each name, or all versions of one name, newest first; models, too.
 
-        Archived models are left out. Raises NotFoundError.
+        Archived models and those of MLflow's clients are left out. Raises NotFoundError.
         """
         data = self._store.resources("data", name)
         models = self._models.all() if name is None else self._models.versions(name)
         if name is not None and not data and not models:
             self._store.resource("data", name)  # Raises NotFoundError with the known names.
-        shown = [one for one in models if not (one.document.get("is_archived") or is_prompt(one))]
+        shown = [one for one in models if not (one.document.get("is_archived") or one.document.get("source"))]
         if name is not None:
             # Each of the two is in the order in which its versions came, which equal times don't tell.
             return [self._view(one) for one in sorted((*data, *shown), key=lambda one: one.created_at, reverse=True)]
@@ -176,6 +176,11 @@ class DataAssets:
         for one in (*data, *shown):
             newest.setdefault((one.name, one.kind), one)
         return [self._view(newest[title]) for title in sorted(newest)]
+
+    def models(self, name: str | None = None) -> Sequence[DataView]:
+        """Lists all versions of models that aren't archived, or those of one name, newest first."""
+        models = self._models.all() if name is None else self._models.versions(name)
+        return [self._view(one) for one in models if not (one.document.get("is_archived") or is_prompt(one))]
 
     def show(self, name: str, version: str = "") -> DataView:
         """Returns one version, "" = the newest, with the jobs that used it. Raises NotFoundError.
