@@ -32,6 +32,8 @@ class Permit(Protocol):
     """A replica's connection, which runs one request at a time."""
 
     replica: str
+    process: str
+    """Which process of the replica has dialed; all its connections end with it."""
     is_idle: bool
     has_redialed: bool
     """Whether the replica has been asked to dial this router's successor."""
@@ -120,7 +122,16 @@ class Exchange:
     """A request and what has become of it. receiver: None for a copy to a mirror, whose answer is dropped."""
 
     __slots__ = (
-        "begin_s", "body", "connection", "deaths", "head", "is_head", "last_replica", "phase", "pool", "receiver",
+        "begin_s",
+        "body",
+        "connection",
+        "dead_process",
+        "deaths",
+        "head",
+        "is_head",
+        "phase",
+        "pool",
+        "receiver",
     )  # fmt: skip
 
     def __init__(
@@ -130,8 +141,8 @@ class Exchange:
         self.phase = RequestPhase.WAITING
         self.connection: Permit | None = None
         self.deaths = 0
-        self.last_replica = ""
-        """The replica that died of it, which is avoided."""
+        self.dead_process = ""
+        """The process that died while it ran this: its other connections may look alive for a moment."""
         self.begin_s = pool.now()
 
     # --- on its way ---------------------------------------------------------------------------------------------
@@ -154,7 +165,7 @@ class Exchange:
         self.pool.numbers.retries_after_drain += 1
         self.pool.send(self, is_again=True)
 
-    def died(self, replica: str) -> None:
+    def died(self, process: str) -> None:
         """The connection ended before the answer did."""
         self.connection = None
         if self.phase is RequestPhase.STREAMING:
@@ -163,7 +174,7 @@ class Exchange:
                 self.receiver.cut()
         elif self.phase is RequestPhase.RUNNING:
             self.deaths += 1
-            self.last_replica = replica
+            self.dead_process = process
             if self.deaths <= MAX_DEATHS and self.pool.route.has_retry and self.receiver is not None:
                 self.pool.numbers.retries_after_death += 1
                 self.pool.send(self, is_again=True)

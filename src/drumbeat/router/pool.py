@@ -34,12 +34,13 @@ class PermitPool:
 
     def give(self, connection: Permit) -> None:
         """A connection is free for the next request."""
-        if self.waiting:
-            exchange, _ = self.waiting.popitem(last=False)
-            exchange.run_at(connection)
-        else:
-            connection.is_idle = True
-            self.idle.append(connection)
+        for exchange in self.waiting:
+            if exchange.dead_process != connection.process:
+                del self.waiting[exchange]
+                exchange.run_at(connection)
+                return
+        connection.is_idle = True
+        self.idle.append(connection)
 
     def hand_over(self) -> None:
         """Has every replica dial the router's successor: those that are idle now, the others after their answer."""
@@ -55,10 +56,10 @@ class PermitPool:
             self.idle.remove(connection)
 
     def _take(self, avoided: str) -> Permit | None:
-        """The permit that has been free for the longest time, of another replica than the avoided one if possible."""
+        """The permit that has been free for the longest time. avoided: a process that has died."""
         for _ in range(len(self.idle)):
             connection = self.idle.popleft()
-            if avoided and connection.replica == avoided and self.idle:
+            if avoided and connection.process == avoided:
                 self.idle.append(connection)
                 continue
             connection.is_idle = False
@@ -80,7 +81,7 @@ class PermitPool:
         now = self.now()
         if not is_again:
             self.open[exchange] = now + self.timeout_s
-        connection = self._take(exchange.last_replica)
+        connection = self._take(exchange.dead_process)
         if connection is not None:
             exchange.run_at(connection)
             return

@@ -21,8 +21,9 @@ REDIAL = b"POST /.drumbeat/redial HTTP/1.1\r\nHost: replica\r\nContent-Length: 0
 class ReplicaConnection:
     """Implements `exchange.Permit`."""
 
-    def __init__(self, pool: PermitPool, replica: str, transport: asyncio.Transport) -> None:
+    def __init__(self, pool: PermitPool, replica: str, transport: asyncio.Transport, process: str = "") -> None:
         self._pool, self.replica, self._transport = pool, replica, transport
+        self.process = process or replica
         self.is_idle = False
         self.heard_s = pool.now()
         self._exchange: Exchange | None = None
@@ -167,7 +168,7 @@ class ReplicaConnection:
         self._pool.remove(self)
         exchange, self._exchange = self._exchange, None
         if exchange is not None:
-            exchange.died(self.replica)
+            exchange.died(self.process)
 
 
 def as_transport(transport: asyncio.BaseTransport) -> asyncio.Transport:

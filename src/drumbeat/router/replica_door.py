@@ -77,7 +77,7 @@ class ReplicaDoor(asyncio.Protocol):
         if self._timer is not None:
             self._timer.cancel()
         self._transport.write(_SWITCH)
-        self._connection = ReplicaConnection(pool, replica, self._transport)
+        self._connection = ReplicaConnection(pool, replica, self._transport, headers.get("drumbeat-process", ""))
         pool.add(self._connection)
 
     def _refuse(self, status: int, message: str) -> None:

@@ -28,6 +28,8 @@ REDIAL_PATH = "/.drumbeat/redial"
 _FIRST_PAUSE_S, _MAX_PAUSE_S = 0.05, 2.0
 _HANDSHAKE_S = 10.0
 _MAX_HEAD = 16 << 10
+_PROCESS = os.urandom(8).hex()
+"""Names this process: the router avoids all connections of one that has died."""
 
 
 class RefusedByRouterError(Exception):
@@ -127,7 +129,8 @@ class RouterLinks:
         return (
             f"GET /replica HTTP/1.1\r\nHost: {host}\r\nConnection: Upgrade\r\nUpgrade: {PROTOCOL}\r\n"
             f"Authorization: Bearer {access.secret}\r\nDrumbeat-Endpoint: {access.endpoint}\r\n"
-            f"Drumbeat-Deployment: {access.deployment}\r\nDrumbeat-Replica: {access.replica}\r\n\r\n"
+            f"Drumbeat-Deployment: {access.deployment}\r\nDrumbeat-Replica: {access.replica}\r\n"
+            f"Drumbeat-Process: {_PROCESS}\r\n\r\n"
         ).encode()
 
 

@@ -206,6 +206,19 @@ def test_request_of_a_dead_replica_runs_once_more_at_another_replica():
     assert b"another replica died of it, too" in client.body
 
 
+def test_connections_of_a_dead_process_are_avoided_and_its_death_counts_once():
+    street = Street()
+    first, _ = street.replica("a")
+    second, _ = street.replica("a")  # Its end hasn't been seen yet.
+    exchange, client = street.request()
+    first.lost()
+    assert exchange.phase is RequestPhase.WAITING
+    second.lost()
+    third, _ = street.replica("b")
+    third.received(OK)
+    assert (client.status, street.pool.numbers.retries_after_death) == (200, 1)
+
+
 def test_request_of_a_dead_replica_is_not_repeated_where_its_deployment_says_so():
     street = Street(has_retry=False)
     first, _ = street.replica("a")
