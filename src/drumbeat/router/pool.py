@@ -23,6 +23,8 @@ class PermitPool:
         self.open: dict[Exchange, float] = {}
         """Requests whose answer hasn't begun, in the order of their deadlines."""
         self.numbers = DeploymentNumbers()
+        self.redialing = 0
+        """Connections that are asked to dial again: they are neither idle nor run a request."""
         self.is_handed_over = False
         """Whether replicas are asked to dial this router's successor, before they get their next request here."""
 
@@ -74,7 +76,8 @@ class PermitPool:
         Instances are those that there should be: none is refused because a replica has just died.
         """
         permits = max(len(self.live), self.route.concurrency * max(1, self.route.instances))
-        return len(self.live) - len(self.idle) + len(self.waiting) >= 2 * permits
+        running = len(self.live) - len(self.idle) - self.redialing
+        return running + len(self.waiting) >= 2 * permits
 
     def send(self, exchange: Exchange, *, is_again: bool = False) -> None:
         """Runs a request, or has it wait; refuses it if too many wait. is_again: it was at a replica already."""

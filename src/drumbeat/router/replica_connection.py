@@ -51,6 +51,7 @@ class ReplicaConnection:
             self._pool.remove(self)
             self._pool.live.add(self)
         self._is_redialing = self.has_redialed = True
+        self._pool.redialing += 1
         self._transport.write(REDIAL)
 
     def abandon(self) -> None:
@@ -132,6 +133,7 @@ class ReplicaConnection:
         self._is_complete = True
         if self._is_redialing:
             self._is_redialing = False
+            self._pool.redialing -= 1
             self._next()
             return
         exchange, self._exchange = self._exchange, None
@@ -166,6 +168,9 @@ class ReplicaConnection:
     def lost(self) -> None:
         """The connection has ended."""
         self._pool.remove(self)
+        if self._is_redialing:
+            self._is_redialing = False
+            self._pool.redialing -= 1
         exchange, self._exchange = self._exchange, None
         if exchange is not None:
             exchange.died(self.process)

@@ -300,6 +300,8 @@ def test_replica_that_is_asked_to_dial_again_takes_requests_after_its_answer():
     assert wire.sent == REDIAL
     exchange, _ = street.request()
     assert exchange.phase is RequestPhase.WAITING
+    assert street.request()[1].status == 0  # A connection that dials again isn't a request.
+    assert street.request()[1].status == 429
     connection.received(b"HTTP/1.1 204 No Content\r\n\r\n")
     assert exchange.connection is connection
 
