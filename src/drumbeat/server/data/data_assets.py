@@ -37,7 +37,7 @@ from drumbeat.server.data.datastores import ALIAS, DEFAULT, Datastores
 from drumbeat.server.data.manifests import is_shared, remove_all
 from drumbeat.server.database import SqlStore
 from drumbeat.server.jobs.job_filter import JobFilter
-from drumbeat.server.models.models import Models, NewModel, is_prompt
+from drumbeat.server.models.models import Models, NewModel
 from drumbeat.server.outputs.result_lookup import known_outputs, result_job
 from drumbeat.server.resources.records import Resource, Use
 from drumbeat.server.resources.versions import twin
@@ -176,11 +176,6 @@ class DataAssets:
         for one in (*data, *shown):
             newest.setdefault((one.name, one.kind), one)
         return [self._view(newest[title]) for title in sorted(newest)]
-
-    def models(self, name: str | None = None) -> Sequence[DataView]:
-        """Lists all versions of models that aren't archived, or those of one name, newest first."""
-        models = self._models.all() if name is None else self._models.versions(name)
-        return [self._view(one) for one in models if not (one.document.get("is_archived") or is_prompt(one))]
 
     def show(self, name: str, version: str = "") -> DataView:
         """Returns one version, "" = the newest, with the jobs that used it. Raises NotFoundError.
