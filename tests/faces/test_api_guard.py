@@ -33,6 +33,8 @@ FILLED = {
     "path": "p",
     "digest": "0" * 64,
     "kind": "k",
+    "key": "e",
+    "alias": "champion",
     "version": "7",
     "person": "ada",
     "request_id": "r",

@@ -103,8 +103,6 @@ class Setting:
     """The server's secret, from which those of attempts are derived. Servers that share a database share it."""
     programs: str = ""
     """The folder that comes first on the ranks' PATH in the environment `current`."""
-    registry_key: Callable[[], bytes] = field(default_factory=lambda: cache(new_key))
-    """Returns the private key, in PEM, by which models are signed. Servers that share a database share it."""
     make_engine: EngineMaker = no_engines
     """Creates the engines of computes that users create."""
     data: DataAccess | None = None

@@ -42,7 +42,7 @@ LINES = [
     ),
     (StopRound(2, 1.5), '{"do":"stop","round":2,"grace_s":1.5}'),
     (LeaveNode(0.0), '{"do":"leave","grace_s":0.0,"is_spare":false}'),
-    (Retire("/c/spare", 600.0), '{"do":"retire","folder":"/c/spare","idle_s":600.0}'),
+    (Retire("/c/spare", 600.0), '{"do":"retire","folder":"/c/spare","idle_s":600.0,"is_handover":false}'),
     (Adopt("/b/keeper"), '{"do":"adopt","folder":"/b/keeper"}'),
     (Probe(), '{"do":"ping"}'),
 ]

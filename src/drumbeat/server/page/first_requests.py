@@ -19,12 +19,15 @@ API = "/api/v1"
 Words = Sequence[tuple[str, str]]
 """The parameters of a query, in order."""
 
+REASONS: Mapping[str, str] = {"hanging": "hanging"}
+"""The reasons of filters that have one beside their state."""
 LISTED = 100
 """Jobs on one page of the list."""
 GROUPS: Mapping[str, tuple[str, ...]] = {
     "queued": ("queued",),
     "waiting": ("queued",),
     "running": ("provisioning", "staging", "running", "stopping", "finalizing"),
+    "hanging": ("running",),
     "failed": ("failed",),
     "completed": ("completed",),
     "canceled": ("canceled",),
@@ -110,10 +113,12 @@ def first_requests(path: str, query: str, job: KnownJob | None = None) -> FirstR
 
 def _list_of_jobs(words: Words) -> str:
     parent, text = _first(words, "parent"), _first(words, "text")
-    states = GROUPS.get(_first(words, "state"), ())
+    group = _first(words, "state")
+    states, reason = GROUPS.get(group, ()), REASONS.get(group)
     chosen = [
         ("limit", str(LISTED)),
         *(("state", state) for state in states),
+        *((("reason", reason),) if reason else ()),
         ("experiment", _first(words, "experiment")),
         ("person", _first(words, "person")),
         ("archived", "true" if any(key == "archived" for key, _ in words) else "false"),
