@@ -48,6 +48,16 @@ def test_batch_with_a_job_that_is_refused_submits_none(house: House, bad: object
     assert house.http.get("/api/v1/jobs/batch-good").status_code == 404
 
 
+def test_batch_with_a_key_of_another_document_submits_none(house: House) -> None:
+    house.http.post("/api/v1/jobs", json={"document": DOCUMENT, "key": "used"})
+    fresh = {"document": {**DOCUMENT, "name": "batch-fresh"}}
+    other = {"document": {**DOCUMENT, "name": "batch-other"}, "key": "used"}
+    refused = house.http.post("/api/v1/job-batches", json={"jobs": [fresh, other]})
+    assert refused.status_code == 409
+    assert "was submitted with this key from another document" in refused.json()["what"]
+    assert house.http.get("/api/v1/jobs/batch-fresh").status_code == 404
+
+
 def test_request_without_a_key_is_always_a_new_job(house: House) -> None:
     names = {house.http.post("/api/v1/jobs", json={"document": DOCUMENT}).json()["name"] for _ in range(3)}
     assert len(names) == 3

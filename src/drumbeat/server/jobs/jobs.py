@@ -129,15 +129,20 @@ class Jobs:
                 error.where = f"{which}: {error.where}" if error.where else which
                 error.fields = tuple(replace(one, where=f"{which}: {one.where}") for one in error.fields)
                 raise
-        records = self._loop.call(lambda: self._write_all(submissions))
-        for (record, _), request in zip(records, requests, strict=True):
-            _require_same(record, request)
-        return records
+        return self._loop.call(lambda: self._write_all(submissions, requests))
 
-    def _write_all(self, submissions: Sequence[Submission]) -> list[tuple[Record, bool]]:
+    def _write_all(
+        self, submissions: Sequence[Submission], requests: Sequence[JobRequest]
+    ) -> list[tuple[Record, bool]]:
         """Writes planned jobs. Only on the loop's thread."""
         store = self._loop.store
-        self._quotas.require_room(*(one.job for one in submissions if store.submitted(one.key) is None))
+        earlier = [store.submitted(one.key) for one in submissions]
+        for record, request in zip(earlier, requests, strict=True):
+            if record is not None:
+                _require_same(record, request)
+        self._quotas.require_room(
+            *(one.job for one, before in zip(submissions, earlier, strict=True) if before is None)
+        )
         for one in submissions:
             self._require_place(one)
         failpoint("submit.before_commit")

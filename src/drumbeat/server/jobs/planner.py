@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from copy import copy
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
@@ -67,18 +66,25 @@ class Sizes:
 class Planner:
     """Plans requests. programs: the folder that comes first on the ranks' PATH in the environment `current`."""
 
-    def __init__(self, loop: Loop, engines: Engines, catalogs: Catalogs, direct: DirectOutputs, programs: str) -> None:
+    def __init__(
+        self,
+        loop: Loop,
+        engines: Engines,
+        catalogs: Catalogs,
+        direct: DirectOutputs,
+        programs: str,
+        *,
+        shared: dict[str, PlanFacts] | None = None,
+    ) -> None:
         self._loop, self._engines, self._catalogs = loop, engines, catalogs
         self._direct, self._programs = direct, programs
         self._sizes = Sizes.from_supply(loop.supply)
-        self._shared: dict[str, PlanFacts] | None = None
+        self._shared = shared
         """Of the jobs of a batch, by the compute that they name; None = each job is planned with its own."""
 
     def for_batch(self) -> Planner:
         """Returns a planner that reads what it plans with once, for jobs that are submitted together."""
-        planner = copy(self)
-        vars(planner)["_shared"] = {}
-        return planner
+        return Planner(self._loop, self._engines, self._catalogs, self._direct, self._programs, shared={})
 
     def resolved(self, request: JobRequest) -> Resolved:
         """Returns the request with all registered components that it names. Raises SpecError, UnknownNameError."""
