@@ -30,6 +30,9 @@ export function clock(time: string | number): string {
   return `${pad(at.getHours())}:${pad(at.getMinutes())}:${pad(at.getSeconds())}`;
 }
 
+/** The time of a day, with the day where it isn't today. now: in milliseconds. */
+export const dated = (time: string | number, now: number): string => (exact(time).slice(0, 10) === exact(now).slice(0, 10) ? clock(time) : exact(time));
+
 export const between = (from: string, to: string | number): number =>
   ((typeof to === "number" ? to : Date.parse(to)) - Date.parse(from)) / 1000;
 

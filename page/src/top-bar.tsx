@@ -1,6 +1,7 @@
 /** The bar at the top: where one can go, whether the page is live, notices on the desktop, and the list of keys. */
 
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
+import { session } from "./api";
 import { useEvents } from "./hooks";
 import { KeyList, useKey } from "./keys";
 import { DesktopNotices } from "./parts/desktop-notices";
@@ -30,6 +31,7 @@ export function TopBar({ path }: { path: string }) {
       <nav aria-label="Screens">
         {TARGETS.map((target) => <Destination key={target.path} target={target} path={path} />)}
       </nav>
+      <Who />
       <span class={`live ${isOpen ? "" : "tone-wait"}`} role="status" title={isOpen ? "The page is connected to the server: it follows every change" : "The page has lost the server: what it shows may be old"}>
         <span class="live-dot" aria-hidden="true" />
         <span class="live-word">{isOpen ? "connected" : "not connected"}</span>
@@ -41,8 +43,23 @@ export function TopBar({ path }: { path: string }) {
   );
 }
 
+/** Whose session this is, where several people use the server or it isn't an owner's. */
+function Who() {
+  const [who, setWho] = useState("");
+  useEffect(() => void session().then(({ person, role }) => setWho(whoOf(person, role)), () => undefined), []);
+  return who ? <span class="who muted">{who}</span> : null;
+}
+
+/** `ada · reader`. */
+export const whoOf = (person: string, role: string): string => (person ? `${person} · ${role}` : role === "owner" ? "" : role);
+
 function Destination({ target, path }: { target: Target; path: string }) {
   const isHere = target.path === path || (target.path === "/" && path.startsWith("/jobs"));
   useKey(target.key.toUpperCase(), `Go to ${target.label.toLowerCase()}`, () => go(href(target.path)));
-  return <a href={href(target.path)} aria-current={isHere ? "page" : undefined}>{target.label}</a>;
+  const link = useRef<HTMLAnchorElement>(null);
+  // On a small screen the bar scrolls, and the present item may be outside.
+  useEffect(() => {
+    if (isHere) link.current?.scrollIntoView({ block: "nearest", inline: "nearest" });
+  }, [isHere]);
+  return <a ref={link} href={href(target.path)} aria-current={isHere ? "page" : undefined}>{target.label}</a>;
 }

@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
 import { joined } from "../src/parts/chart";
-import { counted, duration, number, size } from "../src/format";
+import { counted, dated, duration, number, size } from "../src/format";
+import { whoOf } from "../src/top-bar";
 import { pieces, plain } from "../src/parts/ansi";
 import { differenceOf } from "../src/parts/line-diff";
 import { isNews } from "../src/parts/desktop-notices";
@@ -55,6 +56,16 @@ test("the parameter that decides has the highest importance", () => {
 test("tables of values are read with their quotes, a cut one without its last row", () => {
   expect(tableOf('a,"b ""c"", d"\n1,\n', ",", false)).toEqual([["a", 'b "c", d'], ["1", ""]]);
   expect(tableOf("a\tb\n1\t2\n3", "\t", true)).toEqual([["a", "b"], ["1", "2"]]);
+});
+
+test("a time of another day has its day", () => {
+  const at = (day: number, hour: number) => new Date(2026, 10, day, hour, 5, 9).getTime();
+  expect(dated(at(29, 8), at(29, 23))).toBe("08:05:09");
+  expect(dated(at(26, 8), at(29, 8))).toBe("2026-11-26 08:05:09");
+});
+
+test("the bar says who one is, but for the only owner", () => {
+  expect([whoOf("ada", "reader"), whoOf("", "reader"), whoOf("", "owner"), whoOf("ann", "owner")]).toEqual(["ada · reader", "reader", "", "ann · owner"]);
 });
 
 test("ranks with equal stacks are one group, the odd ones first", () => {

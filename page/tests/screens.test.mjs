@@ -955,6 +955,41 @@ test("a deletion says beforehand what goes, and takes the model along where that
   await eventually(() => server.acted).toEqual(["DELETE /data/cifar-resnet/versions/1", "DELETE /jobs/cifar-model"]);
 });
 
+test("an unknown job has a heading and a way to the list, and a reader is told that they are one", async () => {
+  server.answers["/page/session"] = { action_token: "", person: "ada", role: "reader" };
+  server.answers["/jobs/gone"] = () => refusal(404, "there is no job gone");
+  await open("/jobs/gone");
+  await page.getByRole("heading", { level: 1, name: "gone" }).waitFor();
+  await seen("there is no job gone");
+  await page.getByRole("link", { name: "All jobs", exact: true }).waitFor();
+  await seen("ada · reader");
+});
+
+test("the present item of the bar is in sight on a phone", async () => {
+  await page.setViewportSize({ width: 390, height: 844 });
+  server.answers["/usage"] = refusal(503, "not now");
+  for (const path of ["/experiments", "/computes", "/ledger", "/server"]) {
+    await open(path);
+    const item = page.locator("nav [aria-current]");
+    await item.waitFor();
+    await eventually(async () => {
+      const box = await item.boundingBox();
+      return box.x >= 0 && box.x + box.width <= 390;
+    }).toBe(true);
+  }
+});
+
+test("more jobs than Compare takes are told so", async () => {
+  const jobs = Array.from({ length: 21 }, (_, n) => completed(`job-${n}`));
+  lists(() => jobs);
+  await open("/");
+  await streaming();
+  for (const { name } of jobs) await page.getByRole("checkbox", { name: `Select ${name}`, exact: true }).check();
+  await seen("Compare takes at most 20");
+  await page.keyboard.press("c");
+  expect(page.url()).not.toContain("/compare");
+});
+
 test("a job that can't be deleted isn't offered to be", async () => {
   has(completed("kept"));
   server.answers["/deletion-plan"] = { items: [], kept: [{ what: "job kept", why: "its output default is input train of job later", fix: "Delete that job first", asset: "" }], total: 0 };

@@ -2,6 +2,9 @@
 
 import type { Query } from "../api";
 
+/** Jobs that the server compares at once. */
+export const MAX_COMPARED = 20;
+
 const MAX_POINTS = 8000;
 /** Of all curves of a chart. */
 

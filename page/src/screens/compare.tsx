@@ -11,7 +11,7 @@ import { differenceOf } from "../parts/line-diff";
 import { Answered, Nothing, Refused } from "../parts/placeholders";
 import { ENDED, StateWord } from "../parts/job-state";
 import { href, jobHref, setQuery, usePlace } from "../router";
-import { curvesOf } from "./compare-requests";
+import { curvesOf, MAX_COMPARED } from "./compare-requests";
 import { labelOf, textOf } from "./compared-row";
 import type { ComparedRow, Comparison, Definition, JobCurve, JobPage } from "../types";
 
@@ -49,7 +49,7 @@ function Picked({ jobs }: { jobs: string[] }) {
           <button type="button" class="quiet" aria-label={`Leave out ${job}`} onClick={() => setQuery({ job: jobs.filter((one) => one !== job) })}>×</button>
         </span>
       ))}
-      {jobs.length < 20 && (
+      {jobs.length < MAX_COMPARED && (
         <form onSubmit={(event) => {
           event.preventDefault();
           add(name);

@@ -16,6 +16,7 @@ import { assetsOf, isModel } from "./job/results";
 import { SlowWord } from "./job/slow-rank";
 import { SelectionBar } from "./job/actions";
 import { changesSince, listedNow, pagesBefore, useJobPages, withEvent, type Changes } from "./job-list";
+import { MAX_COMPARED } from "./compare-requests";
 import { choiceOf, countsOf, GROUPS, hangingOf, isChosen, listOf, sumsOf, PAGE, type Choice } from "./jobs-filter";
 
 export function JobsScreen() {
@@ -57,7 +58,7 @@ export function JobsScreen() {
     counts.reload();
   };
 
-  useKey("c", "Compare the selected jobs", () => chosen.length > 1 && setCompare(chosen));
+  useKey("c", "Compare the selected jobs", () => chosen.length > 1 && chosen.length <= MAX_COMPARED && setCompare(chosen));
   return (
     <div class="screen">
       <h1 class="hidden">Jobs</h1>

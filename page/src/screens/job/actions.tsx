@@ -7,6 +7,7 @@ import { useMayAct } from "../../hooks";
 import { Confirm } from "../../parts/dialog";
 import { ENDED } from "../../parts/job-state";
 import { href } from "../../router";
+import { MAX_COMPARED } from "../compare-requests";
 import { DeletionDialog } from "./deletion";
 import type { Job } from "../../types";
 
@@ -83,7 +84,8 @@ export function SelectionBar({ jobs, clear, done }: { jobs: Job[]; clear: () => 
   return (
     <div class="selection" role="region" aria-label="Selected jobs">
       <span>{counted(jobs.length, "job")} selected</span>
-      {jobs.length > 1 && jobs.length <= 20 && (
+      {jobs.length > MAX_COMPARED && <span class="muted">Compare takes at most {MAX_COMPARED}</span>}
+      {jobs.length > 1 && jobs.length <= MAX_COMPARED && (
         <a class="button main" href={href("/compare", { job: jobs.map((job) => job.name) })}>Compare</a>
       )}
       <ActionButtons jobs={jobs} onDone={() => {

@@ -5,7 +5,7 @@ import type { ComponentType } from "preact";
 import { segment } from "../../api";
 import { counted, number, whole } from "../../format";
 import { moment, useAnswer, useEvents, useJobEvents, type Answer } from "../../hooks";
-import { Answered, NotLoaded } from "../../parts/placeholders";
+import { Answered, NotLoaded, Refused } from "../../parts/placeholders";
 import { shownState, StateWord } from "../../parts/job-state";
 import { Tabs, type Tab } from "../../parts/tabs";
 import { Ago, Took } from "../../parts/time";
@@ -27,6 +27,15 @@ export function JobScreen({ name }: { name: string }) {
   // The code of the tab in the address comes beside the job, not behind it.
   useEffect(() => void LATER[place().query.get("tab") ?? ""]?.().catch(() => undefined), []);
   // A job that was deleted may be submitted again under its name: it is another one, with a story and logs of its own.
+  if (answer.error && !answer.value) {
+    return (
+      <div class="screen">
+        <h1>{name}</h1>
+        <Refused error={answer.error} />
+        <p><a href={href("/")}>All jobs</a></p>
+      </div>
+    );
+  }
   return <Answered answer={answer}>{(job) => <LiveJob key={job.submitted_at} first={job} answer={answer} />}</Answered>;
 }
 

@@ -1,6 +1,7 @@
 /** The life of a job: a bar whose parts are as wide as the states lasted, and below it each state with its time. */
 
-import { between, clock, duration, exact } from "../../format";
+import { between, dated, duration, exact } from "../../format";
+import { serverNow } from "../../api";
 import { useNow } from "../../hooks";
 import { ENDED, StateIcon, tone, WAITING } from "../../parts/job-state";
 import { setQuery } from "../../router";
@@ -32,7 +33,7 @@ export function StateStrip({ job, story }: { job: Job; story: StoryLine[] }) {
               <button type="button" title={`${stage.sentence}\n${isEnd ? "at" : "from"} ${exact(stage.from)} ${zone(stage.from)}`}
                 onClick={() => setQuery({ tab: "story", line: String(stage.line) }, false)}>
                 <StateIcon state={stage.state} /> <span class="strip-word">{stage.name}</span>{" "}
-                <span class="strip-time">{isEnd ? `at ${clock(stage.from)}` : duration(between(stage.from, stage.to ?? now))}</span>
+                <span class="strip-time">{isEnd ? `at ${dated(stage.from, serverNow())}` : duration(between(stage.from, stage.to ?? now))}</span>
               </button>
             </li>
           );

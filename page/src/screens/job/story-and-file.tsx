@@ -1,8 +1,8 @@
 /** What is read: the story of a job, its file and its plan. */
 
 import { useEffect } from "preact/hooks";
-import { segment } from "../../api";
-import { between, duration, exact, clock } from "../../format";
+import { segment, serverNow } from "../../api";
+import { between, dated, duration, exact } from "../../format";
 import { useAnswer } from "../../hooks";
 import { Answered } from "../../parts/placeholders";
 import { StateIcon } from "../../parts/job-state";
@@ -19,7 +19,7 @@ export function StoryTab({ story }: { job: Job; story: StoryLine[] }) {
     <ol class="story">
       {story.map((one) => (
         <li key={one.n} id={`story-${one.n}`} class={one.n === line ? "marked" : ""}>
-          <time dateTime={one.at} title={exact(one.at)}>{clock(one.at)}</time>
+          <time dateTime={one.at} title={exact(one.at)}>{dated(one.at, serverNow())}</time>
           <span class="muted number">+{duration(start ? between(start, one.at) : 0)}</span>
           <span class="story-state"><StateIcon state={one.state} /> {one.state}</span>
           <span class="story-sentence">{one.sentence}</span>
