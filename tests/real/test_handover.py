@@ -62,7 +62,7 @@ def test_sweep_of_six_trials_two_at_once_has_two_agents_and_says_so(house: House
     told = [story for story in stories(house, "many", 6) if "; takes over the nodes of many_" in story]
     assert len(told) == 4
     until(lambda: not [*house.home.glob("nodes/*")], 30, "the end of the nodes")
-    assert not [one for one in house.client.computes() if one.held]
+    until(lambda: not [one for one in house.client.computes() if one.held], 30, "the release of the slots")
 
 
 def test_job_that_asks_for_fresh_nodes_neither_takes_nor_leaves_any(house: House):

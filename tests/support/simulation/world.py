@@ -46,8 +46,8 @@ class Killed(BaseException):
 class Texts:
     """As much of `FolderArtifacts` as the control room uses."""
 
-    of_runs = None
-    """No run has files here."""
+    of_runs = environments = None
+    """No run has files here, and no job an environment."""
 
     def __init__(self) -> None:
         self.kept: dict[tuple[str, str], str] = {}

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+from contextlib import nullcontext
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -327,6 +328,9 @@ class Runs:
 
     def __init__(self):
         self.removed = []
+
+    def held(self):
+        return nullcontext()
 
     def remove(self, name):
         self.removed.append(name)

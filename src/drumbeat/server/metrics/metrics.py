@@ -6,6 +6,7 @@ import getpass
 import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -125,7 +126,7 @@ class Metrics:
         self._first_values = FirstValues(loop)
         self._checkpoint_saves = CheckpointSaves(loop)
         self._lock = threading.Lock()
-        self._ending = threading.Lock()
+        self._ending = threading.RLock()
         """Held while the run of an ended job is created or removed."""
         self._store: SqlMetricStore | None = None
         self._ensured: dict[str, str] = {}
@@ -325,6 +326,10 @@ class Metrics:
             return self.store.has_outside_run(now_ms - range_ms, now_ms + range_ms)
         except (RefusedError, VersionError):
             return False
+
+    def held(self) -> AbstractContextManager[object]:
+        """Keeps runs of ended jobs from being created meanwhile."""
+        return self._ending
 
     def remove(self, name: str) -> None:
         """Removes the run of a deleted job, and the runs within it, but for their points (`remove_points`)."""

@@ -12,6 +12,7 @@ import logging
 import threading
 import time
 from collections.abc import Collection, Iterable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Protocol
 
 from drumbeat.core import deletion_rules
@@ -35,6 +36,10 @@ END_TIMEOUT_S = 10.0
 
 class JobRuns(Protocol):
     """The metrics of jobs."""
+
+    def held(self) -> AbstractContextManager[object]:
+        """Keeps runs of ended jobs from being created. It comes before a transaction, since that creation reads jobs."""
+        ...
 
     def remove(self, name: str) -> None:
         """Removes the runs of a job, but not their points, which is quick."""
@@ -131,7 +136,7 @@ class JobRemoval:
 
     def _set_aside(self, name: str) -> Removal | None:
         """Sets aside the files and metrics of a deleted job if its removal is still pending."""
-        with self._store.removing(name) as removal:
+        with self._runs.held() if self._runs else nullcontext(), self._store.removing(name) as removal:
             if removal is not None:
                 self._artifacts.set_aside_job(name)
                 if self._runs:
