@@ -38,7 +38,7 @@ class JobRuns(Protocol):
     """The metrics of jobs."""
 
     def held(self) -> AbstractContextManager[object]:
-        """Keeps runs of ended jobs from being created. It comes before a transaction, since that creation reads jobs."""
+        """Keeps runs of ended jobs from being created. Entered before a transaction: their creation reads jobs."""
         ...
 
     def remove(self, name: str) -> None:
