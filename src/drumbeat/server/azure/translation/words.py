@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, cast
 
+from drumbeat.model.azure_statuses import azure_status
 from drumbeat.model.errors import RefusedError
 from drumbeat.model.states import Reason, State
 
@@ -45,26 +46,12 @@ AZURE_SERVICES = {"ssh": "SSH", "jupyter_lab": "JupyterLab", "tensor_board": "Te
 DISTRIBUTIONS = {"pytorch": "PyTorch", "mpi": "Mpi", "tensorflow": "TensorFlow", "ray": "Ray"}
 PRIORITIES = {1: "low", 2: "medium", 3: "high"}
 
-_STATUSES = {
-    State.QUEUED: "Queued",
-    State.PROVISIONING: "Starting",
-    State.STAGING: "Preparing",
-    State.RUNNING: "Running",
-    State.STOPPING: "Finalizing",
-    State.FINALIZING: "Finalizing",
-    State.COMPLETED: "Completed",
-    State.FAILED: "Failed",
-    State.CANCELED: "Canceled",
-}
-
 
 def status(state: State, reason: Reason, *, is_over: bool = True) -> str:
     """Returns Azure's word for a state. is_over: whether the outputs of an ended job are in their places."""
     if state.is_terminal and not is_over:
         return "Finalizing"
-    if state is State.STOPPING and reason is Reason.CANCEL_REQUESTED:
-        return "CancelRequested"
-    return _STATUSES[state]
+    return azure_status(state, reason)
 
 
 def folded(word: object) -> str:
