@@ -118,7 +118,7 @@ MLFLOW_SKINNY = pip_program(
     f"mlflow-skinny-{MLFLOW_VERSION}", "mlflow/__init__.py", [f"mlflow-skinny=={MLFLOW_VERSION}"]
 )
 PAGE_DRIVER = _page_driver()
-_NEEDED_BY_AZURE = {"1.25.0": ("marshmallow<4",), "1.30.0": ("six",), "1.35.2": ()}
+_NEEDED_BY_AZURE = {"1.25.0": ("marshmallow<4", "six"), "1.30.0": ("six",), "1.35.2": ()}
 """What a release of azure-ai-ml needs and doesn't ask for."""
 AZURE_ML = {
     version: pip_program(
