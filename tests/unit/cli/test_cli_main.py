@@ -6,7 +6,7 @@ import pytest
 import typer
 
 from drumbeat.cli.command_table import COMMANDS, GROUPS, LateCommands
-from drumbeat.cli.commands.data import with_options
+from drumbeat.cli.commands.registration import with_options
 from drumbeat.cli.main import app
 from drumbeat.cli.terminal.styles import ink_for
 from drumbeat.client import Client

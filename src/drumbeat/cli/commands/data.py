@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,6 +10,7 @@ import typer
 
 from drumbeat.cli.commands.download import progress
 from drumbeat.cli.commands.jobs import AsJson
+from drumbeat.cli.commands.registration import print_note, register
 from drumbeat.cli.terminal.connect import connect
 from drumbeat.cli.terminal.formatting import count, format_moment, format_size
 from drumbeat.cli.terminal.help import Yes, add_command, new_family
@@ -65,41 +65,9 @@ def create(
     Uploads a local path first, to a folder named by its content; only records a URL. Content that equals the newest
     version is that version; different content becomes the next version.
     """
-    given = {"name": name, "path": path, "type": type_, "version": version, "datastore": datastore}
-    options = {key: value for key, value in given.items() if value is not None}
-    server = connect()
-    with progress() as advance:
-        if file is not None:
-            from drumbeat.jobfile.reading.yaml_tree import quoted
-
-            added = [f"{key}={quoted(value)}" for key, value in options.items()]
-            made = server.create_data(file, sets=[*(sets or []), *added], on_bytes=advance, on_note=_note)
-        else:
-            described = _described(options, has_sets=bool(sets))
-            try:
-                made = server.create_data(described, on_bytes=advance, on_note=_note)
-            except SpecError as error:
-                raise with_options(error) from None
+    options = {"name": name, "path": path, "type": type_, "version": version, "datastore": datastore}
+    made = register(connect().create_data, "data", file, sets, options)
     print(format_data(made))
-
-
-def _note(sentence: str) -> None:
-    print(f"note: {make_safe(sentence)}", file=sys.stderr)
-
-
-def _described(options: dict[str, str], *, has_sets: bool) -> dict[str, str]:
-    if has_sets:
-        raise SpecError("--set changes a value of a file, and none was named", where="--set", fix="Name it with -f.")
-    if "name" not in options or "path" not in options:
-        what = "say what the data is: name a file with -f, or give a name and a path"
-        raise SpecError(what, fix="For example: drumbeat data create digits --path ./digits")
-    return options
-
-
-def with_options(error: SpecError) -> SpecError:
-    """Returns the error with advice that names options instead of keys of a file."""
-    fix = re.sub(r"`(name|path|type|version|datastore): ([^`]+)`", r"`--\1 \2`", error.fix)
-    return SpecError(error.what, where=error.where, fix=fix, fields=error.fields)
 
 
 def list_data(
@@ -144,7 +112,7 @@ def delete(reference: Reference, _yes: Yes = False) -> None:
 def upload(local: Annotated[Path, typer.Argument(metavar="PATH", help="A local folder or file.")], uri: Uri) -> None:
     """Upload a folder or a file to a folder of a store. Skips files that the store already has."""
     with progress() as advance:
-        moved = connect().upload_data(local, uri, on_bytes=advance, on_note=_note)
+        moved = connect().upload_data(local, uri, on_bytes=advance, on_note=print_note)
     print(format_transfer(moved, f"in {moved.uri}"))
 
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from drumbeat.cli.commands.data import with_options
 from drumbeat.cli.commands.download import progress
 from drumbeat.cli.commands.jobs import AsJson
+from drumbeat.cli.commands.registration import register
 from drumbeat.cli.terminal.connect import connect
 from drumbeat.cli.terminal.formatting import count, format_moment, format_size
 from drumbeat.cli.terminal.help import Yes, add_command, new_family
@@ -83,35 +83,10 @@ def create(
     Uploads a local path first, to a folder named by its content; only records an address. The server signs a statement
     with the SHA-256 of each file and where the model came from.
     """
-    given = {"name": name, "path": path, "type": type_, "version": version}
-    options = {key: value for key, value in given.items() if value is not None}
-    server = connect()
-    with progress() as advance:
-        more: dict[str, Any] = {"datastore": datastore, "trust": trust, "on_bytes": advance, "on_note": _note}
-        if file is not None:
-            from drumbeat.jobfile.reading.yaml_tree import quoted
-
-            added = [f"{key}={quoted(value)}" for key, value in options.items()]
-            made = server.create_model(file, sets=[*(sets or []), *added], **more)
-        else:
-            try:
-                made = server.create_model(_described(options, has_sets=bool(sets)), **more)
-            except SpecError as error:
-                raise with_options(error) from None
+    options = {"name": name, "path": path, "type": type_, "version": version}
+    create = partial(connect().create_model, datastore=datastore, trust=trust)
+    made = register(create, "model", file, sets, options)
     print(format_created(made))
-
-
-def _note(sentence: str) -> None:
-    print(f"note: {make_safe(sentence)}", file=sys.stderr)
-
-
-def _described(options: dict[str, str], *, has_sets: bool) -> dict[str, str]:
-    if has_sets:
-        raise SpecError("--set changes a value of a file, and none was named", where="--set", fix="Name it with -f.")
-    if "name" not in options or "path" not in options:
-        what = "say what the model is: name a file with -f, or give a name and a path"
-        raise SpecError(what, fix="For example: drumbeat model create digits --path ./model")
-    return options
 
 
 def format_created(made: ModelView) -> str:

@@ -146,8 +146,13 @@ class ServerLink:
     @contextlib.contextmanager
     def input_file(self, name: str, path: str, offset: int, length: int) -> Generator[http.client.HTTPResponse]:
         """A range of an input's file, as a stream. An unread remainder costs the connection."""
+        with self._range(f"/inputs/{quote(name, safe='')}/files/{quote(path)}", offset, length) as response:
+            yield response
+
+    @contextlib.contextmanager
+    def _range(self, path: str, offset: int, length: int) -> Generator[http.client.HTTPResponse]:
         wanted = {"Range": f"bytes={offset}-{offset + length - 1}"}
-        response = self._request("GET", f"/inputs/{quote(name, safe='')}/files/{quote(path)}", b"", wanted)
+        response = self._request("GET", path, b"", wanted)
         try:
             if response.status != 206:
                 raise self._error(response.status, response.read())

@@ -68,15 +68,8 @@ class EnvironmentLink(ServerLink):
     def input_file(self, name: str, path: str, offset: int, length: int) -> Generator[http.client.HTTPResponse]:
         """A range of a content, whose path is its SHA-256, as a stream."""
         del name
-        wanted = {"Range": f"bytes={offset}-{offset + length - 1}"}
-        response = self._request("GET", f"{self._path}/contents/{quote(path)}", b"", wanted)
-        try:
-            if response.status != 206:
-                raise self._error(response.status, response.read())
+        with self._range(f"{self._path}/contents/{quote(path)}", offset, length) as response:
             yield response
-        finally:
-            if not response.isclosed():
-                self._drop()
 
     def _whole(self, method: str, path: str, body: bytes) -> bytes:
         response = self._request(method, path, body)
