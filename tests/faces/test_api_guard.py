@@ -1,13 +1,14 @@
 """Who is let in: on every path and method, whatever stands behind it. The app is called directly, without a socket."""
 
 import asyncio
+from collections.abc import MutableMapping
 from types import SimpleNamespace
 from typing import NoReturn, cast
 
 import httpx
 import pytest
 
-from drumbeat.server.access.request_guard import HEALTH, allowed_hosts
+from drumbeat.server.access.request_guard import HEALTH, SHORT_BODY, allowed_hosts
 from drumbeat.server.app import make_app
 from drumbeat.server.context import ServerContext
 from drumbeat.server.control import Control
@@ -105,6 +106,28 @@ def test_call_without_the_secret_of_its_attempt_is_refused_before_its_body_is_re
         assert answers[0]["status"] == 401
         assert (b"connection", b"close") in answers[0]["headers"]
         answers.clear()
+
+
+@pytest.mark.feature("X1")
+@pytest.mark.parametrize(("length", "read"), [(0, 1), (SHORT_BODY, 2), (SHORT_BODY + 1, 0), (-1, 0)])
+def test_only_a_short_body_of_a_refused_request_is_read(length: int, read: int) -> None:
+    """A client that still sends it when its connection is closed would miss the refusal."""
+    events: list[str] = []
+    pieces = [b"x" * length] if length else []
+
+    async def receive() -> MutableMapping[str, object]:
+        events.append("read")
+        body = pieces.pop(0) if pieces else b""
+        return {"type": "http.request", "body": body, "more_body": bool(body)}
+
+    async def send(message: MutableMapping[str, object]) -> None:
+        events.append(str(message["type"]))
+
+    headers = [(b"host", b"127.0.0.1:8080"), (b"content-length", str(length).encode())]
+    asyncio.run(
+        APP({"type": "http", "method": "POST", "path": "/agent/v1/j/1/0/sync", "headers": headers}, receive, send)
+    )
+    assert events == ["read"] * read + ["http.response.start", "http.response.body"]
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from anyio import to_thread
+from anyio import move_on_after, to_thread
 
 from drumbeat.model.errors import DrumbeatError, ForbiddenError, NotFoundError, UnauthorizedError
 from drumbeat.model.principal import Principal, Role
@@ -29,6 +29,9 @@ CheckSecret = Callable[[str, int, int, str], None]
 """Raises UnauthorizedError unless a secret is that of this node of this job's attempt; doesn't block."""
 LAST = {"Connection": "close"}
 """Header of a response after which the rest of the request is not read."""
+SHORT_BODY = 16 << 10
+"""Bytes that are still read of a refused request."""
+SHORT_BODY_S = 1.0
 PAGE = "/ui"
 """Path of the web page's files. They need no token, because they contain no data."""
 PRINTED_BY_MLFLOW = "/mlflow/"
@@ -67,8 +70,22 @@ def require_secret(scope: Scope, check: CheckSecret) -> None:
     check(call[1], int(call[2]), int(call[3]), bearer(scope["headers"]))
 
 
+async def refuse(response: Response, scope: Scope, receive: Receive, send: Send) -> None:
+    """Sends the response to a refused request, whose connection is closed afterwards (`LAST`).
+
+    A short body is read first: a client that is still sending when its connection is closed may never see the response
+    (RFC 9112 section 9.6). A longer one is not read.
+    """
+    lengths = values(scope["headers"], b"content-length")
+    if len(lengths) == 1 and lengths[0].isdecimal() and int(lengths[0]) <= SHORT_BODY:
+        with move_on_after(SHORT_BODY_S):
+            while (await receive()).get("more_body"):
+                pass
+    await response(scope, receive, send)
+
+
 class Guard:
-    """ASGI middleware that admits or refuses requests. It neither reads nor buffers their bodies.
+    """ASGI middleware that admits or refuses requests. It doesn't buffer their bodies.
 
     check: of agents' secrets.
     """
@@ -94,8 +111,7 @@ class Guard:
             principal = await self.principal(scope)
         except DrumbeatError as error:
             if scope["type"] == "http":
-                # A refused client loses its connection, and the rest of its body is not read.
-                await self.refused(scope, error)(scope, receive, send)
+                await refuse(self.refused(scope, error), scope, receive, send)
             else:
                 await send({"type": "websocket.close", "code": 1008})
             return

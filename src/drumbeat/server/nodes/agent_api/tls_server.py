@@ -20,7 +20,7 @@ from starlette.responses import Response
 from drumbeat.model.errors import DrumbeatError, EngineError, NotFoundError
 from drumbeat.server import errors
 from drumbeat.server.access.connections import Connections, HttpConnection
-from drumbeat.server.access.request_guard import LAST, CheckSecret, require_secret, values
+from drumbeat.server.access.request_guard import LAST, CheckSecret, refuse, require_secret, values
 from drumbeat.server.access.request_sizes import TrafficMeter
 from drumbeat.server.access.standby_guard import StandbyGuard
 from drumbeat.server.context import ServerContext
@@ -54,14 +54,17 @@ def agents_app(context: ServerContext, hosts: Callable[[], frozenset[str]]) -> A
 
 
 class AgentsOnly:
-    """ASGI: lets agents in that show their secret, before anything more of them is read. There is nothing else here."""
+    """ASGI app that admits agents that show their secret, before more than a short body is read; nothing else."""
 
     def __init__(self, app: ASGIApp, check: CheckSecret, hosts: Callable[[], frozenset[str]]) -> None:
         self.app, self.check, self.hosts = app, check, hosts
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         refusal = self.refusal(scope)
-        await (self.app if refusal is None else refusal)(scope, receive, send)
+        if refusal is None:
+            await self.app(scope, receive, send)
+        else:
+            await refuse(refusal, scope, receive, send)
 
     def refusal(self, scope: Scope) -> Response | None:
         """The answer to a request that may not enter; it ends the connection."""
