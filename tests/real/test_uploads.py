@@ -172,21 +172,21 @@ def test_a_file_that_ends_too_early_isnt_put_there_and_can_be_sent_again(place: 
 @pytest.mark.thorough
 def test_a_person_whose_upload_was_killed_types_the_command_again(house: House, azurite: Azurite, tmp_path: Path):
     # What the kernel holds between client and server comes after the client's death as well: it mustn't be the rest.
-    size = HALF + BLOCK + sum(_most_held(one) for one in ("wmem", "rmem"))
+    size = HALF + BLOCK + sum(_socket_buffer_size(one) for one in ("wmem", "rmem"))
     (tmp_path / "set").mkdir()
     (tmp_path / "set" / "big").write_bytes(os.urandom(size))
     with azure_place(azurite) as place:
         house.client.create_datastore({**place.store, "name": "resumed"})
         command = ["data", "upload", str(tmp_path / "set"), "azureml://datastores/resumed/paths/folder"]
         place.relay.most = place.relay.sent + HALF
+        others = _connections(house)
         first = subprocess.Popen([DRUMBEAT, *command], env=house.environment, stdout=subprocess.DEVNULL)
         until(lambda: place.relay.sent > HALF - (1 << 20), what="half of it")
-        lines = {line.laddr for line in psutil.Process(first.pid).net_connections("tcp")}
-        assert lines & _callers(house.server())
+        assert _connections(house) > others
         first.kill()
         first.wait()
         place.relay.most = None
-        until(lambda: not lines & _callers(house.server()), what="the server to have read what the kernel held")
+        until(lambda: _connections(house) <= others, what="the server to have read what the kernel held")
         sent = place.relay.sent
         done = house.run(*command)
         assert done.returncode == 0, done.stderr
@@ -196,10 +196,12 @@ def test_a_person_whose_upload_was_killed_types_the_command_again(house: House, 
         assert (tmp_path / "back" / "big").read_bytes() == (tmp_path / "set" / "big").read_bytes()
 
 
-def _callers(server: psutil.Process) -> set[object]:
-    return {line.raddr for line in server.net_connections("tcp")}
+def _connections(house: House) -> int:
+    """The number of sockets that the server has open in its home; each has the name by which the listener was bound."""
+    name = str(house.home / ".server.sock.")
+    return sum(line.laddr.startswith(name) for line in house.server().net_connections("unix"))
 
 
-def _most_held(kind: str) -> int:
-    """Bytes that the kernel holds for one side of a connection at most (tcp(7))."""
-    return int(Path(f"/proc/sys/net/ipv4/tcp_{kind}").read_text().split()[2])
+def _socket_buffer_size(kind: str) -> int:
+    """Bytes that the kernel holds for one side of a Unix socket (socket(7))."""
+    return int(Path(f"/proc/sys/net/core/{kind}_default").read_text())
