@@ -16,6 +16,8 @@ from drumbeat.engines.kubernetes.names import gang_name, owner
 from drumbeat.engines.kubernetes.own_pod_keys import merged
 from drumbeat.engines.kubernetes.render import PodScope, agent_map, pods, rendered, secret
 from drumbeat.jobfile.compute.kubernetes import KubernetesCompute
+from drumbeat.model import wire
+from drumbeat.model.agent import Enrolment
 from drumbeat.model.errors import EngineError
 from drumbeat.model.plan import Container, ImageBuild
 from drumbeat.ports.engines import Gang
@@ -91,7 +93,10 @@ def test_pod_of_a_plain_compute():
                     "secret": {
                         "secretName": NAME,
                         "defaultMode": 0o400,
-                        "items": [{"key": "1.json", "path": "enrolment.json"}],
+                        "items": [
+                            {"key": "gang.json", "path": "gang.json"},
+                            {"key": "1.json", "path": "node.json"},
+                        ],
                     },
                 },
                 {"name": "drumbeat-work", "emptyDir": {}},
@@ -106,7 +111,7 @@ def test_pod_of_a_plain_compute():
                         "-I",
                         "/drumbeat/agent/agent.pyz",
                         "drumbeat.node.host.pod_start",
-                        "/drumbeat/enrolment/enrolment.json",
+                        "/drumbeat/enrolment",
                         "/drumbeat/work",
                         "/drumbeat/work/checkpoints",
                     ],
@@ -271,10 +276,18 @@ def test_secret_has_a_key_for_each_node_and_names_neither_root_nor_container():
     plan = replace(one.plan, container=Container("r/job:2"))
     made = secret(spec(), replace(one, plan=plan), SITE)
     assert made["metadata"]["name"] == NAME
-    assert sorted(made["stringData"]) == ["0.json", "1.json"]
-    text = json.loads(made["stringData"]["1.json"])
-    assert (text["node"], text["secret"]) == (1, one.node_secret(1))
-    assert text["plan"].get("container") is None, "the ranks are in the image already"
+    texts = {key: json.loads(text) for key, text in made["stringData"].items()}
+    assert texts["1.json"] == {"node": 1, "secret": one.node_secret(1), "gpus": []}
+    assert sorted(texts) == ["0.json", "1.json", "gang.json"]
+    enrolment = wire.from_wire(Enrolment, {**texts["gang.json"], **texts["1.json"]})
+    assert (enrolment.job, enrolment.node, enrolment.secret) == ("cifar", 1, one.node_secret(1))
+    assert enrolment.plan.container is None, "the ranks are in the image already"
+
+
+@pytest.mark.feature("C13")
+def test_secret_of_a_gang_of_4096_nodes_is_one_that_kubernetes_takes():
+    made = secret(spec(), replace(gang(4096), ca="c" * 2048), SITE)
+    assert sum(map(len, made["stringData"].values())) < 1 << 20
 
 
 def test_jobs_image_comes_before_the_computes():

@@ -1,6 +1,6 @@
 """The Kubernetes objects of a gang, as the API takes them: pure.
 
-A pod contains no secret; its enrolment is one key of the gang's Secret, and it mounts no other key.
+A pod contains no secret; it mounts its node's key of the gang's Secret, and the key with what all nodes are told.
 """
 
 from __future__ import annotations
@@ -24,6 +24,10 @@ from drumbeat.model.programs import POD_START
 from drumbeat.ports.engines import Gang
 
 AGENT_FOLDER, ENROLMENT_FOLDER, WORK = f"{OWN_FOLDER}/agent", f"{OWN_FOLDER}/enrolment", f"{OWN_FOLDER}/work"
+GANG_KEY = "gang.json"
+"""The key of the Secret with what all nodes of a gang are told."""
+OF_ONE_NODE = ("node", "secret", "gpus")
+"""The keys of an enrolment that differ between the nodes of a gang."""
 UPLOAD_S = 30
 """The time after the job's grace time in which a node delivers logs and results before Kubernetes kills it."""
 CONTAINER = "agent"
@@ -55,10 +59,17 @@ def agent_map_name(archive: AgentArchive) -> str:
 
 
 def secret(spec: KubernetesCompute, gang: Gang, scope: PodScope) -> Json:
-    """The Secret with the enrolment of each node under a key of its own."""
+    """The Secret with the enrolments: what all nodes are told is one key, and what only one is told another.
+
+    Kubernetes refuses Secrets above 1 MiB, which a plan for each of some hundred nodes would exceed.
+    """
     name = gang_name(scope.owner, gang.name)
     own = _in_its_image(spec, gang)
-    texts = {f"{slot.node}.json": enrolment(own, slot.node, root=WORK, checkpoints="") for slot in gang.slots}
+    texts: dict[str, str] = {}
+    for slot in gang.slots:
+        told: Json = json.loads(enrolment(own, slot.node, root=WORK, checkpoints=""))
+        texts[f"{slot.node}.json"] = json.dumps({key: told.pop(key) for key in OF_ONE_NODE})
+        texts[GANG_KEY] = json.dumps(told)
     labels = {**_labels(), OWNER: scope.owner, GANG: name}
     metadata = {"name": name, "namespace": scope.namespace, "labels": labels, "annotations": {JOB: gang.name}}
     return {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": texts}
@@ -186,7 +197,7 @@ def _security(spec: KubernetesCompute) -> Json:
 
 def _volumes(spec: KubernetesCompute, node: int, name: str, archive: AgentArchive) -> list[Json]:
     shared: Json = {"medium": "Memory", **({"sizeLimit": spec.shared_memory} if spec.shared_memory else {})}
-    items = [{"key": f"{node}.json", "path": "enrolment.json"}]
+    items = [{"key": GANG_KEY, "path": GANG_KEY}, {"key": f"{node}.json", "path": "node.json"}]
     return [
         {"name": "drumbeat-agent", "configMap": {"name": agent_map_name(archive)}},
         {"name": "drumbeat-enrolment", "secret": {"secretName": name, "defaultMode": 0o400, "items": items}},
@@ -200,7 +211,7 @@ def _container(spec: KubernetesCompute, gang: Gang, node: int, scope: PodScope) 
     start = [
         f"{AGENT_FOLDER}/agent.pyz",
         POD_START,
-        f"{ENROLMENT_FOLDER}/enrolment.json",
+        ENROLMENT_FOLDER,
         WORK,
         _checkpoints(spec, gang, scope),
     ]

@@ -1,11 +1,13 @@
-"""Is the first process of a pod, and becomes its agent: `python -I FILE drumbeat.node.host.pod_start ENROLMENT WORK
+"""Is the first process of a pod, and becomes its agent: `python -I FILE drumbeat.node.host.pod_start GIVEN WORK
 CHECKPOINTS`.
 
-WORK is a folder of this pod only: two attempts of a job that meet on a partitioned machine share no folder.
+GIVEN is a folder with the enrolment's two parts: `gang.json`, and `node.json` with what only this node is told. WORK
+is a folder of this pod only: two attempts of a job that meet on a partitioned machine share no folder.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 import sys
@@ -29,7 +31,8 @@ def main() -> None:
     given, work, checkpoints = sys.argv[1:4]
     root = Path(work) / "node"
     root.mkdir(0o700, parents=True, exist_ok=True)
-    enrolment = wire.loads(Enrolment, Path(given).read_bytes())
+    parts = [json.loads((Path(given) / name).read_bytes()) for name in ("gang.json", "node.json")]
+    enrolment = wire.from_wire(Enrolment, {**parts[0], **parts[1]})
     try:
         require_resolvable(enrolment.servers, RESOLVE_S)
     except socket.gaierror as error:

@@ -144,9 +144,12 @@ def test_a_pod_and_a_slurm_step_say_that_the_servers_name_is_unknown(
     plan = Plan("j", "e", "pytorch", 1, 1, "true", ())
     given = tmp_path / "j.1" / "0" / "enrolment.json"
     given.parent.mkdir(parents=True)
-    given.write_text(wire.dumps(Enrolment("j", 1, 0, (FAR,), "s", "/root", "/c", plan)))
+    enrolment = wire.dumps(Enrolment("j", 1, 0, (FAR,), "s", "/root", "/c", plan))
+    given.write_text(enrolment)
+    (tmp_path / "node.json").write_text('{"node": 0, "secret": "s"}')
+    (tmp_path / "gang.json").write_text(enrolment)
     unknown(socket.EAI_NONAME)
-    monkeypatch.setattr("sys.argv", ["pod_start", str(given), str(tmp_path / "work"), "/c"])
+    monkeypatch.setattr("sys.argv", ["pod_start", str(tmp_path), str(tmp_path / "work"), "/c"])
     with pytest.raises(SystemExit) as ended:
         pod_start.main()
     assert ended.value.code == pod_start.EXIT_NO_SERVER
