@@ -21,7 +21,11 @@ export interface Output {
   files: number; size: number; problem: string; type?: string;
 }
 export interface BestTrial { job: string; name: string; value: number }
-export interface Primary { name: string; value: number | string; step: number }
+/** The metric that counts. goal: which values are better, absent or null = unknown. source: who has said that it counts. */
+export interface Primary {
+  name: string; value: number | string; step: number; goal?: "maximize" | "minimize" | null; best?: number | null;
+  best_step?: number | null; source?: "experiment" | "job" | "guess";
+}
 /** A metric that is no number any more: value is NaN, Infinity or -Infinity. */
 export interface NotFinite { name: string; value: string; since_step: number }
 export interface Service {
@@ -82,10 +86,22 @@ export interface Metrics {
   job: string; run: string; experiment: string; status: string; series: Series[]; params: Record<string, string>;
   tags: Record<string, string>;
 }
+export interface RankedJob { job: string; value: number }
+export interface Standing {
+  metric: string; goal: "maximize" | "minimize"; value: number; step: number; rank: number; of: number; best: RankedJob;
+  before: RankedJob | null;
+}
+/** One job at a glance. */
+export interface Overview {
+  job: string; held_s: number; slot_hours: number; gpu_hours: number; lost_s: number; inputs: Record<string, string>;
+  parameters: Record<string, string>; note: string; series: Series[]; standing: Standing | null;
+  use: { peak_memory_mib: number | null; cpu_cores: number | null; gpu_percent: number | null; peak_gpu_memory_mib: number | null };
+}
 export interface Curve { name: string; rank: number; points: Point[] }
 export interface JobCurve { job: string; name: string; rank: number; steps: number[]; values: (number | string)[] }
 export interface FileEntry { path: string; size: number }
-export interface ComparedRow { section: string; key: string; values: unknown[] }
+/** goal: of the metric that counts. */
+export interface ComparedRow { section: string; key: string; values: unknown[]; goal?: "maximize" | "minimize" | null }
 export interface Comparison { jobs: string[]; differences: ComparedRow[]; outcomes: ComparedRow[] }
 export interface Definition { document: Record<string, unknown>; text: string; plan: Record<string, unknown> }
 export interface Trial {

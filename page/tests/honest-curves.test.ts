@@ -1,11 +1,11 @@
 import { expect, test } from "vitest";
 import { belowLogText, centralRange, groupOf, marksText, outliersText } from "../src/parts/honest-curves";
-import { drawingOf } from "../src/screens/job/metrics";
+import { drawingOf } from "../src/screens/job/metric-card";
 
 const curve = (values: (number | string)[], label = "rank 0") => ({ label, x: values.map((_, n) => n), times: values.map((_, n) => 1000 + n), values });
 const loss = Array.from({ length: 120 }, (_, n) => 2 - n / 100);
 const atStep = (x: number) => `at step ${x}`;
-const look = { isTime: false, isEach: false, isLog: false, smooth: 0, nounOf: "ranks" };
+const look = { toX: undefined, isEach: false, isLog: false, smooth: 0, nounOf: "ranks" };
 
 test("a spike doesn't press the other points flat, and is named", () => {
   const spiked = curve(loss.map((value, n) => (n === 60 ? 3e4 : value)));
@@ -41,7 +41,7 @@ test("ranks that differ are their mean within the lowest and highest", () => {
   const group = groupOf([1, 2, 6].map((factor) => curve(loss.map((value) => value * factor))), "ranks")!;
   expect(group.mean.label).toBe("mean of 3 ranks");
   expect([group.low, group.mean, group.high].map((line) => line.values[0])).toEqual([2, 6, 12]);
-  const { lines, band } = drawingOf([1, 2, 6].map((factor) => curve(loss.map((value) => value * factor))), { ...look, isTime: true });
+  const { lines, band } = drawingOf([1, 2, 6].map((factor) => curve(loss.map((value) => value * factor))), { ...look, toX: (_step: number, time: number) => time });
   expect([lines[0]!.x[0], band![1].x.at(-1)]).toEqual([1000, 1119]);
 });
 

@@ -2,6 +2,8 @@ import { expect, test } from "vitest";
 import { latency, rate } from "../src/format";
 import { scaleOf, settingOf } from "../src/parts/parallel-scale";
 import { partsOf } from "../src/parts/job-links";
+import { bestOf, groundOf } from "../src/parts/primary-metric";
+import { isBest } from "../src/screens/compare";
 import { elasticOf, isPlain, phasesOf, sharesOf, stagesOf } from "../src/screens/job/progress";
 import { rankedOf } from "../src/screens/job/sweep";
 import { choiceOf, countsOf, hangingOf, isChosen, sumsOf } from "../src/screens/jobs-filter";
@@ -214,4 +216,22 @@ test("the nodes of a large job are grouped by what they do, the odd ones first",
 test("ranges of numbers are cut after some", () => {
   expect(rangesOf([0, 2, 4, 6, 8, 10, 12, 13, 15])).toBe("0, 2, 4, 6, 8, 10 and 3 more");
   expect(rangesOf([])).toBe("");
+});
+
+test("the metric that counts has its best value, and says who chose it and which values are better", () => {
+  const primary = { name: "val/loss", value: 0.5, step: 9, goal: "minimize", best: 0.25, best_step: 4, source: "guess" } as const;
+  expect(bestOf(primary)).toBe("best 0.25 at step 4");
+  expect(bestOf({ ...primary, best: 0.5, best_step: 9 })).toBe("");
+  expect(bestOf({ name: "width", value: 1, step: 0, goal: null, best: null })).toBe("");
+  expect(groundOf(primary)).toContain("lower is better; guessed");
+  expect(groundOf({ ...primary, goal: "maximize", source: "experiment" })).toBe("higher is better; chosen for the experiment");
+});
+
+test("of compared jobs the best value of the metric that counts is set off, never NaN or infinity", () => {
+  const row = (values: unknown[], goal?: "maximize" | "minimize") => ({ section: "metrics", key: "val/accuracy", values, ...(goal ? { goal } : {}) });
+  const best = (one: ReturnType<typeof row>) => one.values.flatMap((_, n) => (isBest(one, n) ? [n] : []));
+  expect(best(row(["NaN", 0.5, 0.75, "Infinity"], "maximize"))).toEqual([2]);
+  expect(best(row([0.5, 0.75], "minimize"))).toEqual([0]);
+  expect(best(row([0.5, 0.75]))).toEqual([]);
+  expect(best(row([0.5, null], "minimize"))).toEqual([]);
 });

@@ -137,10 +137,14 @@ test("a job's screen follows its own job, also when the one opened before answer
   const late = held(logOf(["the log of first"]));
   server.answers["/jobs/first/logs"] = () => late.answer;
   await open("/");
-  await page.getByRole("link", { name: "first" }).click();
+  const openLogs = async (name) => {
+    await page.getByRole("link", { name }).click();
+    await page.getByRole("tab", { name: "Logs" }).click();
+  };
+  await openLogs("first");
   await eventually(() => server.count("/jobs/first/logs")).toBe(1);
   await page.getByRole("link", { name: "drumbeat: all jobs" }).click();
-  await page.getByRole("link", { name: "second" }).click();
+  await openLogs("second");
   await seen("the log of second");
   await streaming("second");
   late.give();
@@ -153,7 +157,7 @@ test("a job's screen follows its own job, also when the one opened before answer
 
 test("the log goes on after its end or older lines could not be read", async () => {
   has(jobOf("one"), { log: "break" });
-  await open("/jobs/one");
+  await open("/jobs/one?tab=logs");
   await seen("the server does not answer");
   await streaming("one");
   server.send("story", storyLine(2, "the ranks go on"), { job: "one", id: "0.2" });
@@ -187,7 +191,7 @@ test("the log goes on after its end or older lines could not be read", async () 
 test("a job that was deleted while its tab was hidden leads to the list", async () => {
   has(jobOf("one"));
   lists(() => [jobOf("two")]);
-  await open("/jobs/one");
+  await open("/jobs/one?tab=logs");
   await streaming("one");
   await hide(true);
   server.answers["/jobs/one"] = refusal(404, "No job named 'one'");
@@ -200,7 +204,7 @@ test("a job that was deleted while its tab was hidden leads to the list", async 
 
 test("a job that is submitted again under the name of the one on the screen takes its place, story and log", async () => {
   has(jobOf("one"), { story: [storyLine(1, "queued"), storyLine(2, "the first one trains")] });
-  await open("/jobs/one");
+  await open("/jobs/one?tab=logs");
   await seen("the log of one");
   await streaming("one");
   const second = jobOf("one", { submitted_at: "2026-11-21T08:00:00Z", sentence: "the second one trains" });
@@ -256,7 +260,7 @@ test("a link to another screen begins at its top, and the way back leads to the 
   expect(place).toBeGreaterThan(500);
   await page.evaluate(() => (document.body.style.minHeight = "9000px"));
   await page.getByRole("link", { name: "job-70" }).click();
-  await seen("the log of job-70");
+  await page.getByRole("heading", { name: "job-70" }).waitFor();
   expect(await page.evaluate(() => scrollY)).toBe(0);
   await page.evaluate(() => scrollTo(0, 300));
   await page.evaluate(() => document.getElementById("tab-story").click());
@@ -273,7 +277,7 @@ test("a single-file output of a completed job is a link", async () => {
   const output = (name, type) => ({ name, type, place: "in_place", uri: "", asset: `${name}:1`, files: 1, size: 8, problem: "" });
   has(completed("one", { outputs: [output("table", "uri_file"), output("net", "custom_model")] }));
   server.answers["/jobs/one/files"] = [{ path: "outputs/net/weights.pt", size: 8 }, { path: "outputs/table", size: 8 }];
-  await open("/jobs/one");
+  await open("/jobs/one?tab=logs");
   await seen("Download weights.pt");
   const link = page.getByRole("link", { name: "Download table" });
   expect(await link.getAttribute("href")).toBe("/api/v1/jobs/one/files/outputs/table");
@@ -393,7 +397,7 @@ test("a reader is offered no actions", async () => {
 test("a text is copied also where the browser has no clipboard for scripts, as over plain http", async () => {
   has(completed("one", { outputs: [{ name: "net", type: "custom_model", place: "in_place", uri: "", asset: "net:1", files: 2, size: 8, problem: "" }] }));
   await page.addInitScript(() => Object.defineProperty(navigator, "clipboard", { value: undefined }));
-  await open("/jobs/one");
+  await open("/jobs/one?tab=logs");
   await page.getByRole("button", { name: "Copy" }).click();
   await seen("Copied");
 });
@@ -503,7 +507,7 @@ test("lines before an end that is one progress bar are shown", async () => {
     offset += text.length;
   }
   hasLog(jobOf("one"), log.pieces, 400);
-  await open("/jobs/one");
+  await open("/jobs/one?tab=logs");
   await seen("line 300");
   await seen("499 of 500 batches");
   await eventually(text).toContain("301 lines");
@@ -644,7 +648,7 @@ test("a job that hangs is hanging in the list, in the queue's table and on compu
   await page.getByRole("button", { name: /^hanging ?1/ }).waitFor();
   await open("/computes");
   await seen("hangs; node 0");
-  await open("/jobs/stuck");
+  await open("/jobs/stuck?tab=logs");
   await page.getByRole("button", { name: "Stacks now" }).click();
   await seen("1 rank (0) sleeps");
   await seen("step (train.py:5)");
@@ -696,13 +700,109 @@ test("ranks that agree are one line, and each can be chosen", async () => {
   await eventually(() => page.locator(".u-legend .u-series").count()).toBe(5);
 });
 
+/** What a job has logged, and its overview. */
+function hasOverview(job, curves, overview = {}) {
+  const at = (n) => new Date(Date.UTC(2026, 10, 20, 8, 0, n)).toISOString();
+  const point = (value, n) => ({ step: n, value, at: at(n) });
+  const series = Object.entries(curves).map(([name, values]) => ({ name, rank: 0, count: values.length, last: point(values.at(-1), values.length - 1), min: null, max: null }));
+  const use = { peak_memory_mib: 2048, cpu_cores: 1.5, gpu_percent: null, peak_gpu_memory_mib: null };
+  has(job);
+  server.answers[`/jobs/${job.name}/files`] = [];
+  server.answers[`/jobs/${job.name}/metrics`] = { params: {}, series };
+  server.answers[`/jobs/${job.name}/overview`] = { job: job.name, held_s: 7200, slot_hours: 4, gpu_hours: 0, lost_s: 0.1, inputs: { lr: "0.01" }, parameters: { optimizer: "adamw" }, note: "warm-up helped", series, use, standing: null, ...overview };
+  server.answers[`/jobs/${job.name}/metrics/curves`] = (words) => words.getAll("metric").map((name) => ({ name, rank: 0, points: curves[name].map(point) }));
+}
+
+const primary = { name: "val/accuracy", value: 0.75, step: 110, goal: "maximize", best: 0.8, best_step: 90, source: "guess" };
+
+test("a completed job opens with its metric, its curves in pairs, its settings and where it was recovered", async () => {
+  const failure = { attempt: 1, round: 1, at: "2026-11-20T08:01:00.500Z", verdict: { reason: "exit", sentence: "rank 0 on node 0 stopped with exit code 1: RuntimeError: NCCL error: reset" } };
+  const job = completed("one", { sentence: "1 rank ended with exit code 0", primary, failures: [failure] });
+  const standing = { metric: "val/accuracy", goal: "maximize", value: 0.8, step: 90, rank: 3, of: 22, best: { job: "top", value: 0.85 }, before: { job: "earlier", value: 0.7 } };
+  hasOverview(job, { "train/loss": falling, "val/loss": falling, "val/accuracy": falling, lr: falling }, { standing });
+  await page.setViewportSize({ width: 1280, height: 800 });
+  await open("/jobs/one");
+  await eventually(async () => (await page.locator(".cause-sentence").innerText()).trim()).toBe("val/accuracy 0.75 at step 110; best 0.8 at step 90");
+  for (const said of ["3rd of 22; best 0.85, top", "+0.1, better than 0.7 of earlier", "recovered once from RuntimeError: NCCL error: reset, 0.1 s lost", "adamw", "4.00 slot-hours", "2.0 GiB at most in a rank", "warm-up helped", "guessed by its name"]) await seen(said);
+  await eventually(() => page.locator(".chart-card .chart-name").allInnerTexts()).toEqual(["val/accuracy", "loss", "lr"]);
+  const marked = await page.locator(".chart[role=img]").nth(1).getAttribute("aria-label");
+  expect(marked).toContain("began again at step 60");
+  for (const shown of [page.locator(".overview-value"), page.getByText("optimizer"), page.locator(".chart-card canvas").nth(1)]) {
+    const box = await shown.boundingBox();
+    expect(box.y + box.height).toBeLessThanOrEqual(800);
+  }
+  expect(server.count("/jobs/one/logs")).toBe(0);
+});
+
+test("a failed or waiting job opens with its log, and a job that ends doesn't change the tab", async () => {
+  has(completed("bad", { state: "failed" }));
+  has(jobOf("soon", { state: "queued", reason: "waiting-for-slots" }));
+  for (const name of ["bad", "soon"]) {
+    await open(`/jobs/${name}`);
+    await eventually(() => page.getByRole("tab", { selected: true }).innerText()).toBe("Logs");
+  }
+  await streaming("soon");
+  server.send("state", jobOf("soon"), { job: "soon", id: "1.1" });
+  await seen("running");
+  expect(await page.getByRole("tab", { selected: true }).innerText()).toBe("Logs");
+});
+
+test("a star makes a metric count for the experiment, and one that was chosen gives it back", async () => {
+  const job = completed("one", { primary });
+  hasOverview(job, { loss: falling, "val/accuracy": falling });
+  server.answers["/experiments/primary"] = {};
+  await open("/jobs/one?tab=metrics");
+  await page.getByRole("button", { name: "Let loss count in all jobs" }).click();
+  await eventually(() => server.asked.at(-1)).toBe(`/experiments/primary?name=${job.experiment}&metric=loss`);
+  expect(server.acted).toEqual(["PUT /experiments/primary"]);
+  const chosen = { ...primary, name: "loss", source: "experiment" };
+  server.changed([completed("one", { primary: chosen })]);
+  await page.getByRole("button", { name: "It counts in all jobs" }).click();
+  await eventually(() => server.acted).toEqual(["PUT /experiments/primary", "DELETE /experiments/primary"]);
+});
+
+test("of 87 metrics one is found by typing, sections fold, and a zoom stands in the address and is undone", async () => {
+  const curves = Object.fromEntries([...Array.from({ length: 81 }, (_, n) => `grad/layer${n}`), "perf/step_s", "train/loss", "val/loss", "loss", "lr", "epoch"].map((name) => [name, falling]));
+  hasOverview(completed("one"), curves);
+  await open("/jobs/one?tab=metrics");
+  await seen("87 metrics");
+  const titles = () => page.locator(".chart-card .chart-name").allInnerTexts();
+  await page.getByRole("button", { name: /grad 81 charts/ }).click();
+  await eventually(titles).toEqual(["perf/step_s", "loss", "lr", "epoch"]);
+  await page.getByRole("searchbox", { name: /Find metrics/ }).fill("layer7$");
+  await eventually(titles).toEqual(["grad/layer7"]);
+  expect(page.url()).toContain("find=layer7%24");
+  const surface = page.locator(".chart-card .u-over");
+  await eventually(async () => (await surface.boundingBox())?.width ?? 0).toBeGreaterThan(100);
+  const box = await surface.boundingBox();
+  await page.mouse.move(box.x + box.width * 0.25, box.y + 40);
+  await page.mouse.down();
+  await page.mouse.move(box.x + box.width * 0.5, box.y + 40, { steps: 4 });
+  await page.mouse.up();
+  await page.getByRole("button", { name: /Reset zoom/ }).waitFor();
+  const [low, high] = new URL(page.url()).searchParams.get("zoom").split("_").map(Number);
+  expect([Math.round(low), Math.round(high)]).toEqual([expect.closeTo(30, -1), expect.closeTo(60, -1)]);
+  await page.reload();
+  await page.getByRole("button", { name: /Reset zoom/ }).click();
+  await eventually(() => page.url()).not.toContain("zoom");
+  const saved = page.waitForEvent("download");
+  await page.getByRole("button", { name: "grad/layer7 as csv" }).click();
+  expect((await saved).suggestedFilename()).toBe("one-grad-layer7.csv");
+  const picture = page.waitForEvent("download");
+  await page.getByRole("button", { name: "grad/layer7 as png" }).click();
+  expect((await picture).suggestedFilename()).toBe("one-grad-layer7.png");
+  await page.getByLabel("over").selectOption("relative");
+  await page.getByLabel("over").selectOption("m:lr");
+  await eventually(() => server.asked.some((one) => one.includes("metric=lr&max_points=5000"))).toBe(true);
+});
+
 test("a job whose metric is no number any more says so in the list and on its page", async () => {
   const job = completed("one", { not_finite: { name: "train/loss", value: "NaN", since_step: 91 } });
   lists(() => [job]);
   has(job);
   await open("/");
   await seen("train/loss is NaN since step 91");
-  await open("/jobs/one");
+  await open("/jobs/one?tab=logs");
   await seen("train/loss is NaN since step 91");
 });
 
@@ -762,7 +862,7 @@ test("a chart keeps its newest points when the colours of the system change", as
 
 test("a click between the words of a question doesn't close it, one beside it does", async () => {
   has(jobOf("one"));
-  await open("/jobs/one");
+  await open("/jobs/one?tab=logs");
   await page.getByRole("button", { name: "Cancel" }).click();
   const box = await page.getByRole("dialog").boundingBox();
   await page.mouse.click(box.x + 8, box.y + 8);
@@ -907,9 +1007,9 @@ test("a running job isn't offered to be archived, one that has ended is", async 
   has(jobOf("one"));
   has(completed("two"));
   const offered = () => page.locator(".job-title button").allInnerTexts();
-  await open("/jobs/one");
+  await open("/jobs/one?tab=logs");
   await eventually(offered).toEqual(["Cancel"]);
-  await open("/jobs/two");
+  await open("/jobs/two?tab=logs");
   await eventually(offered).toEqual(["Archive", "Delete"]);
 });
 
@@ -958,7 +1058,7 @@ test("a deletion says beforehand what goes, and takes the model along where that
 test("an unknown job has a heading and a way to the list, and a reader is told that they are one", async () => {
   server.answers["/page/session"] = { action_token: "", person: "ada", role: "reader" };
   server.answers["/jobs/gone"] = () => refusal(404, "there is no job gone");
-  await open("/jobs/gone");
+  await open("/jobs/gone?tab=logs");
   await page.getByRole("heading", { level: 1, name: "gone" }).waitFor();
   await seen("there is no job gone");
   await page.getByRole("link", { name: "All jobs", exact: true }).waitFor();
@@ -993,7 +1093,7 @@ test("more jobs than Compare takes are told so", async () => {
 test("a job that can't be deleted isn't offered to be", async () => {
   has(completed("kept"));
   server.answers["/deletion-plan"] = { items: [], kept: [{ what: "job kept", why: "its output default is input train of job later", fix: "Delete that job first", asset: "" }], total: 0 };
-  await open("/jobs/kept");
+  await open("/jobs/kept?tab=logs");
   await page.locator(".job-title button", { hasText: "Delete" }).click();
   await seen("job kept stays: its output default is input train of job later. Delete that job first");
   expect(await page.getByRole("dialog").getByRole("button", { name: "Delete" }).isDisabled()).toBe(true);

@@ -177,10 +177,10 @@ def test_all_runs_of_ended_jobs_are_settled_at_once(house: House) -> None:
 def test_primary_metric_is_in_lists_and_in_the_stream(house: House, job: str) -> None:
     with Client(url=house.url, token=TOKEN) as client:
         assert client.get(job).primary is None
-        send(house, job, points(job, "other", 7, rank=1), points(job, "accuracy", 0.5, 0.75), points(job, "loss", 1))
+        send(house, job, points(job, "other", 7, rank=1), points(job, "lr", 0.5, 0.75), points(job, "loss", 1))
         shown = client.get(job).primary
         assert shown is not None
-        assert (shown.name, shown.value, shown.step) == ("accuracy", 0.75, 1)
+        assert (shown.name, shown.value, shown.step) == ("loss", 1, 0)
         assert next(one for one in client.list() if one.name == job).primary == shown
 
 

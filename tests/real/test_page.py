@@ -69,7 +69,8 @@ TABBED = (PAGE / "screens" / "job" / "job.tsx", PAGE / "screens" / "catalog.tsx"
 SCREENS = {
     "jobs": ("/", "good"),
     "jobs that failed": ("/?state=failed", "bad"),
-    "logs": ("/jobs/live", "of rank"),
+    "overview": ("/jobs/good", "What it took"),
+    "logs": ("/jobs/live?tab=logs", "of rank"),
     "cause": ("/jobs/bad", "no such class"),
     "failing line": ("/jobs/bad?rank=1&at=failure", "RuntimeError"),
     "wait": ("/jobs/late", "late"),
@@ -173,19 +174,20 @@ def test_walk_goes_to_every_screen_of_the_page():
     assert len(targets) == 7
     assert len(tabs) > 15
     assert {*targets} <= {path.partition("?")[0] for path in walked}
-    first = {"logs": "/jobs/live", "trials": "/jobs/tuned", "graph": "/jobs/flow", "data": "/data"}
+    first = {"overview": "/jobs/good", "trials": "/jobs/tuned", "graph": "/jobs/flow", "data": "/data"}
     missed = [tab for tab in tabs if not any(f"tab={tab}" in path for path in walked) and first.get(tab) not in walked]
     assert missed == []
 
 
 @pytest.mark.thorough
 def test_html_names_exactly_what_its_screens_ask_for(busy: House):
-    addresses = {"metrics": ("command", ("loss",)), "logs": ("command", ()), "jobs that failed": ("", ()),
+    addresses = {"metrics": ("command", ("loss",)), "logs": ("command", ()),
+                 "overview": ("command", ()), "jobs that failed": ("", ()),
                  "trials": ("sweep", ()), "trial curves": ("sweep", ()), "compare": ("", ())}  # fmt: skip
     named: dict[str, tuple[str, ...]] = {}
     for name, (kind, metrics) in addresses.items():
         path, _, query = SCREENS[name][0].partition("?")
-        named[name] = first_requests(path, query, KnownJob(JobKind(kind), metrics) if kind else None).answers
+        named[name] = first_requests(path, query, KnownJob(JobKind(kind), metrics=metrics) if kind else None).answers
     steps = [
         {"name": name, "path": SCREENS[name][0], "wait": SCREENS[name][1], "checks": False,
          "asks": [one.partition("?")[0] for one in answers]}
@@ -269,7 +271,7 @@ def test_markup_in_names_logs_and_files_stays_text(tmp_path: Path):
         quick = hostile(house)
         steps = [
             {"name": "jobs", "path": "/", "wait": "hostile", **quick},
-            {"name": "logs", "path": "/jobs/hostile", "wait": "red link", **quick},
+            {"name": "logs", "path": "/jobs/hostile?tab=logs", "wait": "red link", **quick},
             {"name": "files", "path": "/jobs/hostile?tab=outputs", "wait": "name.txt", **quick},
             {
                 "name": "picture", "path": "/jobs/hostile?tab=outputs&file=outputs/default/picture.svg",

@@ -161,7 +161,7 @@ class MetricRecordsContract:
         assert [(one.name, one.rank, one.count) for one in store.series(RUN)] == [
             ("system/a", 0, 1), ("b", 3, 1), ("a", 0, 2), ("b", 0, 1), ("loss", -2, 1),
         ]  # fmt: skip
-        assert store.primaries([RUN, NESTED])[RUN].name == "a"
+        assert store.primaries([RUN, NESTED])[RUN].series.name == "a"
         assert list(store.primaries([RUN, NESTED])) == [RUN]
 
     def test_metric_that_is_no_number_any_more_is_found_with_its_first_step(self, store: SqlMetricStore) -> None:

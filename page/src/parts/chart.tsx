@@ -3,7 +3,7 @@
 import { useEffect, useMemo, useRef } from "preact/hooks";
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
-import { exact, number, whole } from "../format";
+import { duration, exact, number, whole } from "../format";
 import type { Mark } from "./honest-curves";
 import { numberTicks, timeTicks } from "./ticks";
 
@@ -30,17 +30,29 @@ interface Props {
   marks?: Mark[];
   /** Two lines between which the chart is filled. */
   band?: [ChartLine, ChartLine] | undefined;
+  /** What x is, where it is no time of the day: steps when absent, seconds, or any number. */
+  xKind?: XKind;
+  /** Where a job began again, drawn as lines from edge to edge. */
+  restarts?: number[];
+  /** The part of x that is drawn; undefined = all. With `onZoom`, it is the page's to keep. */
+  zoom?: [number, number] | undefined;
+  /** Called with the part that was dragged over, or undefined where all was asked for by a double click. */
+  onZoom?: (zoom: [number, number] | undefined) => void;
 }
+
+export type XKind = "step" | "seconds" | "number";
+
+const NO_RESTARTS: number[] = [];
 
 const NONE: ChartLine[] = [];
 const NO_MARKS: Mark[] = [];
 
-export function Chart({ lines, others = NONE, isTime = false, isLog = false, label, syncKey, height = HEIGHT, range, marks = NO_MARKS, band }: Props) {
+export function Chart({ lines, others = NONE, isTime = false, isLog = false, label, syncKey, height = HEIGHT, range, marks = NO_MARKS, band, xKind = "step", restarts = NO_RESTARTS, zoom, onZoom }: Props) {
   const box = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot>(undefined);
-  const shape = JSON.stringify([lines.map((line) => [line.label, line.isPale]), others.length > 0, band !== undefined, isTime, isLog, syncKey, height]);
-  const behind = useRef({ others, range, marks });
-  behind.current = { others, range, marks };
+  const shape = JSON.stringify([lines.map((line) => [line.label, line.isPale]), others.length > 0, band !== undefined, isTime, isLog, syncKey, height, xKind, onZoom !== undefined]);
+  const behind = useRef<Behind>({ others, range, marks, restarts, zoom, onZoom });
+  behind.current = { others, range, marks, restarts, zoom, onZoom };
   // Two lines that can't be seen hold the ends of those behind, so that the scales leave room for them.
   const data = useMemo(() => joined([...lines, ...(others.length ? envelope(others) : band ?? [])]), [lines, others, band]);
   // Other colours make another plot: of the data of then, not of those that this shape began with.
@@ -50,7 +62,7 @@ export function Chart({ lines, others = NONE, isTime = false, isLog = false, lab
     const element = box.current!;
     const make = () => {
       plot.current?.destroy();
-      const look = { isTime, isLog, syncKey, width: element.clientWidth, height, hasBand: band !== undefined };
+      const look = { isTime, isLog, syncKey, width: element.clientWidth, height, hasBand: band !== undefined, xKind };
       plot.current = new uPlot(options(latest.current.lines, behind, look), latest.current.data, element);
     };
     make();
@@ -68,10 +80,10 @@ export function Chart({ lines, others = NONE, isTime = false, isLog = false, lab
     };
   }, [shape]);
   useEffect(() => {
-    const zoomed = plot.current && isZoomed(plot.current);
+    const zoomed = !onZoom && plot.current && isZoomed(plot.current);
     plot.current?.setData(data, !zoomed);
     if (zoomed) plot.current?.redraw();
-  }, [data, range?.[0], range?.[1], marks]);
+  }, [data, range?.[0], range?.[1], marks, restarts.join(), zoom?.[0], zoom?.[1]]);
   return <div class="chart" ref={box} role="img" aria-label={label} data-points={lines.length || others.length ? data[0]?.length ?? 0 : 0} style={{ minHeight: `${height}px` }} />;
 }
 
@@ -148,8 +160,11 @@ const CHARACTER = 6.5;
 const widthOf = (_plot: uPlot, texts: string[] | null): number =>
   Math.max(MIN_AXIS, 10 + CHARACTER * Math.max(0, ...(texts ?? []).map((text) => text.length)));
 
-interface Look { isTime: boolean; isLog: boolean; syncKey: string | undefined; width: number; height: number; hasBand: boolean }
-interface Behind { others: ChartLine[]; range: [number, number] | undefined; marks: Mark[] }
+interface Look { isTime: boolean; isLog: boolean; syncKey: string | undefined; width: number; height: number; hasBand: boolean; xKind: XKind }
+interface Behind {
+  others: ChartLine[]; range: [number, number] | undefined; marks: Mark[]; restarts: number[];
+  zoom: [number, number] | undefined; onZoom: Props["onZoom"];
+}
 
 const MARK_SIZE = 5;
 
@@ -172,6 +187,50 @@ function drawMarks(plot: uPlot, marks: Mark[], colours: { nan: string; infinite:
   plot.ctx.restore();
 }
 
+/** A dashed line where a job began again. */
+function drawRestarts(plot: uPlot, restarts: number[], colour: string): void {
+  const { left, top, width, height } = plot.bbox;
+  plot.ctx.save();
+  plot.ctx.strokeStyle = colour;
+  plot.ctx.lineWidth = devicePixelRatio;
+  plot.ctx.setLineDash([4 * devicePixelRatio, 3 * devicePixelRatio]);
+  for (const x of restarts) {
+    const at = plot.valToPos(x, "x", true);
+    if (at < left || at > left + width) continue;
+    plot.ctx.beginPath();
+    plot.ctx.moveTo(at, top);
+    plot.ctx.lineTo(at, top + height);
+    plot.ctx.stroke();
+  }
+  plot.ctx.restore();
+}
+
+/** The texts of the axis of x. */
+function xTexts(splits: number[], { isTime, xKind }: Look): string[] {
+  if (isTime) return timeTicks(splits);
+  if (xKind === "number") return numberTicks(splits);
+  return xKind === "seconds" ? splits.map((value) => (value === 0 ? "0" : duration(value))) : splits.map(whole);
+}
+
+/** The ends of x: of all points; a single one has some room. */
+const endsOfX = (low: number, high: number): uPlot.Range.MinMax => (low === high && low !== null ? [low - 1, high + 1] : [low, high]);
+
+/** What one has dragged over is drawn by all charts of the screen, as its address says. */
+function zoomOptions(behind: { current: Behind }): Pick<uPlot.Options, "hooks" | "cursor"> {
+  const ask = (zoom: [number, number] | undefined) => behind.current.onZoom?.(zoom);
+  return {
+    hooks: {
+      setSelect: [(plot: uPlot) => {
+        const { left, width } = plot.select;
+        if (width < 2) return;
+        plot.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
+        ask([plot.posToVal(left, "x"), plot.posToVal(left + width, "x")]);
+      }],
+    },
+    cursor: { drag: { x: true, y: false, setScale: false }, bind: { dblclick: () => () => { ask(undefined); return null; } } },
+  };
+}
+
 /** The ends of the axis of values: of what is drawn, with some room. */
 function endsOf(range: [number, number] | undefined, low: number, high: number): uPlot.Range.MinMax {
   if (low == null || high == null) return [low, high];
@@ -187,26 +246,36 @@ function options(lines: ChartLine[], behind: { current: Behind }, look: Look): u
   };
   const hasOthers = behind.current.others.length > 0;
   const named = lines.filter((line) => !line.isPale).length;
+  const zooming: Pick<uPlot.Options, "hooks" | "cursor"> = behind.current.onZoom ? zoomOptions(behind) : { cursor: { drag: { x: true, y: false } } };
   const isDense = lines.reduce((sum, line) => sum + line.x.length, 0) > MAX_WIDE;
   return {
     hooks: {
+      ...zooming.hooks,
       drawAxes: [(plot: uPlot) => hasOthers && drawBehind(plot, behind.current.others, colour("--faint"))],
-      draw: [(plot: uPlot) => drawMarks(plot, behind.current.marks, { nan: colour("--wait"), infinite: colour("--muted") })],
+      draw: [
+        (plot: uPlot) => drawRestarts(plot, behind.current.restarts, colour("--wait")),
+        (plot: uPlot) => drawMarks(plot, behind.current.marks, { nan: colour("--wait"), infinite: colour("--muted") }),
+      ],
     },
     width: Math.max(look.width, 100),
     height: look.height,
     padding: [8, look.isTime ? 32 : 8, 0, 0],
     legend: { show: (named > 1 || look.hasBand) && named <= 12, live: true },
-    cursor: { ...(look.syncKey ? { sync: { key: look.syncKey } } : {}), points: lines.length > MAX_MARKED ? { show: false } : { size: 6 }, drag: { x: true, y: false } },
-    scales: { x: { time: look.isTime }, y: look.isLog ? { distr: 3 } : { range: (_plot: uPlot, low: number, high: number) => endsOf(behind.current.range, low, high) } },
+    cursor: { ...(look.syncKey ? { sync: { key: look.syncKey } } : {}), points: lines.length > MAX_MARKED ? { show: false } : { size: 6 }, ...zooming.cursor },
+    scales: {
+      x: { time: look.isTime, ...(behind.current.onZoom ? { range: (_plot: uPlot, low: number, high: number) => behind.current.zoom ?? endsOfX(low, high) } : {}) },
+      y: look.isLog ? { distr: 3 } : { range: (_plot: uPlot, low: number, high: number) => endsOf(behind.current.range, low, high) },
+    },
     axes: [
-      look.isTime ? { ...axis, size: 38, space: 72, values: (_plot: uPlot, splits: number[]) => timeTicks(splits) }
-        : { ...axis, size: 24, incrs: WHOLE, values: (_plot: uPlot, splits: number[]) => splits.map(whole) },
+      {
+        ...axis, ...(look.isTime ? { size: 38, space: 72 } : { size: 24, ...(look.xKind === "step" ? { incrs: WHOLE } : { space: 72 }) }),
+        values: (_plot: uPlot, splits: number[]) => xTexts(splits, look),
+      },
       { ...axis, size: widthOf, values: (_plot, splits) => (look.isLog ? splits.map((value) => (value === null ? "" : number(value))) : numberTicks(splits)) },
     ],
     ...(look.hasBand && !hasOthers ? { bands: [{ series: [lines.length + 2, lines.length + 1] as [number, number], fill: `${colour("--line-0")}2e` }] } : {}),
     series: [
-      { value: (_plot, value) => (value === null ? "–" : look.isTime ? exact(value * 1000) : String(value)), label: look.isTime ? "time" : "step" },
+      { value: (_plot, value) => (value === null ? "–" : look.isTime ? exact(value * 1000) : look.xKind === "seconds" ? duration(value) : String(value)), label: look.isTime ? "time" : look.xKind === "seconds" ? "after" : look.xKind === "number" ? "x" : "step" },
       ...lines.map((line, n) => ({
         label: line.label,
         stroke: colour(`--line-${colourOf(lines, n) % 8}`),

@@ -170,11 +170,12 @@ function Value({ row, value }: { row: ComparedRow; value: unknown }) {
   return <span class={row.section === "outcome" || row.section === "metrics" ? "" : "machine"}>{textOf(row, value)}</span>;
 }
 
-/** The shortest time is set off; whether a metric is better high or low is not known. */
-function isBest(row: ComparedRow, n: number): boolean {
-  if (row.section !== "outcome" || row.key !== "duration_s") return false;
-  const times = row.values.filter((value): value is number => typeof value === "number");
-  return times.length > 1 && row.values[n] === Math.min(...times);
+/** The shortest time is set off, and the best value of the metric that counts; NaN and infinity never are. */
+export function isBest(row: ComparedRow, n: number): boolean {
+  const isTime = row.section === "outcome" && row.key === "duration_s";
+  if (!isTime && !row.goal) return false;
+  const numbers = row.values.filter((value): value is number => typeof value === "number");
+  return numbers.length > 1 && row.values[n] === (row.goal === "maximize" ? Math.max(...numbers) : Math.min(...numbers));
 }
 
 function FileDifference({ one, other }: { one: string; other: string }) {

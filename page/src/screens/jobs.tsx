@@ -6,6 +6,7 @@ import { number, size, whole } from "../format";
 import { moment, useAnswer, useEvents, useGradual, useThrottled } from "../hooks";
 import { useKey } from "../keys";
 import { Nothing, Refused } from "../parts/placeholders";
+import { bestOf, groundOf } from "../parts/primary-metric";
 import { Sparkline } from "../parts/sparkline";
 import { ENDED, shownState, StateWord } from "../parts/job-state";
 import { Ago, Took } from "../parts/time";
@@ -269,8 +270,8 @@ function Row({ job, curve, isSelected, toggle, hasPersons, isWatched }: RowProps
         {job.primary && (
           <>
             {curve && <Sparkline steps={curve.steps} values={curve.values} />}
-            <span class="number" title={`step ${job.primary.step}`}>{number(job.primary.value)}</span>
-            <span class="under">{job.primary.name}</span>
+            <span class="number" title={[`step ${job.primary.step}`, bestOf(job.primary)].filter(Boolean).join("; ")}>{number(job.primary.value)}</span>
+            <span class="under" title={groundOf(job.primary)}>{job.primary.source === "experiment" || job.primary.source === "job" ? "★ " : ""}{job.primary.name}</span>
           </>
         )}
       </td>

@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
+from drumbeat.model.primary_metrics import Goal, PrimarySource
+
 RunStatus = Literal["RUNNING", "SCHEDULED", "FINISHED", "FAILED", "KILLED"]
 RUN_STATUSES: tuple[RunStatus, ...] = ("RUNNING", "SCHEDULED", "FINISHED", "FAILED", "KILLED")
 """The words of MLflow for the states of a run."""
@@ -74,11 +76,24 @@ class Series:
 
 
 @dataclass(frozen=True)
+class PrimarySeries:
+    """The metric of a run that counts."""
+
+    series: Series
+    goal: Goal | None
+    """Which values are better; None = unknown."""
+    best: Point | None
+    """The first of its best points that are finite numbers; None without a goal, or without such a point."""
+    source: PrimarySource
+    """Who has said that it counts."""
+
+
+@dataclass(frozen=True)
 class MetricHighlights:
     """What a list of jobs says of one job's metrics."""
 
-    primary: Series
-    """The first metric that rank 0 logged."""
+    primary: PrimarySeries | None
+    """The metric of rank 0 that counts; None = all that it has logged are times, steps, gradients or the like."""
     not_finite: Point | None = None
     """The first point since which a metric of rank 0 is NaN or infinite."""
 

@@ -47,6 +47,7 @@ from drumbeat.server.metrics.event_files.reader import TensorBoardReader
 from drumbeat.server.metrics.experiments import Experiments
 from drumbeat.server.metrics.metrics import MetricPlace, Metrics
 from drumbeat.server.metrics.mlflow_target import MlflowTarget
+from drumbeat.server.metrics.overview import Overviews
 from drumbeat.server.metrics.run_copies import RunCopies
 from drumbeat.server.models.lineage import LineageReader
 from drumbeat.server.models.mlflow_rows import ModelRows
@@ -203,6 +204,7 @@ class Control:
         self.agents = Agents(self.loop, self.secrets, heartbeats, self.addresses, self.catalogs.registries)
         self.computes = Computes(self.loop, self.engines, self.addresses, states)
         self.experiments = Experiments(self.loop, self.metrics, setting.artifacts, self.inputs.contents)
+        self.overviews = Overviews(self.loop, self.metrics, self.experiments.names_in_jobs)
         self.job_users = JobUsers(self.loop, self.experiments.names_in_jobs)
         self.ledger = Ledger(self.loop, self.experiments.title, self.metrics.saves)
         self.space = Space(self.loop, setting.artifacts, self.catalogs.environments, setting.caches, runs=self.metrics)

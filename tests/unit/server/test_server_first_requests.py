@@ -5,14 +5,16 @@ from pathlib import Path
 
 import pytest
 
-from drumbeat.model.states import JobKind
+from drumbeat.model.states import JobKind, State
 from drumbeat.server.page.first_requests import GROUPS, KnownJob, first_requests, job_in
 from drumbeat.server.page.routes import module_files
 
 pytestmark = pytest.mark.feature("M3")
 
 PAGE = Path(__file__).parents[3] / "page"
-SWEEP, COMMAND = KnownJob(JobKind.SWEEP), KnownJob(JobKind.COMMAND, ("loss", "top/5 *~"))
+SWEEP, COMMAND = KnownJob(JobKind.SWEEP), KnownJob(JobKind.COMMAND, metrics=("loss", "top/5 *~"))
+FAILED = KnownJob(JobKind.COMMAND, State.FAILED)
+PAIRED = KnownJob(JobKind.COMMAND, metrics=("val/loss", "train/loss", "val_acc", "acc", "a/b", "train/lr"))
 LISTED = "/api/v1/jobs?parent=&limit=100"
 
 
@@ -34,8 +36,19 @@ def test_list_of_jobs_is_asked_for_as_the_address_chooses(query: str, asked: str
 @pytest.mark.parametrize(
     ("address", "job", "asked"),
     [
-        ("/jobs/one", None, ["jobs/one", "jobs/one/logs?tail=65536"]),
-        ("/jobs/one/?tab=nothing", COMMAND, ["jobs/one", "jobs/one/logs?tail=65536"]),
+        ("/jobs/one", None, ["jobs/one"]),
+        ("/jobs/one/?tab=nothing", COMMAND, ["jobs/one", "jobs/one/overview"]),
+        ("/jobs/one?rank=0&at=failure", COMMAND, ["jobs/one", "jobs/one/logs?tail=65536"]),
+        ("/jobs/one?tab=overview", FAILED, ["jobs/one", "jobs/one/overview"]),
+        ("/jobs/one", FAILED, ["jobs/one", "jobs/one/logs?tail=65536"]),
+        ("/jobs/one?tab=metrics", PAIRED, [
+            "jobs/one", "jobs/one/metrics",
+            "jobs/one/metrics/curves?metric=acc&metric=val_acc&max_points=800",
+            "jobs/one/metrics/curves?metric=a%2Fb&max_points=800",
+            "jobs/one/metrics/curves?metric=train%2Floss&metric=val%2Floss&max_points=800",
+            "jobs/one/metrics/curves?metric=train%2Flr&max_points=800",
+        ]),
+        ("/jobs/one?tab=metrics&find=loss", PAIRED, ["jobs/one", "jobs/one/metrics"]),
         ("/jobs/one", SWEEP, ["jobs/one", "sweeps/one"]),
         ("/jobs/one?tab=logs", SWEEP, ["jobs/one", "sweeps/one"]),
         ("/jobs/one?tab=curves", None, ["jobs/one", "sweeps/one", "curves?parent=one&max_points=100&max_total=20000"]),

@@ -7,6 +7,7 @@ import { counted, number, whole } from "../../format";
 import { moment, useAnswer, useEvents, useJobEvents, type Answer } from "../../hooks";
 import { Answered, NotLoaded, Refused } from "../../parts/placeholders";
 import { shownState, StateWord } from "../../parts/job-state";
+import { bestOf, groundOf } from "../../parts/primary-metric";
 import { Tabs, type Tab } from "../../parts/tabs";
 import { Ago, Took } from "../../parts/time";
 import { go, href, jobHref, jobIn, place, usePlace } from "../../router";
@@ -61,7 +62,10 @@ function LiveJob({ first, answer }: { first: Job; answer: Answer<Job> }) {
     if (changes.removed.includes(first.name)) go(href("/"), true);
   });
   useJobEvents(first.name, "story", (line) => setStory((lines) => ((lines.at(-1)?.n ?? 0) >= line.n ? lines : [...lines, line])));
-  const isLogs = chosenTab(job, usePlace().query) === "logs";
+  const { query } = usePlace();
+  // A job that starts, or ends, doesn't take another tab from under one's eyes.
+  const [firstShown] = useState(() => firstTab(first, query));
+  const isLogs = chosenTab(job, query, firstShown) === "logs";
   // The logs follow the job themselves, behind what they have read.
   useEffect(() => {
     if (isLogs) return;
@@ -76,7 +80,7 @@ function LiveJob({ first, answer }: { first: Job; answer: Answer<Job> }) {
       <Services job={job} />
       {job.type === "command" && job.state === "running" && job.world_size > 1 && <SlowRank job={job} story={story} />}
       {job.tags.rehearsal && <RehearsalNote job={job} story={story} />}
-      <Body job={job} story={story} />
+      <Body job={job} story={story} first={firstShown} />
     </div>
   );
 }
@@ -103,7 +107,7 @@ function Head({ job, reload }: { job: Job; reload: () => void }) {
         {job.mesh && <Fact label="mesh">{Object.entries(job.mesh).map(([name, size]) => `${name} ${size}`).join(" × ")}</Fact>}
         <Fact label="compute"><a href={href("/computes", { name: job.compute })}>{job.compute}</a></Fact>
         {job.type === "command" && <Fact label="environment">{job.environment === CURRENT ? <span class="hinted" title={CURRENT_MEANS}>{CURRENT}</span> : job.environment}</Fact>}
-        {job.primary && <Fact label={job.primary.name}><strong class="number">{number(job.primary.value)}</strong> at step {whole(job.primary.step)}</Fact>}
+        {job.primary && <Fact label={job.primary.name}><strong class="number" title={groundOf(job.primary)}>{number(job.primary.value)}</strong> at step {whole(job.primary.step)}{bestOf(job.primary) && <span class="muted">, {bestOf(job.primary)}</span>}</Fact>}
         {job.outputs.filter((one) => one.place === "in_place").map((one) => (
           <Fact key={one.name} label={one.name}><a href={jobHref(job.name, { tab: "outputs" })}>{one.asset || one.uri}</a></Fact>
         ))}
@@ -144,6 +148,7 @@ const later = (load: () => Promise<ComponentType<TabProps>>, meanwhile: preact.J
   };
 
 const LATER: Record<string, () => Promise<ComponentType<TabProps>>> = {
+  overview: () => import("./overview").then((one) => one.OverviewTab),
   metrics: () => import("./metrics").then((one) => one.MetricsTab),
   resources: () => import("./metrics").then((one) => one.ResourcesTab),
   outputs: () => import("./outputs").then((one) => one.OutputsTab),
@@ -163,7 +168,7 @@ const SCREENS: Record<string, ComponentType<TabProps>> = {
 };
 
 const COMMAND: Tab[] = [
-  { id: "logs", label: "Logs" }, { id: "metrics", label: "Metrics" }, { id: "ranks", label: "Ranks" },
+  { id: "overview", label: "Overview" }, { id: "logs", label: "Logs" }, { id: "metrics", label: "Metrics" }, { id: "ranks", label: "Ranks" },
   { id: "outputs", label: "Outputs" }, { id: "resources", label: "Resources" }, { id: "story", label: "History" },
   { id: "file", label: "Job file" },
 ];
@@ -184,15 +189,26 @@ function tabsOf(job: Job): Tab[] {
   return job.type === "sweep" ? SWEEP : PIPELINE;
 }
 
-function chosenTab(job: Job, query: URLSearchParams): string {
+/** Words of the address that choose lines of a log. */
+const LOG_WORDS = ["rank", "node", "search", "at"];
+const AT_WORK = new Set<string>(["running", "stopping", "finalizing", "completed", "canceled"]);
+
+/** The tab that a job is opened with: of one that fails or waits, what it has printed. */
+function firstTab(job: Job, query: URLSearchParams): string {
   const tabs = tabsOf(job);
-  const wanted = query.get("tab") ?? "";
-  return tabs.some((tab) => tab.id === wanted) ? wanted : tabs[0]!.id;
+  if (tabs[0]!.id !== "overview") return tabs[0]!.id;
+  return AT_WORK.has(job.state) && !LOG_WORDS.some((word) => query.has(word)) ? "overview" : "logs";
 }
 
-function Body({ job, story }: TabProps) {
+function chosenTab(job: Job, query: URLSearchParams, first: string): string {
+  const wanted = query.get("tab") ?? "";
+  if (tabsOf(job).some((tab) => tab.id === wanted)) return wanted;
+  return first === "overview" && LOG_WORDS.some((word) => query.has(word)) ? "logs" : first;
+}
+
+function Body({ job, story, first }: TabProps & { first: string }) {
   const tabs = tabsOf(job);
-  const chosen = chosenTab(job, usePlace().query);
+  const chosen = chosenTab(job, usePlace().query, first);
   const Chosen = SCREENS[chosen]!;
   return (
     <section class="job-body">

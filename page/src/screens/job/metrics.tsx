@@ -1,23 +1,17 @@
-/** Curves of a job's metrics with one line under the pointer for all, and what its nodes and ranks use. */
+/** Curves of a job's metrics in sections, with one line under the pointer for all, and what its nodes and ranks use. */
 
-import { useMemo, useState } from "preact/hooks";
+import { useState } from "preact/hooks";
 import { segment } from "../../api";
-import { counted, distinct, drawable, exact, whole } from "../../format";
+import { counted, duration, exact, number, whole } from "../../format";
 import { useAnswer, useEvents, useInterval, useJobEvents, useThrottled } from "../../hooks";
-import { Chart, type ChartLine } from "../../parts/chart";
-import { belowLogText, centralRange, type CurvePoints, groupOf, type Mark, marksOf, marksText, outliersText } from "../../parts/honest-curves";
-import { Outliers } from "../../parts/outliers";
-import { Answered, Nothing, Refused } from "../../parts/placeholders";
+import { cardsOf, foundCards, type MetricCard, sectionsOf } from "../../parts/metric-groups";
+import { Answered, Nothing } from "../../parts/placeholders";
 import { ENDED } from "../../parts/job-state";
 import { setQuery, usePlace } from "../../router";
-import type { Curve, Job, Metrics, Series, StoryLine } from "../../types";
+import type { Job, Metrics, Series, StoryLine } from "../../types";
+import { EACH, MAX_RANKS, MetricChart, OF_METRIC, SYSTEM, type View } from "./metric-card";
 
-const SYSTEM = "system/";
 const MAX_CHARTS = 24;
-const MAX_RANKS = 8;
-/** Curves in one chart; more ranks are chosen one by one. */
-const EACH = "each";
-/** In the address, instead of a rank: a line for each. */
 const INTERVAL_MS = 5000;
 /** As often as the nodes measure: events come of the job's first metric alone. */
 
@@ -57,152 +51,122 @@ function Grid({ job, series, params, isSystem }: {
 }) {
   const { query } = usePlace();
   const ranks = [...new Set(series.map((one) => one.rank))].sort((a, b) => a - b);
-  const rank = query.get("of") ?? "";
-  const axis = query.get("axis") ?? (isSystem ? "time" : "step");
-  const isLog = query.has("log");
-  const smooth = Number(query.get("smooth") ?? 0);
   const names = [...new Set(series.map((one) => one.name))];
-  const [limit, setLimit] = useState(MAX_CHARTS);
+  const text = query.get("find") ?? "";
+  const cards = isSystem ? names.map((name) => ({ title: name, names: [name] })) : cardsOf(names);
+  const found = foundCards(cards, text);
+  const sections = isSystem ? [{ prefix: "", cards: found }] : sectionsOf(found);
+  const view = viewOf(query, isSystem);
+  const { rank } = view;
   return (
     <div class="curves">
-      <div class="filters">
-        <label class="select">
-          <span class="hidden">Of which rank</span>
-          <select value={rank} onChange={(event) => setQuery({ of: event.currentTarget.value })}>
-            <option value="">all ranks</option>
-            <option value={EACH}>{ranks.length > MAX_RANKS ? `each of the first ${MAX_RANKS} ranks` : "each rank"}</option>
-            {ranks.map((one) => <option key={one} value={one}>{rankName(one)}</option>)}
-          </select>
-        </label>
-        <label class="select">
-          <span>over</span>
-          <select value={axis} onChange={(event) => setQuery({ axis: event.currentTarget.value })}>
-            <option value="step">step</option>
-            <option value="time">time</option>
-          </select>
-        </label>
-        {!isSystem && (
-          <label class="range">
-            <span>smooth</span>
-            <input type="range" min="0" max="0.95" step="0.05" value={smooth}
-              onInput={(event) => setQuery({ smooth: event.currentTarget.value === "0" ? "" : event.currentTarget.value })} />
-          </label>
-        )}
-        <label class="check">
-          <input type="checkbox" checked={isLog} onChange={(event) => setQuery({ log: event.currentTarget.checked ? "1" : "" })} />
-          logarithmic
-        </label>
-        <span class="grow" />
-        <span class="muted">{counted(names.length, "metric")}, {counted(ranks.length, "rank")}</span>
-      </div>
+      <Bar view={view} names={names} ranks={ranks} isSystem={isSystem} text={text} />
       {rank !== "" && rank !== EACH && !ranks.includes(Number(rank)) && <Nothing>There is no such rank: it has logged nothing, or isn't one of this job.</Nothing>}
-      <div class="charts">
-        {names.slice(0, limit).map((name) => (
-          <MetricChart key={name} job={job} name={name} series={series.filter((one) => one.name === name)} rank={rank}
-            axis={axis} isLog={isLog} smooth={smooth} />
-        ))}
-      </div>
-      {names.length > limit && (
-        <div class="buttons"><button type="button" onClick={() => setLimit(limit + MAX_CHARTS)}>Show more metrics</button></div>
-      )}
+      {text && !found.length && <Nothing>No metric's name has <code>{text}</code>.</Nothing>}
+      {sections.map((section) => (
+        <Section key={section.prefix} experiment={job.experiment} title={sections.length > 1 ? section.prefix || "others" : ""} cards={section.cards} isSearch={text !== ""}>
+          {(card) => <MetricChart key={card.names.join(" ")} job={job} card={card} series={series} view={view} />}
+        </Section>
+      ))}
       {!isSystem && Object.keys(params).length > 0 && <Params params={params} />}
     </div>
   );
 }
 
-const rankName = (rank: number): string => (rank >= 0 ? `rank ${rank}` : `node ${-1 - rank}`);
+/** What the address says of how the charts are drawn. */
+function viewOf(query: URLSearchParams, isSystem: boolean): View {
+  const zoom = (query.get("zoom") ?? "").split("_").map(Number);
+  return {
+    rank: query.get("of") ?? "", axis: query.get("axis") ?? (isSystem ? "time" : "step"), isLog: query.has("log"), smooth: Number(query.get("smooth") ?? 0),
+    zoom: zoom.length === 2 && zoom.every(Number.isFinite) && zoom[0]! < zoom[1]! ? (zoom as [number, number]) : undefined,
+    onZoom: (chosen) => setQuery({ zoom: chosen ? chosen.map((one) => String(Number(one.toPrecision(12)))).join("_") : "" }),
+  };
+}
 
-function MetricChart({ job, name, series, rank, axis, isLog, smooth }: {
-  job: Job; name: string; series: Series[]; rank: string; axis: string; isLog: boolean; smooth: number;
-}) {
-  const isOne = rank !== "" && rank !== EACH;
-  const chosen = isOne ? series.filter((one) => one.rank === Number(rank)) : rank === EACH ? series.slice(0, MAX_RANKS) : series;
-  const count = chosen.reduce((sum, one) => sum + one.count, 0);
-  const query = { metric: name, max_points: 800, ...(isOne ? { rank } : {}) };
-  const curves = useAnswer<Curve[]>(`/jobs/${segment(job.name)}/metrics/curves`, query);
-  // The curve is read again when points have come, not each time that the job changes.
-  const [seen, setSeen] = useState(count);
-  if (seen !== count) {
-    setSeen(count);
-    curves.reload();
-  }
-  const wanted = new Set(chosen.map((one) => one.rank));
-  const [showsAll, setShowsAll] = useState(false);
-  const drawn = useMemo(() => {
-    const points = (curves.value ?? []).filter((curve) => wanted.has(curve.rank)).sort((a, b) => a.rank - b.rank).map(pointsOf);
-    return drawingOf(points, { isTime: axis === "time", isEach: rank === EACH, isLog, smooth, nounOf: chosen.every((one) => one.rank < 0) ? "nodes" : "ranks" });
-  }, [curves.value, count, rank, axis, isLog, smooth]);
-  const positionOf = (x: number) => (axis === "time" ? `at ${exact(x * 1000)}` : `at step ${whole(x)}`);
-  const outliers = drawn.range ? outliersText(drawn.points, drawn.range, positionOf) : "";
-  const notes = [marksText(drawn.marks, positionOf), isLog ? belowLogText(drawn.points) : ""].filter(Boolean);
-  const last = chosen.find((one) => one.rank === 0) ?? chosen[0];
-  if (!last) return null;
-  const [lastText, minText, maxText] = distinct([last.last, last.min ?? last.last, last.max ?? last.last].map((point) => point.value));
+function Bar({ view, names, ranks, isSystem, text }: { view: View; names: string[]; ranks: number[]; isSystem: boolean; text: string }) {
+  const { rank, axis, isLog, smooth, zoom } = view;
   return (
-    <figure class="chart-card">
-      <figcaption>
-        <span class="chart-name" title={name}>{name.replace(SYSTEM, "")}</span>
-        {drawn.agreement && <span class="muted">{drawn.agreement}</span>}
-        <strong class="number" title={`step ${last.last.step}`}>{lastText}</strong>
-        <span class="muted number">{last.min && last.max ? `${minText} … ${maxText}` : ""}</span>
-      </figcaption>
-      {curves.error && !curves.value && <Refused error={curves.error} />}
-      <Chart lines={drawn.lines} band={drawn.band} range={showsAll ? undefined : drawn.range} marks={drawn.marks} isTime={axis === "time"} isLog={isLog}
-        label={[`${name}, ${counted(count, "point")}`, outliers, ...notes].filter(Boolean).join("; ")} syncKey={`${job.name} ${axis}`} />
-      {outliers && <Outliers text={outliers} isShown={showsAll} toggle={() => setShowsAll(!showsAll)} />}
-      {notes.length > 0 && <p class="chart-note not-finite">{notes.join("; ")}</p>}
-    </figure>
+    <div class="filters">
+      {!isSystem && (
+        <input type="search" class="find-metric" value={text} placeholder="Find metrics" aria-label="Find metrics by a part of their names, or a regular expression"
+          onInput={(event) => setQuery({ find: event.currentTarget.value })} />
+      )}
+      <label class="select">
+        <span class="hidden">Of which rank</span>
+        <select value={rank} onChange={(event) => setQuery({ of: event.currentTarget.value })}>
+          <option value="">all ranks</option>
+          <option value={EACH}>{ranks.length > MAX_RANKS ? `each of the first ${MAX_RANKS} ranks` : "each rank"}</option>
+          {ranks.map((one) => <option key={one} value={one}>{one >= 0 ? `rank ${one}` : `node ${-1 - one}`}</option>)}
+        </select>
+      </label>
+      <label class="select">
+        <span>over</span>
+        <select value={axis} onChange={(event) => setQuery({ axis: event.currentTarget.value, zoom: "" })}>
+          <option value="step">step</option>
+          <option value="relative">time since the start</option>
+          <option value="time">time</option>
+          {!isSystem && <optgroup label="a metric">{names.map((name) => <option key={name} value={OF_METRIC + name}>{name}</option>)}</optgroup>}
+        </select>
+      </label>
+      {!isSystem && (
+        <label class="range">
+          <span>smooth</span>
+          <input type="range" min="0" max="0.95" step="0.05" value={smooth}
+            onInput={(event) => setQuery({ smooth: event.currentTarget.value === "0" ? "" : event.currentTarget.value })} />
+        </label>
+      )}
+      <label class="check">
+        <input type="checkbox" checked={isLog} onChange={(event) => setQuery({ log: event.currentTarget.checked ? "1" : "" })} />
+        logarithmic
+      </label>
+      {zoom && <button type="button" onClick={() => setQuery({ zoom: "" })}>Reset zoom <span class="muted number">{zoom.map((x) => zoomText(x, axis)).join(" – ")}</span></button>}
+      <span class="grow" />
+      <span class="muted">{counted(names.length, "metric")}, {counted(ranks.length, "rank")}{zoom ? "" : "; drag over a chart to zoom"}</span>
+    </div>
   );
 }
 
-interface Timed extends CurvePoints { times: number[] }
-
-function pointsOf(curve: Curve): Timed {
-  const points = [...curve.points].sort((a, b) => a.step - b.step);
-  return { label: rankName(curve.rank), x: points.map((point) => point.step), times: points.map((point) => Date.parse(point.at) / 1000), values: points.map((point) => point.value) };
+function zoomText(x: number, axis: string): string {
+  if (axis === "time") return exact(x * 1000);
+  if (axis === "relative") return duration(x);
+  return axis.startsWith(OF_METRIC) ? number(x) : whole(Math.round(x));
 }
 
-/** agreement: says that all of several curves are the same; "" = they aren't, or are drawn one by one. */
-interface Drawing { agreement: string; points: CurvePoints[]; lines: ChartLine[]; band: [ChartLine, ChartLine] | undefined; range: [number, number] | undefined; marks: Mark[] }
+const FOLDED = "drumbeat.folded-sections";
+/** The sections that this browser's person has folded, each with its experiment. */
 
-interface Drawn { isTime: boolean; isEach: boolean; isLog: boolean; smooth: number; nounOf: string }
+function foldedSections(): string[] {
+  try {
+    return JSON.parse(localStorage.getItem(FOLDED) ?? "[]") as string[];
+  } catch {
+    return [];
+  }
+}
 
-/** What a chart draws of these curves: the mean of many, or each; smoothed over what was logged. */
-export function drawingOf(curves: Timed[], { isTime, isEach, isLog, smooth, nounOf }: Drawn): Drawing {
-  const group = isEach ? undefined : groupOf(curves, nounOf);
-  // Ranks log a step at different times: the first one's stand for all.
-  const times = new Map(curves[0]?.x.map((step, n) => [step, curves[0]!.times[n]!]));
-  const overTime = (line: CurvePoints): CurvePoints => {
-    if (!isTime) return line;
-    const kept = line.x.flatMap((step, n) => (times.has(step) ? [n] : []));
-    return { ...line, x: kept.map((n) => times.get(line.x[n]!)!), values: kept.map((n) => line.values[n]!) };
+/** title: "" = it is the only one, and can't be folded. isSearch: what was looked for is shown in any case. */
+function Section({ experiment, title, cards, isSearch, children }: {
+  experiment: string; title: string; cards: MetricCard[]; isSearch: boolean; children: (card: MetricCard) => preact.JSX.Element;
+}) {
+  const key = `${experiment}/${title}`;
+  const [isFolded, setFolded] = useState(() => title !== "" && foldedSections().includes(key));
+  const [limit, setLimit] = useState(MAX_CHARTS);
+  const isShown = isSearch || !isFolded;
+  const fold = () => {
+    const others = foldedSections().filter((one) => one !== key);
+    localStorage.setItem(FOLDED, JSON.stringify(isFolded ? others : [...others, key]));
+    setFolded(!isFolded);
   };
-  const points = curves.map((curve) => (isTime ? { ...curve, x: curve.times } : curve));
-  const range = isLog ? undefined : centralRange(points);
-  const shown = group ? [overTime(group.mean)] : points.slice(0, MAX_RANKS);
-  const lines = shown.flatMap((line) => {
-    const y = line.values.map((value) => drawable(value ?? ""));
-    const whole = { label: line.label, x: line.x, y };
-    if (smooth <= 0) return [whole];
-    // One spike would lift the smoothed line far beyond all that follow it.
-    const kept = y.flatMap((value, n) => (value === null || !range || (value >= range[0] && value <= range[1]) ? [n] : []));
-    return [{ ...whole, isPale: true }, { label: line.label, x: kept.map((n) => line.x[n]!), y: smoothed(kept.map((n) => y[n]!), smooth) }];
-  });
-  const asLine = (line: CurvePoints): ChartLine => ({ label: line.label, x: line.x, y: line.values as number[] });
-  const band: Drawing["band"] = group && !group.isEqual ? [asLine(overTime(group.low)), asLine(overTime(group.high))] : undefined;
-  return { agreement: group?.isEqual ? group.mean.label : "", points, lines, band, range, marks: marksOf(points) };
-}
-
-/** Exponentially weighted, without the pull towards zero at the beginning. */
-export function smoothed(values: (number | null)[], weight: number): (number | null)[] {
-  if (weight <= 0) return values;
-  let [sum, total] = [0, 0];
-  return values.map((value) => {
-    if (value === null) return null;
-    sum = sum * weight + value * (1 - weight);
-    total = total * weight + (1 - weight);
-    return sum / total;
-  });
+  return (
+    <section class="metric-section" aria-label={title || undefined}>
+      {title && (
+        <h2><button type="button" class="quiet" aria-expanded={isShown} onClick={fold}>{isShown ? "▾" : "▸"} {title} <span class="muted">{counted(cards.length, "chart")}</span></button></h2>
+      )}
+      {isShown && <div class="charts">{cards.slice(0, limit).map(children)}</div>}
+      {isShown && cards.length > limit && (
+        <div class="buttons"><button type="button" onClick={() => setLimit(limit + MAX_CHARTS)}>Show more metrics</button></div>
+      )}
+    </section>
+  );
 }
 
 function Params({ params }: { params: Record<string, string> }) {

@@ -2,6 +2,7 @@
 
 import { counted, number, whole } from "../../format";
 import { ENDED } from "../../parts/job-state";
+import { bestOf } from "../../parts/primary-metric";
 import type { Job, NotFinite, StoryLine } from "../../types";
 
 const TRANSFERRING = new Set(["staging", "finalizing"]);
@@ -36,6 +37,14 @@ const PLAIN = /^\d+ ranks? ended with exit code 0$/;
 
 /** Whether the sentence says no more than the state `completed` does. */
 export const isPlain = (state: string | null, sentence: string): boolean => state === "completed" && PLAIN.test(sentence);
+
+/** The sentence of a job's page: of a completed one what its metric came to, where its own says no more than its state. */
+export function headlineOf(job: Job): string {
+  const sentence = progressOf(job);
+  if (!job.primary || !isPlain(job.state, sentence)) return sentence;
+  const best = bestOf(job.primary);
+  return `${job.primary.name} ${number(job.primary.value)} at step ${whole(job.primary.step)}${best && `; ${best}`}`;
+}
 
 /** What a list says of a job beside its state; "" = the state says it all. */
 export function wordOf(job: Job): string {

@@ -6,7 +6,7 @@ import { jobHref, setQuery } from "../../router";
 import { Linked } from "../../parts/job-links";
 import type { Job, StoryLine, Verdict } from "../../types";
 import { endOf } from "./log-lines";
-import { notFiniteOf, progressOf } from "./progress";
+import { headlineOf, notFiniteOf } from "./progress";
 import { hangOf } from "./hang-and-start";
 import { Results } from "./results";
 import { StacksNow } from "./stacks-now";
@@ -22,8 +22,8 @@ export function Cause({ job, story }: { job: Job; story: StoryLine[] }) {
     <div class={`cause tone-${tone(job.state)}`} role={job.state === "running" ? undefined : "status"}>
       {hasResults
         ? <Results job={job} />
-        : <p class="cause-sentence"><StateIcon state={job.state} /> <Linked sentence={progressOf(job)} /></p>}
-      {hasResults && <p class="muted">{progressOf(job)}</p>}
+        : <p class="cause-sentence"><StateIcon state={job.state} /> <Linked sentence={headlineOf(job)} /></p>}
+      {hasResults && <p class="muted">{headlineOf(job)}</p>}
       {job.not_finite && <p class="not-finite">{notFiniteOf(job.not_finite)}</p>}
       {job.notice && <p class="muted">{job.notice}</p>}
       {job.observed && WAITING.has(job.state) && <p class="muted">The engine says: {job.observed.word}</p>}
@@ -61,7 +61,7 @@ function Failed({ job, verdict }: { job: Job; verdict: Verdict }) {
       )}
       {hasRank && (
         <div class="buttons">
-          <button type="button" onClick={() => setQuery({ tab: "", rank: String(verdict.rank), at: "failure", search: "" }, false)}>
+          <button type="button" onClick={() => setQuery({ tab: "logs", rank: String(verdict.rank), at: "failure", search: "" }, false)}>
             Go to the failing line of rank {verdict.rank}
           </button>
         </div>

@@ -13,6 +13,8 @@ from drumbeat.cli.terminal.formatting import format_ago, format_moment
 from drumbeat.cli.terminal.help import AsJson, add_command, new_family
 from drumbeat.cli.terminal.json_output import print_json
 from drumbeat.cli.terminal.screen import fill_table, make_console, make_table, pairs, show
+from drumbeat.model.errors import RefusedError, SpecError
+from drumbeat.model.primary_metrics import PRIMARY_TAG, parse_goal
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -70,6 +72,25 @@ def restore(name: Name) -> None:
     print(f"{connect().restore_experiment(name).name}: restored")
 
 
+def primary(
+    name: Name,
+    metric: Annotated[str, typer.Argument(metavar="METRIC", help="As the jobs' scripts log it.")] = "",
+    goal: Annotated[str, typer.Option("--goal", help="`max` or `min`. By default as the metric's name says.")] = "",
+    clear: Annotated[bool, typer.Option("--clear", help="Leave it to each job which metric counts.")] = False,
+) -> None:
+    """Choose the metric that counts for all jobs of an experiment: in lists, on the page, and beside other jobs."""
+    if clear == bool(metric):
+        raise RefusedError("name either a metric or --clear", fix="drumbeat experiment primary mnist val/accuracy")
+    if goal and parse_goal(goal) is None:
+        raise SpecError(f"expected `max` or `min`, got {goal!r}", where="--goal")
+    client = connect()
+    if clear:
+        print(f"{client.clear_primary_metric(name).name}: each job says which metric counts")
+    else:
+        changed = client.set_primary_metric(name, metric, parse_goal(goal))
+        print(f"{changed.name}: {changed.tags[PRIMARY_TAG]}")
+
+
 def experiment_table(experiments: Iterable[ExperimentView], now: datetime) -> Table:
     """Returns one row for each experiment."""
     rows = [
@@ -104,6 +125,7 @@ for name, command, example in (
     ("list", list_experiments, "drumbeat experiment list"),
     ("show", show_experiment, "drumbeat experiment show mnist"),
     ("rename", rename, "drumbeat experiment rename mnist digits"),
+    ("primary", primary, "drumbeat experiment primary mnist val/accuracy --goal max"),
     ("archive", archive, "drumbeat experiment archive mnist"),
     ("restore", restore, "drumbeat experiment restore mnist"),
 ):

@@ -13,6 +13,7 @@ from drumbeat.cli.terminal.connect import connect
 from drumbeat.cli.terminal.failures import Exit
 from drumbeat.cli.terminal.formatting import (
     format_ago,
+    format_best,
     format_duration,
     format_launch,
     format_metric,
@@ -273,6 +274,7 @@ def _facts(job: JobView) -> list[tuple[str, object]]:
         ("mesh", format_mesh(job.mesh)),
         ("nodes", job.elastic or ""),
         ("metric", f"{format_metric(job.primary)} at step {job.primary.step:,}" if job.primary else ""),
+        ("best", format_best(job.primary)),
         ("not a number", format_not_finite(job.not_finite)),
         ("best trial", f"{job.best_trial.job}: {format_result(job)}" if job.best_trial else ""),
         ("compute", job.compute),

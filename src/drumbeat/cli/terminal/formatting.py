@@ -52,6 +52,15 @@ def format_metric(primary: PrimaryView) -> str:
     return f"{primary.name} {format_value(primary.value)}"
 
 
+def format_best(primary: PrimaryView | None) -> str:
+    """`0.7412 at step 80 (lower is better, by its name)`; "" where it isn't known which values are better."""
+    if primary is None or primary.best is None or primary.best_step is None:
+        return ""
+    better = "higher" if primary.goal == "maximize" else "lower"
+    ground = ", by its name" if primary.source == "guess" else ""
+    return f"{format_value(primary.best)} at step {primary.best_step:,} ({better} is better{ground})"
+
+
 def format_not_finite(lost: NotFiniteView | None) -> str:
     """`loss is NaN since step 91`; "" for None."""
     return f"{lost.name} is {lost.value} since step {lost.since_step:,}" if lost else ""

@@ -19,7 +19,9 @@ from drumbeat.model.api.metrics import (
     MetricsView,
     PointView,
 )
+from drumbeat.model.api.overview import OverviewView
 from drumbeat.model.metrics import MLFLOW_CREDENTIALS
+from drumbeat.model.primary_metrics import Goal
 
 
 class MetricCalls:
@@ -105,6 +107,13 @@ class MetricCalls:
             params["since"] = since.isoformat()
         return view(LedgerView, self.connection.call("GET", "/ledger", params=params))
 
+    def overview(self, name: str) -> OverviewView:
+        """Returns a job at a glance: how good it is among those of its experiment, and what it took.
+
+        Raises NotFoundError.
+        """
+        return view(OverviewView, self.connection.call("GET", f"/jobs/{part(name)}/overview"))
+
     def experiments(self, *, archived: bool = False) -> list[ExperimentView]:
         """Returns experiments, the last created first. archived: these too."""
         params = {"archived": "all" if archived else "false"}
@@ -128,6 +137,18 @@ class MetricCalls:
     def restore_experiment(self, name: str) -> ExperimentView:
         """Shows an archived experiment again. Raises NotFoundError."""
         return self._change("restore", {"name": name})
+
+    def set_primary_metric(self, experiment: str, metric: str, goal: Goal | None = None) -> ExperimentView:
+        """Names the metric that counts for all jobs of an experiment. goal: None = as its name says.
+
+        Raises NotFoundError.
+        """
+        params = {"name": experiment, "metric": metric, **({"goal": goal} if goal else {})}
+        return view(ExperimentView, self.connection.call("PUT", "/experiments/primary", params=params))
+
+    def clear_primary_metric(self, experiment: str) -> ExperimentView:
+        """Leaves it to each job, and to the names of its metrics, which one counts. Raises NotFoundError."""
+        return view(ExperimentView, self.connection.call("DELETE", "/experiments/primary", params={"name": experiment}))
 
     def _change(self, verb: str, params: dict[str, str]) -> ExperimentView:
         return view(ExperimentView, self.connection.call("POST", f"/experiments/{verb}", params=params))

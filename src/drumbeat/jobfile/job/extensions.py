@@ -4,7 +4,8 @@ The keys of retries, grace and silence are in `timeouts_and_retries.py`. Where t
 launchers/warm_start_fit.py; `environment` in core/planning/plan.py; `prepare` in launchers/preparation.py;
 `mpi_options` in launchers/mpi.py; `tensorflow_chief` in launchers/tensorflow.py; `network` in
 launchers/network_variables.py; `fresh_nodes` in core/lifecycle/handover.py; `preflight` in node/preflight/preflight.py;
-`mesh` in model/mesh.py; `system_metrics` in node/metrics/resources.py; `notify` and `notify_on` in
+`mesh` in model/mesh.py; `primary_metric` in server/metrics/metrics.py; `system_metrics` in
+node/metrics/resources.py; `notify` and `notify_on` in
 server/notices/end_notices.py; `checkpoints` in train/checkpoint_folder.py (`keep`) and node/torn_files/copies.py
 (`copies_gib`).
 """
@@ -35,6 +36,17 @@ class CheckpointSettings(Model):
         default=64,
         description="The most that copies of files which a script saves by itself may take, in GiB. From a copy, a "
         "file is put back whose saving was cut off. `0` makes none.",
+    )
+
+
+class PrimaryMetricSettings(Model):
+    """The metric by which the job is judged, in lists and beside other jobs."""
+
+    name: Filled = Field(description="Name of the metric, exactly as the script logs it.")
+    goal: Annotated[Literal["maximize", "minimize", "max", "min"], AnyCase()] | None = Field(
+        default=None,
+        description="Whether larger or smaller values are better. Without it the name decides: an `accuracy` is better "
+        "high, a `loss` low.",
     )
 
 
@@ -88,6 +100,11 @@ class Extensions(RecoverySettings):
         default=True,
         description="Whether each node logs the use of CPU, memory, disk, network and GPUs by itself and its ranks, "
         "every 5 s, as metrics named `system/…`.",
+    )
+    primary_metric: PrimaryMetricSettings | None = Field(
+        default=None,
+        description="The metric that counts. When not set, the script may name it by `drumbeat.primary`; else it is "
+        "guessed: the accuracy on held-out data, then the loss on these, then the loss.",
     )
     notify: list[Filled] = Field(
         default_factory=list,

@@ -138,7 +138,7 @@ class OutputView:
         return f"output {self.name} is being put in its place"
 
 
-PRIMARY = "The last value of the first metric that rank 0 logged; absent until there is one."
+PRIMARY = "The metric of rank 0 that counts, with its last and its best value; absent until there is one."
 NOT_FINITE = "The first metric of rank 0 that is NaN or infinite, and since which step; absent when all are numbers."
 BEST_TRIAL = "The best trial of a sweep so far; absent until one has a value, and for other jobs."
 SLOW = "Whether a rank, or all of a node, was found slow in this round: the story says which; absent when not."

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from drumbeat.model.metrics import RunStatus
+from drumbeat.model.primary_metrics import Goal, PrimarySource
 
 
 @dataclass(frozen=True)
@@ -33,11 +34,19 @@ class SeriesView:
 
 @dataclass(frozen=True)
 class PrimaryView:
-    """The last value of the first metric that rank 0 of a job logged."""
+    """The metric of a job's rank 0 that counts: its last value, and its best one."""
 
     name: str
     value: float | str
     step: int
+    goal: Goal | None = None
+    """Which values are better; null = unknown."""
+    best: float | None = None
+    """The best finite value; null without a goal, or without such a value."""
+    best_step: int | None = None
+    """The first step that has the best value."""
+    source: PrimarySource = "guess"
+    """Who has said that it counts; a guess is by its name."""
 
 
 @dataclass(frozen=True)
@@ -116,6 +125,8 @@ class ComparedRow:
     section: str
     key: str
     values: tuple[Any, ...]
+    goal: Goal | None = None
+    """Which values are better, in the row of the metric that counts; null in all others."""
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ BESIDE = (
 """The other modules that those import."""
 
 PACKAGE = '''\
-"""Stands in for drumbeat in a Python that does not have it: `log` and `train`. An installed drumbeat is preferred."""
+"""Stands in for drumbeat in a Python that does not have it, which is preferred: `log`, `primary` and `train`."""
 
 import importlib.util
 import os
@@ -36,8 +36,9 @@ if _spec is not None:
 else:
     from drumbeat._version import __version__
     from drumbeat.rank.metric_log import log
+    from drumbeat.rank.parameters import primary
 
-    __all__ = ["__version__", "log"]
+    __all__ = ["__version__", "log", "primary"]
 '''
 
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from drumbeat.core.lifecycle.events import JobEvent
-    from drumbeat.model.metrics import MetricHighlights
+    from drumbeat.model.metrics import MetricHighlights, PrimarySeries
     from drumbeat.server.database.records import Record
 
 
@@ -66,11 +66,17 @@ def job_with_events(
 def _highlights(metrics: MetricHighlights | None) -> dict[str, Any]:
     if metrics is None:
         return {}
-    last, lost = metrics.primary.last, metrics.not_finite
+    lost = metrics.not_finite
     return {
-        "primary": PrimaryView(last.name, value_to_json(last.value), last.step),
+        "primary": _primary(metrics.primary) if metrics.primary else None,
         "not_finite": NotFiniteView(lost.name, str(value_to_json(lost.value)), lost.step) if lost else None,
     }
+
+
+def _primary(one: PrimarySeries) -> PrimaryView:
+    last, best = one.series.last, one.best
+    value, step = (best.value, best.step) if best else (None, None)
+    return PrimaryView(last.name, value_to_json(last.value), last.step, one.goal, value, step, one.source)
 
 
 def event_lines(events: list[JobEvent], after: int = 0) -> list[EventView]:

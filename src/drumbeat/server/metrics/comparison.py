@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, cast
 
@@ -12,7 +12,7 @@ from drumbeat.core.ledger_times import Save
 from drumbeat.core.lifecycle.events import JobEvent
 from drumbeat.model.api.ledger import TimeClass
 from drumbeat.model.api.metrics import ComparedRow, ComparisonView
-from drumbeat.model.metrics import Point, Series, value_to_json
+from drumbeat.model.metrics import Point, PrimarySeries, Series, value_to_json
 from drumbeat.server.database.records import Record
 from drumbeat.server.metrics.code_files import CodeFile, describe_difference
 
@@ -41,6 +41,8 @@ class Compared:
     """Points of the metrics whose last steps differ between the jobs."""
     files: Mapping[str, CodeFile] = field(default_factory=dict[str, CodeFile])
     """The files of its code, by path; empty if the code has been pruned."""
+    primary: PrimarySeries | None = None
+    """The metric that counts."""
 
 
 def compare(jobs: Sequence[Compared], now: datetime) -> ComparisonView:
@@ -48,6 +50,9 @@ def compare(jobs: Sequence[Compared], now: datetime) -> ComparisonView:
     columns = [{**_submitted(one), **code} for one, code in zip(jobs, _code(jobs), strict=True)]
     differences = [row for row in _rows(columns) if any(value != row.values[0] for value in row.values)]
     outcomes = _rows([{**_outcome(one, now), **values} for one, values in zip(jobs, _at_one_step(jobs), strict=True)])
+    counting = {one.primary.series.name: one.primary.goal for one in jobs if one.primary}
+    if len(counting) == 1:  # Otherwise no metric counts for all of them.
+        outcomes = [replace(row, goal=counting.get(row.key)) if row.section == "metrics" else row for row in outcomes]
     return ComparisonView(tuple(one.record.job.name for one in jobs), tuple(differences), tuple(outcomes))
 
 

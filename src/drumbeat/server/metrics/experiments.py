@@ -13,13 +13,19 @@ from drumbeat.jobfile.reading.error_messages import nearest
 from drumbeat.model.api.metrics import ComparisonView
 from drumbeat.model.errors import DrumbeatError, NotFoundError
 from drumbeat.model.metrics import experiment_id
+from drumbeat.model.primary_metrics import PRIMARY_TAG, PrimaryMetric
 from drumbeat.server.database.records import ExperimentUse, Record
 from drumbeat.server.home_folder import FolderArtifacts
+from drumbeat.server.jobs.job_filter import JobFilter
+from drumbeat.server.loop.bus import job_topic
 from drumbeat.server.loop.loop import Loop
 from drumbeat.server.metrics.code_files import CodeFile, read_files
 from drumbeat.server.metrics.comparison import Compared, compare, uneven
 from drumbeat.server.metrics.metric_records import Experiment, View
 from drumbeat.server.metrics.metrics import Metrics
+
+MAX_TOLD = 1000
+"""Jobs of an experiment whose followers are told of a change of its own, the newest."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +74,19 @@ class Experiments:
         own, usage = self.named(name)
         return self._metrics.store.archive_experiment(own.id, self._now_ms(), is_archived=is_archived), usage
 
+    def set_primary(self, name: str, metric: PrimaryMetric | None) -> tuple[Experiment, ExperimentUsage]:
+        """Names the metric that counts for all jobs of an experiment; None leaves that to each of them.
+
+        Raises NotFoundError.
+        """
+        own, usage = self.named(name)
+        tag = str(metric) if metric else None
+        changed = self._metrics.store.tag_experiment(own.id, PRIMARY_TAG, tag, self._now_ms())
+        names = JobFilter(experiments=usage.names, is_archived=None, limit=MAX_TOLD)
+        for record in self._loop.store.jobs(names) if usage.names else ():
+            self._loop.bus.publish(job_topic(record.job.name))
+        return changed, usage
+
     def names_in_jobs(self, name: str) -> tuple[str, ...]:
         """Returns the names in jobs for the experiment with this current or earlier name."""
         if self._metrics.is_empty:
@@ -96,7 +115,11 @@ class Experiments:
         ]
         names = uneven([one.metrics for one in jobs])
         curves = [{name: self._metrics.curve(one.record.job.name, name) for name in names} for one in jobs]
-        whole = [replace(one, curves=own) for one, own in zip(jobs, curves, strict=True)]
+        highlights = self._metrics.highlights([one.record.job.name for one in jobs])
+        whole = [
+            replace(one, curves=own, primary=shown.primary if (shown := highlights.get(one.record.job.name)) else None)
+            for one, own in zip(jobs, curves, strict=True)
+        ]
         return compare(whole, self._loop.clock.now())
 
     def _compared(self, record: Record, saves: Sequence[Save], *, has_files: bool) -> Compared:

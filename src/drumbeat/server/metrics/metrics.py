@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from drumbeat.core.ledger_times import Save
 from drumbeat.core.lifecycle.job import Job
@@ -30,6 +30,7 @@ from drumbeat.model.metrics import (
     experiment_id,
     run_id,
 )
+from drumbeat.model.primary_metrics import PRIMARY_TAG, PrimaryMetric, goal_of, parse_goal
 from drumbeat.model.states import State
 from drumbeat.server.loop.bus import job_topic
 from drumbeat.server.loop.loop import Loop
@@ -352,9 +353,9 @@ class Metrics:
         runs = [run_id(name) for name in names]
         primaries, not_finite = self.store.primaries(runs), self.store.not_finite(runs)
         return {
-            name: MetricHighlights(primaries[run], not_finite.get(run))
+            name: MetricHighlights(primaries.get(run), not_finite.get(run))
             for name, run in zip(names, runs, strict=True)
-            if run in primaries
+            if run in primaries or run in not_finite
         }
 
     def saves(self, names: Sequence[str]) -> dict[str, list[Save]]:
@@ -391,19 +392,28 @@ class Metrics:
 
     def _ensure(self, job: Job) -> None:
         if self._ensured.get(job.name) != job.unique_name:
-            created = _created(job, self._loop.clock.now())
+            created = _created(job, self._loop.clock.now(), self._primary_of(job))
             if self.store.ensure_run(created, job.plan.experiment).job != job.name:
                 # Another job has created a run with the id of this job's run.
                 self.store.remove_run(created.run)
                 self.store.ensure_run(created, job.plan.experiment)
             self._ensured[job.name] = job.unique_name
 
+    def _primary_of(self, job: Job) -> PrimaryMetric | None:
+        """Returns the metric that a job's file names, or the objective of the sweep whose trial it is."""
+        with contextlib.suppress(NotFoundError):
+            if named := named_primary(self._loop.record(job.name).spec):
+                return named
+            if job.parent and (sweep := self._loop.record(job.parent).job.sweep):
+                return PrimaryMetric(sweep.metric, parse_goal(sweep.goal))
+        return None
+
     def _settle(self, job: Job) -> None:
         self.store.settle(run_id(job.name), STATUS_OF[job.state], _ms(job.ended_at or self._loop.clock.now()))
         self._settled[job.name] = job.unique_name
 
 
-def _created(job: Job, now: datetime) -> RunCreated:
+def _created(job: Job, now: datetime, primary: PrimaryMetric | None) -> RunCreated:
     user = job.user or getpass.getuser()
     name = job.display_name or job.name
     tags = {
@@ -412,9 +422,19 @@ def _created(job: Job, now: datetime) -> RunCreated:
         "mlflow.user": user,
         "mlflow.source.name": job.name,
         "mlflow.source.type": "JOB",
+        **({PRIMARY_TAG: str(primary)} if primary else {}),
     }
     start = job.started_at or now
     return RunCreated(run_id(job.name), experiment_id(job.plan.experiment), name, _ms(start), user, job.name, tags)
+
+
+def named_primary(spec: Mapping[str, Any]) -> PrimaryMetric | None:
+    """Returns the metric that a job file names."""
+    extensions = cast("Mapping[str, Any]", spec.get("drumbeat") or {})
+    named = cast("Mapping[str, str]", extensions.get("primary_metric") or {})
+    if not named.get("name"):
+        return None
+    return PrimaryMetric(named["name"], parse_goal(named.get("goal", "")) or goal_of(named["name"]))
 
 
 def _ms(at: datetime) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from datetime import UTC, datetime
 from typing import Annotated, Literal
 
 from fastapi import Query
@@ -18,17 +17,18 @@ from drumbeat.model.api.metrics import (
     JobCurveView,
     MetricsView,
     NestedRunView,
-    PointView,
-    SeriesView,
 )
+from drumbeat.model.api.overview import OverviewView
 from drumbeat.model.errors import NotFoundError
-from drumbeat.model.metrics import Point, Run, Series, run_id, value_to_json
+from drumbeat.model.metrics import Point, Run, run_id, value_to_json
+from drumbeat.model.primary_metrics import Goal, PrimaryMetric, goal_of
 from drumbeat.server.context import ControlOf, PrincipalOf, current
 from drumbeat.server.control import Control
 from drumbeat.server.jobs.job_filter import JobFilter
 from drumbeat.server.metrics.experiments import ExperimentUsage
 from drumbeat.server.metrics.metric_records import Experiment, View
 from drumbeat.server.metrics.metrics import STATUS_OF
+from drumbeat.server.metrics.series_views import point_view, series_view, time_of
 from drumbeat.server.routing import new_router
 
 router = new_router("/api/v1", tags=["metrics"])
@@ -60,6 +60,12 @@ def show_metrics(name: str, control: ControlOf, rank: Rank = None) -> MetricsVie
     params, tags = dict(run.params), dict(run.tags)
     nested = tuple(_nested_view(one, run.id) for one in control.metrics.nested_runs(name))
     return MetricsView(name, run.id, experiment, run.status, tuple(map(series_view, chosen)), params, tags, nested)
+
+
+@router.get("/jobs/{name}/overview")
+def show_overview(name: str, control: ControlOf) -> OverviewView:
+    """Returns a job at a glance: how good it is among the jobs of its experiment, and what it took."""
+    return control.overviews.of(name)
 
 
 @router.get("/jobs/{name}/metrics/curves")
@@ -138,7 +144,8 @@ def _children(control: Control, parent: str) -> tuple[list[str], str]:
 
 
 def _primary_names(control: Control, names: list[str]) -> list[tuple[str, str]]:
-    return [(name, metrics.primary.name) for name, metrics in control.metrics.highlights(names).items()]
+    highlights = control.metrics.highlights(names)
+    return [(name, one.primary.series.name) for name, one in highlights.items() if one.primary]
 
 
 def _curve(name: str, metric: str, points: list[Point]) -> JobCurveView:
@@ -187,20 +194,27 @@ def restore_experiment(name: Name, control: ControlOf, principal: PrincipalOf) -
     return experiment_view(*control.experiments.archive(name, is_archived=False))
 
 
+@router.put("/experiments/primary")
+def set_primary_metric(
+    *,
+    name: Name,
+    metric: Annotated[str, Query(min_length=1, max_length=500, description="As the jobs' scripts log it.")],
+    goal: Annotated[Goal | None, Query(description="When absent, as the metric's name says.")] = None,
+    control: ControlOf,
+) -> ExperimentView:
+    """Names the metric that counts for all jobs of an experiment, before what each of them says."""
+    return experiment_view(*control.experiments.set_primary(name, PrimaryMetric(metric, goal or goal_of(metric))))
+
+
+@router.delete("/experiments/primary")
+def clear_primary_metric(name: Name, control: ControlOf) -> ExperimentView:
+    """Leaves it to each job of an experiment, and to the names of its metrics, which one counts. Idempotent."""
+    return experiment_view(*control.experiments.set_primary(name, None))
+
+
 def _nested_view(run: Run, own: str) -> NestedRunView:
     parent = run.tags.get("mlflow.parentRunId", "") or own
     return NestedRunView(run.id, run.name, parent, run.status, tuple(map(series_view, run.metrics)))
-
-
-def series_view(series: Series) -> SeriesView:
-    """Returns a series as the API shows it."""
-    low, high = (point_view(point) if point else None for point in (series.min, series.max))
-    return SeriesView(series.name, series.rank, series.count, point_view(series.last), low, high)
-
-
-def point_view(point: Point) -> PointView:
-    """Returns a point as the API shows it."""
-    return PointView(point.step, value_to_json(point.value), _time(point.at_ms))
 
 
 def experiment_view(experiment: Experiment, usage: ExperimentUsage) -> ExperimentView:
@@ -209,18 +223,10 @@ def experiment_view(experiment: Experiment, usage: ExperimentUsage) -> Experimen
         experiment.id,
         experiment.name,
         experiment.is_archived,
-        _time(experiment.created_ms),
-        _time(experiment.updated_ms),
+        time_of(experiment.created_ms),
+        time_of(experiment.updated_ms),
         usage.jobs,
         usage.latest_at,
         dict(experiment.tags),
         usage.names,
     )
-
-
-def _time(at_ms: int) -> datetime:
-    """Converts a timestamp, clamped to the valid range, because clients may log any number."""
-    try:
-        return datetime.fromtimestamp(at_ms / 1000, UTC)
-    except (ValueError, OverflowError, OSError):
-        return datetime.max.replace(tzinfo=UTC) if at_ms > 0 else datetime.min.replace(tzinfo=UTC)

@@ -6,12 +6,13 @@ exactly the same URLs. HTML with preloads of a job is only for callers who may r
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from urllib.parse import parse_qsl, quote, quote_plus, unquote
 
 from drumbeat.model.metrics import SYSTEM, run_id
-from drumbeat.model.states import JobKind
+from drumbeat.model.states import JobKind, State
 from drumbeat.server.context import current
 from drumbeat.server.control import Control
 
@@ -39,11 +40,15 @@ CHART_POINTS = 800
 MAX_CHARTS = 4
 """Number of charts whose curves are preloaded; others are requested with their charts."""
 TABS: Mapping[str, tuple[str, ...]] = {
-    "command": ("logs", "metrics", "ranks", "outputs", "resources", "story", "file", "rehearsal"),
+    "command": ("overview", "logs", "metrics", "ranks", "outputs", "resources", "story", "file", "rehearsal"),
     "sweep": ("trials", "curves", "settings", "story", "outputs", "file"),
     "pipeline": ("graph", "story", "outputs", "file"),
 }
 """The tabs of each kind of job, the default one first."""
+LOG_WORDS = ("rank", "node", "search", "at")
+"""Words that choose lines of a log."""
+AT_WORK = frozenset({State.RUNNING, State.STOPPING, State.FINALIZING, State.COMPLETED, State.CANCELED})
+"""The states in which a job is opened with its overview; otherwise with its logs."""
 SCREENS: Mapping[str, str] = {
     "/experiments": "src/screens/experiments.tsx",
     "/compare": "src/screens/compare.tsx",
@@ -54,6 +59,7 @@ SCREENS: Mapping[str, str] = {
 }
 """The modules of screens that aren't in the page's main script."""
 TAB_MODULES: Mapping[str, str] = {
+    "overview": "src/screens/job/overview.tsx",
     "metrics": "src/screens/job/metrics.tsx",
     "resources": "src/screens/job/metrics.tsx",
     "outputs": "src/screens/job/outputs.tsx",
@@ -63,6 +69,11 @@ TAB_MODULES: Mapping[str, str] = {
     "graph": "src/screens/job/pipeline.tsx",
     "rehearsal": "src/screens/job/rehearsal.tsx",
 }
+
+
+_SPLITS = ("", "train", "training", "val", "valid", "validation", "eval", "evaluation", "dev", "test")
+_SPLIT_BEFORE = re.compile(rf"({'|'.join(_SPLITS[1:])})[/_.-](.+)$", re.IGNORECASE)
+_SPLIT_BEHIND = re.compile(rf"(.+)[/_.-]({'|'.join(_SPLITS[1:])})$", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -80,17 +91,19 @@ class KnownJob:
     """The properties of a job on which the first requests of its screen depend."""
 
     kind: JobKind
+    state: State = State.COMPLETED
     metrics: tuple[str, ...] = ()
     """The metrics that its script logged, in the order of the screen."""
 
 
 def known_job(control: Control, name: str, query: str) -> KnownJob:
     """Returns the properties of a job. Raises NotFoundError."""
-    kind = current(control, name).job.kind
-    if _tab(kind, _first(_words(query), "tab")) != "metrics" or control.metrics.is_empty:
-        return KnownJob(kind)
+    job = current(control, name).job
+    screen = KnownJob(job.kind, job.state)
+    if _tab(screen, _words(query)) != "metrics" or control.metrics.is_empty:
+        return screen
     names = (one.name for one in control.metrics.store.series(run_id(name)) if not one.name.startswith(SYSTEM))
-    return KnownJob(kind, tuple(dict.fromkeys(names)))
+    return replace(screen, metrics=tuple(dict.fromkeys(names)))
 
 
 def job_in(path: str) -> str:
@@ -139,12 +152,13 @@ def _compared(jobs: Sequence[str]) -> Iterable[str]:
 
 
 def _of_job(name: str, words: Words, job: KnownJob | None) -> FirstRequests:
-    wanted = _first(words, "tab")
-    tab = _tab(job.kind, wanted) if job else wanted or "logs"
+    tab = _tab(job, words) if job else _first(words, "tab")
     own = f"/jobs/{segment(name)}"
     answers = [address(own)]
     if tab == "logs":
         answers.append(address(f"{own}/logs", [("tail", str(LOG_BYTES))]))
+    if tab == "overview":
+        answers.append(address(f"{own}/overview"))
     if tab in ("metrics", "resources"):
         answers.append(address(f"{own}/metrics"))
     if tab == "metrics" and job:
@@ -158,17 +172,44 @@ def _of_job(name: str, words: Words, job: KnownJob | None) -> FirstRequests:
 
 def _charts(own: str, words: Words, job: KnownJob) -> Iterable[str]:
     rank = _first(words, "of")
-    for metric in job.metrics[:MAX_CHARTS]:
-        yield address(f"{own}/metrics/curves", [("metric", metric), ("max_points", str(CHART_POINTS)), ("rank", rank)])
+    if _first(words, "find"):
+        return
+    for card in _cards(job.metrics)[:MAX_CHARTS]:
+        named = [("metric", metric) for metric in card]
+        yield address(f"{own}/metrics/curves", [*named, ("max_points", str(CHART_POINTS)), ("rank", rank)])
+
+
+def _cards(metrics: Sequence[str]) -> list[list[str]]:
+    """Returns the metrics of each chart in the order of the screen, as `metric-groups.ts` groups them."""
+    cards: dict[str, list[str]] = {}
+    for metric in metrics:
+        cards.setdefault(_base_and_split(metric)[0], []).append(metric)
+    sections: dict[str, list[list[str]]] = {}
+    for card in cards.values():
+        ordered = sorted(card, key=lambda metric: _SPLITS.index(_base_and_split(metric)[1]))
+        prefix, slash, _ = ordered[0].partition("/")
+        sections.setdefault(prefix if slash else "", []).append(ordered)
+    return [card for section in sorted(sections.values(), key=len) for card in section]
+
+
+def _base_and_split(metric: str) -> tuple[str, str]:
+    if match := _SPLIT_BEFORE.match(metric):
+        return match[2], match[1].lower()
+    match = _SPLIT_BEHIND.match(metric)
+    return (match[1], match[2].lower()) if match else (metric, "")
 
 
 def _words(query: str) -> Words:
     return parse_qsl(query, keep_blank_values=True)
 
 
-def _tab(kind: JobKind, wanted: str) -> str:
-    tabs = TABS[kind]
-    return wanted if wanted in tabs else tabs[0]
+def _tab(job: KnownJob, words: Words) -> str:
+    """Returns the chosen tab. One who has chosen lines of a log sees the log."""
+    wanted, tabs = _first(words, "tab"), TABS[job.kind]
+    if wanted in tabs:
+        return wanted
+    is_of_log = job.state not in AT_WORK or any(key in LOG_WORDS for key, _ in words)
+    return "logs" if tabs[0] == "overview" and is_of_log else tabs[0]
 
 
 def _first(words: Words, name: str) -> str:

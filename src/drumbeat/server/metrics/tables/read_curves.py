@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from sqlalchemy import Connection, CursorResult, Row, Select, func, select, text
@@ -47,7 +47,9 @@ numbers of removed series.
 
 def read_series(connection: Connection, run: str) -> list[Series]:
     """Returns all series of a run in the order in which they began."""
-    return [_series(row) for row in connection.execute(select(series).where(series.c.run == run).order_by(series.c.id))]
+    return [
+        to_series(row) for row in connection.execute(select(series).where(series.c.run == run).order_by(series.c.id))
+    ]
 
 
 def main_series(connection: Connection, runs: Sequence[str]) -> dict[str, list[Series]]:
@@ -55,16 +57,18 @@ def main_series(connection: Connection, runs: Sequence[str]) -> dict[str, list[S
     chosen = select(series).where(series.c.run.in_(runs), series.c.rank == 0).order_by(series.c.name)
     table: dict[str, list[Series]] = {}
     for row in connection.execute(chosen):
-        table.setdefault(row.run, []).append(_series(row))
+        table.setdefault(row.run, []).append(to_series(row))
     return table
 
 
-def primaries(connection: Connection, runs: Sequence[str]) -> dict[str, Series]:
-    """Returns the first series of rank 0 of each run that isn't the system's."""
-    is_own = ~series.c.name.startswith(SYSTEM, autoescape=True)
-    chosen = select(func.min(series.c.id)).where(series.c.run.in_(runs), series.c.rank == 0, is_own)
-    first = chosen.group_by(series.c.run)
-    return {row.run: _series(row) for row in connection.execute(select(series).where(series.c.id.in_(first)))}
+def means(connection: Connection, run: str, names: Collection[str]) -> dict[tuple[str, int], float]:
+    """Returns the mean of the finite values of each of a run's series with one of these names, by name and rank."""
+    is_number = points.c.value.is_not(None) & points.c.value.not_in(_INFINITE)
+    chosen = select(series.c.name, series.c.rank, func.avg(points.c.value)).join(points, points.c.series == series.c.id)
+    chosen = chosen.where(series.c.run == run, series.c.name.in_(names), is_number)
+    return {
+        (name, rank): mean for name, rank, mean in connection.execute(chosen.group_by(series.c.name, series.c.rank))
+    }
 
 
 def not_finite(connection: Connection, runs: Sequence[str]) -> dict[str, Point]:
@@ -164,16 +168,14 @@ def _long_curve(connection: Connection, name: str, size: tuple[int, int], max_po
     # Numbers are inlined, because binding so many parameters takes longer than reading the points.
     chosen = ", ".join(map(str, sorted(kept)))
     statement = f"SELECT value, step, at_ms FROM points WHERE series = {number:d} AND n IN ({chosen}) ORDER BY n"  # noqa: S608 - integers
-    rows = _fetched(connection.exec_driver_sql(statement))
+    rows = fetched(connection.exec_driver_sql(statement))
     return [Point(name, logged(value), step, at_ms) for value, step, at_ms in rows]
 
 
 def _read_rows(connection: Connection, numbers: Sequence[int]) -> Sequence[tuple[Any, ...]]:
     """Returns all points of several series with the series' number, one series after the other."""
     chosen = select(points.c.series, points.c.value, points.c.step, points.c.at_ms)
-    return _fetched(
-        connection.execute(chosen.where(points.c.series.in_(numbers)).order_by(points.c.series, points.c.n))
-    )
+    return fetched(connection.execute(chosen.where(points.c.series.in_(numbers)).order_by(points.c.series, points.c.n)))
 
 
 def history(connection: Connection, key: tuple[str, str, int], after: int, limit: int) -> HistoryPage:
@@ -193,7 +195,7 @@ def _from_blocks(connection: Connection, number: int, whole: int, count: int) ->
     Each part consists of complete blocks, so the points themselves aren't read. whole: the number of blocks.
     """
     rows = connection.execute(_EXTREMES, {"series": number, "whole": whole, "parts": count})
-    kept = {n for row in _fetched(rows) for n in row}
+    kept = {n for row in fetched(rows) for n in row}
     first = whole * BLOCK
     rest = _read(connection, "", _POINTS.where(points.c.series == number, points.c.n >= first))
     if rest:
@@ -201,16 +203,17 @@ def _from_blocks(connection: Connection, number: int, whole: int, count: int) ->
     return kept
 
 
-def _fetched(result: CursorResult[*tuple[Any, ...]]) -> Sequence[tuple[Any, ...]]:
+def fetched(result: CursorResult[*tuple[Any, ...]]) -> Sequence[tuple[Any, ...]]:
     """Returns the driver's rows, as SQLAlchemy's take longer to create than SQLite takes to read them."""
     with result:
         return [] if result.cursor is None else result.cursor.fetchall()
 
 
 def _read(connection: Connection, name: str, chosen: Select[Any, Any, Any]) -> list[Point]:
-    rows = _fetched(connection.execute(chosen.order_by(points.c.n)))
+    rows = fetched(connection.execute(chosen.order_by(points.c.n)))
     return [Point(name, logged(value), step, at_ms) for value, step, at_ms in rows]
 
 
-def _series(row: Row[Any]) -> Series:
+def to_series(row: Row[Any]) -> Series:
+    """Returns the series of a row of its table."""
     return Series(row.name, row.rank, row.length, last_point(row), min_point(row), max_point(row))

@@ -9,11 +9,22 @@ from typing import TypeVar
 from sqlalchemy import Connection, delete, func, select, text, update
 
 from drumbeat.model.metric_lines import Spooled
-from drumbeat.model.metrics import JsonObject, MetricRecord, Point, Run, RunCreated, RunStatus, Series, Source, run_id
+from drumbeat.model.metrics import (
+    JsonObject,
+    MetricRecord,
+    Point,
+    PrimarySeries,
+    Run,
+    RunCreated,
+    RunStatus,
+    Series,
+    Source,
+    run_id,
+)
 from drumbeat.server.database.database import Database, parse_url
 from drumbeat.server.database.upgrade import Revisions, upgrade
 from drumbeat.server.metrics.metric_records import Document, Experiment, HistoryPage, RunPage, RunSearch, Taken, View
-from drumbeat.server.metrics.tables import documents, experiments, read_curves, run_search
+from drumbeat.server.metrics.tables import documents, experiments, primary_series, read_curves, run_search
 from drumbeat.server.metrics.tables import records as arrivals
 from drumbeat.server.metrics.tables.curve_cache import CurveCache
 from drumbeat.server.metrics.tables.group_writer import GroupWriter
@@ -212,9 +223,13 @@ class SqlMetricStore:
         """Returns all series of a run in the order in which their first points arrived; [] for an unknown run."""
         return self._read(lambda connection: read_curves.read_series(connection, run))
 
-    def primaries(self, runs: Sequence[str]) -> dict[str, Series]:
-        """Returns the first series of rank 0 of each of these runs, except `system/…`."""
-        return self._read(lambda connection: read_curves.primaries(connection, runs))
+    def primaries(self, runs: Sequence[str]) -> dict[str, PrimarySeries]:
+        """Returns the primary series of rank 0 of each of these runs that has one, never one of `system/…`."""
+        return self._read(lambda connection: primary_series.primaries(connection, runs))
+
+    def means(self, run: str, names: Collection[str]) -> dict[tuple[str, int], float]:
+        """Returns the mean of the finite values of each series with one of these names, by name and rank."""
+        return self._read(lambda connection: read_curves.means(connection, run, names))
 
     def not_finite(self, runs: Sequence[str]) -> dict[str, Point]:
         """Returns the first point of each of these runs since which a metric of rank 0, except `system/…`, is NaN or
