@@ -45,7 +45,7 @@ export interface Job {
   primary?: Primary; not_finite?: NotFinite; best_trial?: BestTrial; has_slow_rank?: boolean; services?: Service[]; mesh?: Record<string, number>; elastic?: Elastic;
   /** Only with the story. */
   preflight?: Preflight | null;
-  type: "command" | "sweep" | "pipeline"; story?: StoryLine[];
+  type: "command" | "sweep" | "pipeline" | "deployment"; story?: StoryLine[];
 }
 export interface Elastic { min_nodes: number; nodes: number; max_nodes: number; grow: "at_checkpoint" | "at_once" }
 export interface NodePreflight { node: number; machine: string; host: string; clock_ms: number; free_bytes: number; write_ms: number }

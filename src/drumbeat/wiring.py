@@ -28,6 +28,7 @@ from drumbeat.server.computes.agent_addresses import Endpoints
 from drumbeat.server.control import Control, Setting
 from drumbeat.server.data.datastores import ALWAYS_THERE, Datastores
 from drumbeat.server.database import SqlStore
+from drumbeat.server.endpoints.router_program import RouterProgram
 from drumbeat.server.home import first_written, shared_folder
 from drumbeat.server.home_copy import require_original
 from drumbeat.server.metrics.metrics import MetricPlace
@@ -79,6 +80,7 @@ def make_control(home: Path, endpoints: Endpoints) -> Control:
             event_reader=TensorBoardReader(),
             mlflow=_mlflow(home, os.environ),
             samplers=BayesianSamplers(),
+            router=RouterProgram(home / "router"),
             caches=_caches(home, shared, has_file=not url),
         )
     )

@@ -42,6 +42,9 @@ FILLED = {
     "tunnel_id": "t",
     "session": "s",
     "service": "lab",
+    "endpoint": "ships",
+    "deployment": "blue",
+    "key_type": "primary",
 }
 ADDRESSES = [path.format(**FILLED) for path in PATHS]
 RIGHT = {"Host": "127.0.0.1:8080", "Authorization": f"Bearer {TOKEN}"}

@@ -1,8 +1,11 @@
-"""The children of a parent job, as the parent keeps them: the trials of a sweep, the steps of a pipeline."""
+"""The children of a parent job, as the parent keeps them: trials of a sweep, steps of a pipeline, replicas of a
+deployment.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 from drumbeat.model.states import JobKind, State
@@ -161,3 +164,92 @@ def step_name(pipeline: str, path: str) -> str:
     is refused by `core/pipelines/child_names.py`.
     """
     return f"{pipeline}_{path.replace('/', '-')}"
+
+
+@dataclass(frozen=True)
+class ReplicaProgress:
+    """A replica of a deployment. Replicas whose job has ended are dropped."""
+
+    number: int
+    """Counts over the deployment's whole life."""
+    generation: int
+    """The generation of the deployment that it runs."""
+    state: State | None = None
+    """The state of its job; None = the job isn't submitted yet."""
+    sentence: str = ""
+    """Why its job is in that state, or why it isn't submitted yet."""
+    started_at: datetime | None = None
+    """When its ranks were first seen running in this round; None = they don't run."""
+    ready_since: datetime | None = None
+    """Since when it takes requests; None = it takes none."""
+    was_ready: bool = False
+    """Whether it has taken requests before."""
+    waits_since: datetime | None = None
+    """Since when its job waits for a free slot; None = it doesn't."""
+    is_leaving: bool = False
+    """Whether it is wanted no more."""
+    is_canceling: bool = False
+    """Whether its job was asked to stop."""
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether it takes requests."""
+        return self.ready_since is not None
+
+    @property
+    def is_active(self) -> bool:
+        """Whether its job is submitted and has not ended."""
+        return self.state is not None and not self.state.is_terminal
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether its job has ended."""
+        return self.state is not None and self.state.is_terminal
+
+
+@dataclass(frozen=True)
+class DeploymentProgress:
+    """A deployment: what was asked for, and the replicas that exist."""
+
+    endpoint: str
+    deployment: str
+    generation: int = 1
+    """The newest generation: each other model, code, environment or setting of the replicas makes one."""
+    wanted: int = 1
+    """The number of replicas that there should be."""
+    ready_within_s: float = 310.0
+    """How long a replica may run before it is ready."""
+    serving: int = 0
+    """The newest generation of which a replica was ready; 0 = none."""
+    failed: int = 0
+    """The newest generation that was given up, because its replicas failed before any was ready; 0 = none."""
+    failure: str = ""
+    """Why it was given up."""
+    failures: int = 0
+    """Replicas that ended by themselves since one was last ready for a while."""
+    retry_at: datetime | None = None
+    """When the next replica is submitted after such failures; None = at once."""
+    next_number: int = 0
+    """The number of the next replica."""
+    replicas: tuple[ReplicaProgress, ...] = ()
+    snapshots: tuple[str, ...] = ()
+    """The digests of the code of its generations, which are kept as long as it runs."""
+
+    @property
+    def target(self) -> int:
+        """The generation that should serve: the newest one, or the one before if that was given up."""
+        return self.serving if self.failed == self.generation and self.serving else self.generation
+
+    @property
+    def ready(self) -> tuple[ReplicaProgress, ...]:
+        """The replicas that take requests."""
+        return tuple(one for one in self.replicas if one.is_ready and not one.is_leaving)
+
+    def replica(self, deployment: str, job: str) -> ReplicaProgress | None:
+        """Returns a replica by the name of its job. deployment: the name of the deployment's own job."""
+        return next((one for one in self.replicas if replica_name(deployment, one.number) == job), None)
+
+
+def replica_name(deployment: str, number: int) -> str:
+    """Returns the name of a replica's job."""
+    return f"{deployment}_{number}"

@@ -95,7 +95,9 @@ def _reused(job: Job) -> list[tuple[str, str]]:
 
 
 def _pending_snapshots(job: Job) -> tuple[str, ...]:
-    """Returns the snapshots that an unfinished pipeline needs for steps that aren't submitted yet."""
+    """Returns the snapshots that an unfinished parent needs for children that aren't submitted yet."""
+    if job.deployment and not job.state.is_terminal:
+        return job.deployment.snapshots
     return job.pipeline.snapshots if job.pipeline and not job.state.is_terminal else ()
 
 

@@ -80,6 +80,7 @@ REASONS: dict[Reason, ReasonRow] = {
     Reason.HANGING: ReasonRow("the ranks stand still: each waits, and as far as can be seen nothing will end that"),
     Reason.TRIALS_RUNNING: ReasonRow("the trials of the sweep are running"),
     Reason.STEPS_RUNNING: ReasonRow("the steps of the pipeline are running"),
+    Reason.REPLICAS_RUNNING: ReasonRow("the replicas of the deployment are running, or are being started"),
     Reason.KEEPING_RESULTS: ReasonRow("outputs and the remaining logs are being saved"),
     Reason.FINISHED: ReasonRow("every rank exited with code 0", State.COMPLETED),
     Reason.TRIALS_ENDED: ReasonRow("every trial of the sweep has ended, and at least one completed", State.COMPLETED),
@@ -236,6 +237,12 @@ REASONS: dict[Reason, ReasonRow] = {
         "a step of the pipeline did not complete",
         State.FAILED,
         advice="Look at that step's logs: drumbeat logs PIPELINE.",
+        is_final=True,
+    ),
+    Reason.REPLICAS_FAILED: ReasonRow(
+        "the replicas of the deployment failed before any of them was ready",
+        State.FAILED,
+        advice="Look at a replica's log: drumbeat logs REPLICA. Then update the deployment.",
         is_final=True,
     ),
 }

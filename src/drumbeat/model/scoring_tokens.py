@@ -1,4 +1,7 @@
-"""Tokens that let clients call an endpoint for an hour: the server signs them, the router checks them alone."""
+"""Tokens that let clients call an endpoint for an hour: the server signs them, the router checks them alone.
+
+Also the secrets by which replicas prove themselves to the router: the node's agent and the server derive the same one.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,15 @@ import json
 
 LIFETIME_S = 3600
 PREFIX = "dbs1."
+SETTINGS_VARIABLE = "DRUMBEAT_SCORING"
+"""The variable with the settings of a replica (JSON), which its job sets; it holds no secret."""
+SECRET_VARIABLE = "DRUMBEAT_REPLICA_SECRET"  # noqa: S105 (a name)
+"""The variable with the replica's secret, which the agent of its node sets."""
+
+
+def replica_secret(node_secret: str) -> str:
+    """What a replica shows to the router, from the secret of its node, which is new with each attempt."""
+    return hmac.new(node_secret.encode(), b"replica", hashlib.sha256).hexdigest()
 
 
 def sign(endpoint: str, key: bytes, expires: int) -> str:

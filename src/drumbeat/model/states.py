@@ -33,6 +33,7 @@ class JobKind(StrEnum):
     COMMAND = "command"
     SWEEP = "sweep"
     PIPELINE = "pipeline"
+    DEPLOYMENT = "deployment"
 
 
 TERMINAL = frozenset(state for state in State if state.is_terminal)
@@ -72,6 +73,7 @@ class Reason(StrEnum):
     HANGING = "hanging"
     TRIALS_RUNNING = "trials_running"
     STEPS_RUNNING = "steps_running"
+    REPLICAS_RUNNING = "replicas_running"
     KEEPING_RESULTS = "keeping_results"
     FINISHED = "finished"
     TRIALS_ENDED = "trials_ended"
@@ -104,3 +106,4 @@ class Reason(StrEnum):
     TOO_BIG = "too_big"
     TRIALS_FAILED = "trials_failed"
     STEP_FAILED = "step_failed"
+    REPLICAS_FAILED = "replicas_failed"

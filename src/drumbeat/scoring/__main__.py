@@ -18,7 +18,7 @@ from dataclasses import replace
 
 from drumbeat.scoring.scorer import ScorerError
 from drumbeat.scoring.server import ScoringProcess, make_scorer
-from drumbeat.scoring.settings import ProgramBehind, RouteProbe, ScoringSettings, read_settings, shares
+from drumbeat.scoring.settings import ProgramBehind, RouteProbe, ScoringSettings, model_view, read_settings, shares
 from drumbeat.scoring.worker_processes import LOAD_EXIT, NUMBER, WorkerProcesses
 
 log = logging.getLogger("drumbeat.scoring")
@@ -29,6 +29,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--settings", default="", help="a JSON file with everything below and the router's address")
     parser.add_argument("--script", default="", help="a scoring script with init() and run()")
     parser.add_argument("--model", default="", help="an MLflow model, or the folder that AZUREML_MODEL_DIR names")
+    parser.add_argument("--model-name", default="", help="its name inside of AZUREML_MODEL_DIR, which holds it then")
     parser.add_argument("--listen", default="", help="HOST:PORT")
     parser.add_argument("--port", type=int, default=0, help="the port of loopback of a program with routes of its own")
     parser.add_argument("--ready", default="/", help="the route that says whether that program is ready")
@@ -47,7 +48,11 @@ def settings_from(arguments: Sequence[str]) -> ScoringSettings:
         folder, name = os.path.split(os.path.abspath(options.script))
         settings = replace(settings, app_root=folder, entry_script=name)
     if options.model:
-        settings = replace(settings, model_dir=options.model)
+        try:
+            model = model_view(options.model, options.model_name) if options.model_name else options.model
+        except OSError as error:
+            raise ScorerError(f"The model at {options.model} can't be shown to the script: {error}") from error
+        settings = replace(settings, model_dir=model)
     if options.listen:
         settings = replace(settings, listen=options.listen)
     if options.port:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
+import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+from drumbeat.model.scoring_tokens import SECRET_VARIABLE, SETTINGS_VARIABLE
 from drumbeat.scoring.scorer import ScorerError
 
 
@@ -73,8 +76,13 @@ class ScoringSettings:
 
 
 def read_settings(path: str, environment: Mapping[str, str]) -> ScoringSettings:
-    """The settings of a file ("" = none) over those of the environment. Raises ScorerError."""
+    """The settings of a file ("" = none), else of the variable of replicas, over those of the environment.
+
+    Raises ScorerError.
+    """
     given: dict[str, Any] = {}
+    if not path and (text := environment.get(SETTINGS_VARIABLE)):
+        given = _replica_settings(text, environment.get(SECRET_VARIABLE, ""))
     if path:
         try:
             with open(path, encoding="utf-8") as file:
@@ -100,6 +108,31 @@ def settings_of(given: Mapping[str, Any]) -> ScoringSettings:
         probes = {name: RouteProbe(**behind[name]) for name in ("readiness", "liveness") if name in behind}
         values["behind"] = ProgramBehind(behind["port"], tuple(behind.get("command", ())), **probes)
     return ScoringSettings(**values)
+
+
+def _replica_settings(text: str, secret: str) -> dict[str, Any]:
+    """The settings that the job of a replica sets, with the secret that the agent of its node gives it."""
+    try:
+        given: dict[str, Any] = json.loads(text)
+        return {**given, "router": {**given["router"], "secret": secret}}
+    except (ValueError, TypeError, KeyError) as error:
+        raise ScorerError(f"The settings in {SETTINGS_VARIABLE} can't be read: {error!r}") from error
+
+
+def model_view(model: str, name: str) -> str:
+    """A new folder in which a model has a name, as in Azure's AZUREML_MODEL_DIR, and its files stand beside it.
+
+    Scripts written for Azure find the model at `$AZUREML_MODEL_DIR/NAME`, others right below AZUREML_MODEL_DIR. Raises
+    OSError.
+    """
+    model = os.path.abspath(model)
+    folder = tempfile.mkdtemp(prefix="model-")
+    inside = sorted(os.listdir(model)) if os.path.isdir(model) else []
+    for entry in inside:
+        os.symlink(f"{model}/{entry}", f"{folder}/{entry}")
+    if name not in inside:
+        os.symlink(model, f"{folder}/{name}")
+    return folder
 
 
 _VARIABLES = {"AML_APP_ROOT": "app_root", "AZUREML_ENTRY_SCRIPT": "entry_script", "AZUREML_MODEL_DIR": "model_dir"}

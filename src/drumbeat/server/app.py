@@ -22,6 +22,7 @@ from drumbeat.server.azure import session_routes as azure
 from drumbeat.server.computes import routes as computes
 from drumbeat.server.context import ServerContext
 from drumbeat.server.data import store_file_routes as store_files
+from drumbeat.server.endpoints import routes as endpoints
 from drumbeat.server.jobs import event_routes as job_events
 from drumbeat.server.jobs import file_routes as job_files
 from drumbeat.server.jobs import ledger_routes as ledger
@@ -80,7 +81,7 @@ def make_app(context: ServerContext, *, token: str, hosts: frozenset[str]) -> Fa
         sync, server_info, jobs, job_logs, job_events, job_files, aliases, computes,
         store_files, space, sweeps, pipelines, exec_sessions, services, metrics, ledger, nodes, page_events,
         monitoring, users, page_sessions, page, programs, tunnels, inputs, environments, agent_metrics, mlflow,
-        azure, models,
+        azure, models, endpoints,
     ):  # fmt: skip
         add_routes(app, part.router)
     for router in resources.ROUTERS.values():

@@ -29,12 +29,18 @@ from drumbeat.server.data.inputs import JobInputs
 from drumbeat.server.data.job_output_reader import JobOutputReader
 from drumbeat.server.data.manifests import ManifestDataAccess
 from drumbeat.server.database import SqlStore
+from drumbeat.server.endpoints.catalog import EndpointCatalog
+from drumbeat.server.endpoints.deployment_watch import DeploymentWatch
+from drumbeat.server.endpoints.online_endpoints import OnlineEndpoints
+from drumbeat.server.endpoints.replica_jobs import Replicas
+from drumbeat.server.endpoints.router_program import RouterProgram
 from drumbeat.server.environments.handed_environments import HandedEnvironments
 from drumbeat.server.home_folder import FolderArtifacts
 from drumbeat.server.jobs.child_effects import Children
 from drumbeat.server.jobs.child_watch import ChildWatch
 from drumbeat.server.jobs.jobs import Jobs
 from drumbeat.server.jobs.ledger import Ledger
+from drumbeat.server.jobs.log_reader import LogReader
 from drumbeat.server.jobs.planner import Planner
 from drumbeat.server.loop.bus import Bus, node_topic
 from drumbeat.server.loop.lease_wait import LeaseWait
@@ -120,6 +126,8 @@ class Setting:
     """The setting of the external MLflow server; None = it can't be set."""
     samplers: Samplers = no_samplers
     """The samplers of sweeps that search by results."""
+    router: RouterProgram | None = None
+    """The router of online endpoints; None = there are no online endpoints."""
     caches: MachineCaches | None = None
     """Caches of the server's machine; None = `prune` and `usage` leave them out."""
     registry_key: Callable[[], bytes] = field(default_factory=lambda: cache(new_key))
@@ -175,7 +183,18 @@ class Control:
         self.jobs = Jobs(self.loop, planner, self.engines, setting.artifacts, events_writer, self.quotas)
         proposals = Proposals(self.loop, setting.samplers)
         steps = Steps(self.loop, self.jobs, EarlierResults(store, self.data, self.engines.is_visible))
-        children = Children(self.loop, self.jobs, proposals.trial_request, steps.submit)
+        endpoint_catalog, router = EndpointCatalog(store, setting.key), setting.router
+        replicas = Replicas(
+            self.loop, self.jobs, endpoint_catalog, lambda _compute: router.replica_addresses if router else ()
+        )
+        self.endpoints = OnlineEndpoints(
+            self.loop, endpoint_catalog, self.jobs, planner, self.catalogs.models, replicas, self.addresses, router
+        )
+        self.deployment_watch = (
+            DeploymentWatch(self.loop, self.endpoints, self.jobs, self.secrets, router) if router else None
+        )
+        self.endpoints.log_tail = self._log_tail
+        children = Children(self.loop, self.jobs, proposals.trial_request, steps.submit, replicas.submit)
         self.child_watch = ChildWatch(
             self.loop, SweepReports(self.metrics.history, self.metrics.nested_reports), BusyShares(self.metrics.history)
         )
@@ -211,7 +230,12 @@ class Control:
 
     @property
     def _of_active_server(self) -> tuple[Startable, ...]:
-        return self.outbox, self.watch, self.hang_watch, self.child_watch, self.space, self.mlflow
+        own = self.outbox, self.watch, self.hang_watch, self.child_watch, self.space, self.mlflow
+        return (*own, self.deployment_watch) if self.deployment_watch else own
+
+    def _log_tail(self, job: str, size: int) -> str:
+        start = self.artifacts.log_start(job, end=self.artifacts.log_end(job), length=size)
+        return "".join(piece.text for piece in LogReader(self.artifacts, job, start).read(size))
 
     def _copies_to(self, server: HttpMlflowServer) -> RunCopies:
         return RunCopies(lambda: self.metrics.store, self.artifacts.of_runs, server, self.metrics.settle)

@@ -14,7 +14,7 @@ from drumbeat.model import wire
 from drumbeat.model.agent import RankExit
 from drumbeat.model.states import JobKind, Reason, State
 from drumbeat.server.database.records import Record
-from tests.support.simulation import elastic, pipelines, sweeps, users, waits
+from tests.support.simulation import deployments, elastic, pipelines, sweeps, users, waits
 from tests.support.simulation.action import Action
 from tests.support.simulation.backing import Sight
 from tests.support.simulation.engine import CPUS, UNKNOWN
@@ -59,6 +59,7 @@ class Checker:
     def _check_what_is_stored(self, sight: Sight) -> None:
         sweeps.check(sight)
         pipelines.check(sight)
+        deployments.check(sight)
         elastic.check(sight, self.seen)
         self._states_move_along_the_table(sight)
         self._slots(sight)
@@ -270,13 +271,15 @@ def fair_turn(world: World) -> list[Action]:
         "place": range(1), "effect": range(min(3, len(sight.effects))), "watch": alive,
         "sync": range(2 * len(nodes)), "grace_ends": range(sum(node.is_stopping for node in nodes)),
     }  # fmt: skip
+    if world.endpoints():
+        due |= {"delete_endpoint": range(1), "endpoints": range(1)}
     turns = [Action(what, a, b) for what, each in due.items() for b in range(len(world.servers)) for a in each]
     return [*turns, Action("tick", 1)]
 
 
 def is_at_rest(world: World) -> bool:
     """Nothing is left to do, and nobody is left who doesn't know."""
-    return not world.nodes() and not world.look().effects and not unfinished(world)
+    return not world.nodes() and not world.look().effects and not unfinished(world) and not world.endpoints()
 
 
 def unfinished(world: World) -> list[str]:

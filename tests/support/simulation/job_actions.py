@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 from zlib import crc32
 
-from tests.support.simulation import elastic, users
+from drumbeat.model.endpoints import OnlineDeployment, ProbeSettings
+from tests.support.simulation import deployments, elastic, users
 from tests.support.simulation.action import Action, on_hang, pick, ranks_of
 from tests.support.simulation.world import World
 
@@ -146,6 +147,42 @@ def report(world: World, action: Action) -> None:
     node = pick([one for one in world.nodes() if one.running and one.number == 0], action.a)
     if node:
         world.metrics.report(node.gang.job, (crc32(node.gang.job.encode()) + action.b) % 100 / 100)
+
+
+def put_deployment(world: World, action: Action) -> None:
+    """A user creates a deployment, or changes it: another number of replicas, or another generation."""
+    definition = OnlineDeployment(
+        ("blue", "green")[action.b % 2],
+        f"endpoint-{action.b // 2 % 2}",
+        code="a" * 64,
+        scoring_script="score.py",
+        environment_variables={"VERSION": str(action.a % 3)},
+        instance_count=1 + action.a % deployments.MAX_WANTED,
+        readiness_probe=ProbeSettings(5, 5, failure_threshold=5),
+    )
+    world.ask("put_deployment", definition, at=action.b // 4)
+
+
+def delete_deployment(world: World, action: Action) -> None:
+    """A user deletes a deployment."""
+    world.ask("delete_deployment", f"endpoint-{action.b // 2 % 2}", ("blue", "green")[action.b % 2], at=action.b // 4)
+
+
+def delete_endpoint(world: World, action: Action) -> None:
+    """A user deletes an endpoint."""
+    name = pick(world.endpoints(), action.a)
+    if name:
+        world.ask("delete_endpoint", name, at=action.b)
+
+
+def endpoints(world: World, action: Action) -> None:
+    """A server looks after its router and deployments."""
+    world.ask("endpoints", at=action.b)
+
+
+def router_dies(world: World, action: Action) -> None:
+    """SIGKILL of the router."""
+    world.router.is_dead = world.router.is_dead or action.a % 2 == 0
 
 
 def children(world: World, action: Action) -> None:

@@ -30,6 +30,13 @@ OF_SWEEPS: dict[str, tuple[Callable[[World, Action], None], float]] = {
 }  # fmt: skip
 """What happens beside that in the schedules of `WITH_SWEEPS`."""
 
+OF_DEPLOYMENTS: dict[str, tuple[Callable[[World, Action], None], float]] = {
+    "put_deployment": (job.put_deployment, 8), "delete_deployment": (job.delete_deployment, 2),
+    "delete_endpoint": (job.delete_endpoint, 1), "endpoints": (job.endpoints, 14), "children": (job.children, 14),
+    "router_dies": (job.router_dies, 1), "tick": (server.tick, 8),
+}  # fmt: skip
+"""What happens beside that in the schedules of `WITH_DEPLOYMENTS`."""
+
 OF_USERS: dict[str, tuple[Callable[[World, Action], None], float]] = {
     "submit_as": (job.submit_as, 12), "set_quota": (job.set_quota, 4),
 }  # fmt: skip
@@ -67,6 +74,9 @@ WITH_WARM_POOLS = (6, 7, 10)
 WITH_ELASTIC = (1, 10, 11)
 """The seeds that leave one of these when divided by 13."""
 
+WITH_DEPLOYMENTS = (1, 7, 13)
+"""The seeds that leave one of these when divided by 19."""
+
 WITH_USERS = (3, 8)
 """The seeds that leave one of these when divided by 11."""
 
@@ -89,6 +99,8 @@ def schedule(seed: int, servers: int = 1, length: int = 80) -> list[Action]:
     table = ACTIONS if servers == 1 else SHARED
     if seed % 7 in WITH_SWEEPS:
         table = table | OF_SWEEPS
+    if seed % 19 in WITH_DEPLOYMENTS:
+        table = table | OF_DEPLOYMENTS
     if seed % 11 in WITH_USERS:
         table = table | OF_USERS
     if seed % 13 in WITH_ELASTIC:
@@ -126,4 +138,6 @@ def schedule_with_hangs(seed: int, servers: int = 1) -> list[Action]:
 
 def happen(world: World, action: Action) -> None:
     """Lets it happen."""
-    (SHARED | OF_SWEEPS | OF_USERS | OF_ELASTIC | OF_WARM_POOLS | OF_HANGS)[action.what][0](world, action)
+    (SHARED | OF_SWEEPS | OF_DEPLOYMENTS | OF_USERS | OF_ELASTIC | OF_WARM_POOLS | OF_HANGS)[action.what][0](
+        world, action
+    )

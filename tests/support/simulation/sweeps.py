@@ -40,6 +40,8 @@ def _check_trial(sight: Sight, trial: Job) -> None:
     if parent is not None and parent.job.pipeline is not None:
         pipelines.check_step(trial, parent.job)
         return
+    if parent is not None and parent.job.deployment is not None:
+        return  # Checked with the deployment, which forgets replicas that have ended.
     require(parent is not None and parent.job.sweep is not None, f"{trial.name} has no sweep")
     if parent is not None and parent.job.sweep is not None:
         names = [trial_name(trial.parent, one.number) for one in parent.job.sweep.trials]

@@ -30,7 +30,14 @@ _REASONS = {
         Reason.BACKING_OFF,
         Reason.RESTARTING_RANKS,
     },
-    State.RUNNING: {Reason.RANKS_RUNNING, Reason.TRAINING, Reason.HANGING, Reason.TRIALS_RUNNING, Reason.STEPS_RUNNING},
+    State.RUNNING: {
+        Reason.RANKS_RUNNING,
+        Reason.TRAINING,
+        Reason.HANGING,
+        Reason.TRIALS_RUNNING,
+        Reason.STEPS_RUNNING,
+        Reason.REPLICAS_RUNNING,
+    },
     State.STOPPING: {Reason.RESIZING, *(reason for reason, row in REASONS.items() if row.ends)},
     State.FINALIZING: {Reason.KEEPING_RESULTS},
 }

@@ -13,14 +13,16 @@ from drumbeat.core.scheduling.quotas import Quota
 from drumbeat.model import failpoints
 from drumbeat.model.agent import AgentStatus, Directive, Order
 from drumbeat.model.api.requests import JobRequest
+from drumbeat.model.endpoints import OnlineDeployment, OnlineEndpoint
 from drumbeat.model.errors import DrumbeatError, StaleError, StandbyError, StorageError, UnreachableError
 from drumbeat.model.metrics import Point, Run, RunCreated, run_id
-from drumbeat.model.principal import Principal
+from drumbeat.model.principal import UNKNOWN, Principal
 from drumbeat.model.states import JobKind, State
 from drumbeat.server.computes.agent_addresses import Endpoints
 from drumbeat.server.control import Control, Setting
 from drumbeat.server.database import LeaseRules
 from drumbeat.server.database.records import PendingEffect
+from drumbeat.server.endpoints.router_program import RouterProgram
 from drumbeat.server.home_folder import FolderArtifacts
 from drumbeat.server.home_folder.stored_files import StoredFile
 from drumbeat.server.loop.outbox import Lane
@@ -32,6 +34,7 @@ from tests.support.fake_clock import FakeClock
 from tests.support.simulation.backing import Backing, MemoryBacking, Sight
 from tests.support.simulation.engine import Engine
 from tests.support.simulation.nodes import Node
+from tests.support.simulation.routers import SimulatedRouter
 from tests.support.simulation.warm_pools import SupervisorWorld
 
 LEASE_TIMEOUT = timedelta(seconds=15)
@@ -165,7 +168,7 @@ class World:
         self.engine.late_by, self.engine.on_stop = self._late_by, self._stops
         self.warm_pools = SupervisorWorld(self.clock, self._let_happen)
         self.engine.make = self.warm_pools.make
-        self.metrics = SimulatedMetrics()
+        self.metrics, self.router = SimulatedMetrics(), SimulatedRouter(self.nodes)
         self.acknowledged: dict[str, str] = {}
         """Key of a submission to the job that was acknowledged for it."""
         self.sent: dict[str, dict[str, object]] = {}
@@ -211,6 +214,7 @@ class World:
             artifacts: FolderArtifacts = self.texts  # pyright: ignore[reportAssignmentType] (as much of it as is used)
             endpoints = Endpoints((server.url,))
             metrics: SqlMetricStore = self.metrics  # pyright: ignore[reportAssignmentType] (as above)
+            router: RouterProgram = self.router  # pyright: ignore[reportAssignmentType] (as above)
             setting = Setting(
                 store,
                 artifacts,
@@ -219,6 +223,7 @@ class World:
                 b"key",
                 endpoints=endpoints,
                 metrics=MetricPlace(lambda: metrics, lambda: True),
+                router=router,
             )
             control = Control(setting)
             control.open()
@@ -411,6 +416,21 @@ class World:
         if record is not None and record.job.kind is not JobKind.COMMAND:
             control.child_watch.look_at(record.job)
 
+    def _put_deployment(self, control: Control, definition: OnlineDeployment) -> None:
+        endpoint = OnlineEndpoint(definition.endpoint_name)
+        control.endpoints.put(endpoint)
+        control.endpoints.put_deployment(definition, UNKNOWN)
+
+    def _delete_deployment(self, control: Control, endpoint: str, name: str) -> None:
+        control.endpoints.delete_deployment(endpoint, name)
+
+    def _delete_endpoint(self, control: Control, endpoint: str) -> None:
+        control.endpoints.delete(endpoint)
+
+    def _endpoints(self, control: Control) -> None:
+        if control.deployment_watch:
+            control.deployment_watch.look()
+
     def _checkpoint(self, control: Control, name: str, attempt: int, number: int) -> None:
         control.loop.apply(name, CheckpointSaved(attempt, number, 10))
 
@@ -449,6 +469,11 @@ class World:
                 first.setdefault(control.outbox.lane_of(pending), pending)
         server.handed = list(first.values())
         return server.handed
+
+    def endpoints(self) -> list[str]:
+        """Names of all endpoints, as the active server knows them."""
+        control = next((one.control for one in self.awake() if one.is_active), None)
+        return [one.definition.name for one in control.endpoints.catalog.endpoints()] if control else []
 
     def jobs(self) -> list[str]:
         """Names of all jobs, oldest first."""

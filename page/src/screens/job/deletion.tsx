@@ -24,7 +24,7 @@ export function sizesOf(freed: Freed): string {
   return named.length ? `${size(freed.total)}: ${named.join(", ")}` : size(freed.total);
 }
 
-const PARTS: Record<Job["type"], string> = { sweep: "trial", pipeline: "step", command: "part" };
+const PARTS: Record<Job["type"], string> = { sweep: "trial", pipeline: "step", deployment: "replica", command: "part" };
 
 export function DeletionDialog({ jobs, action, onClose }: { jobs: Job[]; action: () => Promise<unknown>; onClose: () => void }) {
   const [plan, setPlan] = useState<Freed>();

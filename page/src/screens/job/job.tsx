@@ -180,12 +180,14 @@ const PIPELINE: Tab[] = [
   { id: "graph", label: "Graph" },
   { id: "story", label: "History" }, { id: "outputs", label: "Outputs" }, { id: "file", label: "Job file" },
 ];
+const DEPLOYMENT: Tab[] = [{ id: "story", label: "History" }];
 
 const REHEARSED: Tab[] = [...COMMAND, { id: "rehearsal", label: "Rehearsal" }];
 const RehearsalNote = later(() => import("./rehearsal").then((one) => one.RehearsalNote), null);
 
 function tabsOf(job: Job): Tab[] {
   if (job.type === "command") return job.tags.rehearsal ? REHEARSED : COMMAND;
+  if (job.type === "deployment") return DEPLOYMENT;
   return job.type === "sweep" ? SWEEP : PIPELINE;
 }
 

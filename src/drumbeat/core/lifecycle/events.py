@@ -204,12 +204,14 @@ class OutputHeldUp:
 
 @dataclass(frozen=True)
 class ChildStatus:
-    """The status of a child of a sweep or pipeline. job: its name. ran_s: from its start to its end."""
+    """The status of a child of a parent. job: its name. ran_s: from its start to its end."""
 
     job: str
     state: State
     sentence: str = ""
     ran_s: float = 0.0
+    is_waiting: bool = False
+    """Whether it waits in the queue for slots that other jobs have."""
 
 
 @dataclass(frozen=True)
@@ -271,6 +273,35 @@ class StepReused:
     source: str
 
 
+@dataclass(frozen=True)
+class DeploymentAsked:
+    """What is asked of a deployment now: a level."""
+
+    generation: int
+    wanted: int
+    """The number of replicas."""
+    sentence: str = ""
+    """Why this number, "" = a user asked for it."""
+    ready_within_s: float = 310.0
+    snapshots: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class ReplicasSeen:
+    """The replicas of a deployment that take requests now, by the names of their jobs: a level."""
+
+    ready: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class ReplicaSteady:
+    """A replica has taken requests for so long that its failures before count no more."""
+
+    attempt: int
+    round: int
+    sentence: str
+
+
 Event = (
     Placed
     | PlacementDeferred
@@ -297,6 +328,9 @@ Event = (
     | ChildPostponed
     | SamplerRefused
     | StepReused
+    | DeploymentAsked
+    | ReplicasSeen
+    | ReplicaSteady
 )
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import cast
 
-from drumbeat.core.child_jobs import PipelineProgress, SweepProgress
+from drumbeat.core.child_jobs import DeploymentProgress, PipelineProgress, SweepProgress
 from drumbeat.core.end_verdict import Verdict
 from drumbeat.core.lifecycle.node_statuses import Mark, NodeStatuses, when_ended
 from drumbeat.core.scheduling.resource_needs import JobPolicy, Need, Slot
@@ -113,7 +113,7 @@ class Job:
     reported_subjects: tuple[str, ...] = field(default=(), metadata={wire.KEY: "remarks"})
     held_up: tuple[HeldUp, ...] = ()
     parent: str = ""
-    """The sweep or pipeline that the job is a part of; "" = none. Set when the job is submitted, and fixed."""
+    """The sweep, pipeline or deployment that the job is a part of; "" = none. Fixed when the job is submitted."""
     lacking: tuple[str, ...] = ()
     """Machines that lack a share of the compute or can't be used: the job isn't placed there any more."""
     user: str = field(default="", metadata={wire.KEY: "person"})
@@ -123,6 +123,9 @@ class Job:
 
     pipeline: PipelineProgress | None = None
     """Of a pipeline: its steps. Its plan then has no nodes and no command."""
+
+    deployment: DeploymentProgress | None = None
+    """Of a deployment: its replicas. Its plan then has no nodes and no command."""
 
     growth: int = 0
     """The number of nodes that an elastic job takes next, or after its next checkpoint; 0 = it keeps what it has."""
@@ -170,6 +173,8 @@ class Job:
         """Whether the job has ranks of its own, or is the parent of other jobs."""
         if self.pipeline:
             return JobKind.PIPELINE
+        if self.deployment:
+            return JobKind.DEPLOYMENT
         return JobKind.SWEEP if self.sweep else JobKind.COMMAND
 
     def has_node_secrets(self, attempt: int) -> bool:

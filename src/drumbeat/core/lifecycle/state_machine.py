@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 from drumbeat.core.diagnosis import blame, node_differences, preflight
 from drumbeat.core.diagnosis.preflight import PreflightVerdict
 from drumbeat.core.lifecycle import (
+    deployment,
     elastic_growth,
     ending,
     hang_response,
@@ -38,6 +39,7 @@ from drumbeat.core.lifecycle.events import (
     OutputPublished,
     Placed,
     PlacementDeferred,
+    ReplicaSteady,
     RetryDue,
     StallObserved,
     StartGang,
@@ -68,10 +70,12 @@ _OF_AN_ATTEMPT = GangObserved | NodesNotConnected | GangRefused | StatusReported
 """Events that count for the attempt that they name only."""
 
 
-def decide(job: Job, event: Event, now: datetime) -> Decision:  # noqa: C901 (the table: one row a case)
+def decide(job: Job, event: Event, now: datetime) -> Decision:  # noqa: C901, PLR0915 (the table: one row a case)
     """Gives the job after the event. Raises ValueError for a move that MOVES doesn't hold: a defect."""
     if job.pipeline:
         return pipeline.decide(job, job.pipeline, event, now)
+    if job.deployment:
+        return deployment.decide(job, job.deployment, event, now)
     is_of_outputs = job.state.is_terminal and isinstance(event, OutputPublished | OutputHeldUp | CancelRequested)
     if job.sweep and not is_of_outputs:
         return sweep.decide(job, job.sweep, event, now)
@@ -112,6 +116,8 @@ def decide(job: Job, event: Event, now: datetime) -> Decision:  # noqa: C901 (th
             return _agent_running(job, event, now)
         case State.RUNNING, ValueLogged() if event.attempt == job.attempt and event.round == job.round:
             return _training(job, event, now)
+        case State.RUNNING, ReplicaSteady() if (event.attempt, event.round) == (job.attempt, job.round):
+            return _steady(job, event, now)
         case State.RUNNING, StallObserved() if (event.attempt, event.round) == (job.attempt, job.round):
             return hang_response.seen(job, event, now)
         case State.RUNNING, TimeUp():
@@ -326,6 +332,14 @@ def _training(job: Job, event: ValueLogged, now: datetime) -> Decision:
         return Decision(job)
     reported = replace(job, reported_subjects=(*job.reported_subjects, subject))
     return move(reported, now, State.RUNNING, Reason.TRAINING, event.sentence)
+
+
+def _steady(job: Job, event: ReplicaSteady, now: datetime) -> Decision:
+    """Forgets the failures of a replica that has served for a while: the next one is as the first."""
+    if not job.failures:
+        return Decision(job)
+    line = JobEvent(now, job.state, job.reason, event.sentence, job.attempt, job.round)
+    return Decision(replace(job, failures=()), (), (line,))
 
 
 def _is_guess(job: Job, event: StatusReported) -> bool:

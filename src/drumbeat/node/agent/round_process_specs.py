@@ -22,6 +22,7 @@ from drumbeat.model import folder_layout, home_socket, programs
 from drumbeat.model.agent import Enrolment
 from drumbeat.model.process import COMMAND_SERVER, MPI_COMMAND_SERVER, ProcessSpec
 from drumbeat.model.roster import Member, Roster
+from drumbeat.model.scoring_tokens import SECRET_VARIABLE, SETTINGS_VARIABLE, replica_secret
 from drumbeat.model.supervisor import ProcessStart, WarmPoolOrder
 from drumbeat.node.agent.rank_exit import RankExits, mark_path
 from drumbeat.node.agent.roster_member import seen_from
@@ -194,7 +195,10 @@ class RoundProcesses:
         self._resolve()
         roster = seen_from(roster, node, self._plan)
         modules_for_ranks.provide(root)
-        ranks = [self._with_modules(self._tracked(each, metrics)) for each in render(self._plan, roster, node)]
+        ranks = [
+            self._with_replica_secret(self._with_modules(self._tracked(each, metrics)))
+            for each in render(self._plan, roster, node)
+        ]
         ranks = [self._contained(self._with_end_mark(each), roster.member(node)) for each in ranks]
         beside = starter(self._plan, roster, node)
         round_ = NodeRound(self._plan, roster, node, self._enrolment.shared_secret)
@@ -228,6 +232,12 @@ class RoundProcesses:
 
     def _with_modules(self, spec: ProcessSpec) -> ProcessSpec:
         return replace(spec, modules_last=(folder_layout.modules_folder(self._enrolment.root),))
+
+    def _with_replica_secret(self, spec: ProcessSpec) -> ProcessSpec:
+        """Gives a replica of a deployment what it proves itself to the router with."""
+        if SETTINGS_VARIABLE not in self._plan.variables:
+            return spec
+        return replace(spec, set={**spec.set, SECRET_VARIABLE: replica_secret(self._enrolment.secret)})
 
     def _with_end_mark(self, spec: ProcessSpec) -> ProcessSpec:
         mark = mark_path(f"{self._enrolment.root}/{spec.log}")

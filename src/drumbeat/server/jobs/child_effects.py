@@ -21,15 +21,18 @@ MAX_RETRY_INTERVAL_S = 5.0
 ChildRequest = Callable[[Job, str], JobRequest]
 """Returns the request for a child's job, given its parent and its name."""
 
-SubmitStep = Callable[[Job, str], None]
-"""Submits the job of a step, given its pipeline and the job's name."""
+SubmitPart = Callable[[Job, str], None]
+"""Submits the job of a step or a replica, given its parent and the job's name."""
 
 
 class Children:
     """Submits and cancels child jobs."""
 
-    def __init__(self, loop: Loop, jobs: Jobs, request_of: ChildRequest, submit_step: SubmitStep) -> None:
-        self._loop, self._jobs, self._request_of, self._submit_step = loop, jobs, request_of, submit_step
+    def __init__(
+        self, loop: Loop, jobs: Jobs, request_of: ChildRequest, submit_step: SubmitPart, submit_replica: SubmitPart
+    ) -> None:
+        self._loop, self._jobs, self._request_of = loop, jobs, request_of
+        self._submit_step, self._submit_replica = submit_step, submit_replica
 
     def handlers(self) -> tuple[Handler, Handler]:
         """The handlers of both effects, with a pool of their own, because planning waits for a compute's machines."""
@@ -44,6 +47,8 @@ class Children:
         assert isinstance(effect, SubmitChild)  # noqa: S101 - the outbox hands each kind to its handler
         if parent.pipeline:
             self._submit_step(parent, effect.job)
+        elif parent.deployment:
+            self._submit_replica(parent, effect.job)
         else:
             self._submit_trial(parent, effect.job)
         failpoint("children.submitted")

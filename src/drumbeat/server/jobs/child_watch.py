@@ -8,12 +8,15 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Protocol, TypeVar
 
+from drumbeat.core.child_jobs import DeploymentProgress, replica_name
 from drumbeat.core.lifecycle.events import ChildrenSeen, ChildStatus
 from drumbeat.core.lifecycle.job import Job
-from drumbeat.model.states import JobKind
+from drumbeat.model.errors import NotFoundError
+from drumbeat.model.states import JobKind, Reason, State
 from drumbeat.server.database.records import Record
 from drumbeat.server.jobs.job_filter import JobFilter
 from drumbeat.server.loop.bus import JOB, Topic
@@ -26,6 +29,8 @@ LOOK_INTERVAL_S = 1.0
 MIN_INTERVAL_S = 0.02
 """Minimum time between two looks, because each piece of a log counts as a change."""
 PAGE = 1000
+WAITING = (Reason.WAITING_FOR_SLOTS, Reason.WAITING_FOR_TURN, Reason.WAITING_FOR_QUOTA)
+"""Reasons for which a job in the queue waits for other jobs."""
 
 Reading_co = TypeVar("Reading_co", covariant=True)
 
@@ -131,12 +136,21 @@ class ChildWatch:
         """Applies the progress of the children to a parent."""
         if not self._loop.is_current:
             return
+        if job.deployment:
+            self._loop.tell(job.name, ChildrenSeen(tuple(self._replicas(job.name, job.deployment))))
+            return
         children = self._children(job.name)
         statuses = tuple(_status(one.job) for one in reversed(children))
         # Reports are read after states, so that everything a trial reported before its end counts with its end.
         ended = {one.job for one in statuses if one.state.is_terminal}
         reports = self._reports(job, ended)
         self._loop.tell(job.name, ChildrenSeen(statuses, reports, self._busy(job), self._reports.runs(job)))
+
+    def _replicas(self, parent: str, progress: DeploymentProgress) -> Iterator[ChildStatus]:
+        """Yields the replicas that the deployment knows: over months there may be thousands of earlier ones."""
+        for one in progress.replicas:
+            with suppress(NotFoundError):
+                yield _status(self._loop.record(replica_name(parent, one.number)).job)
 
     def _children(self, parent: str) -> list[Record]:
         children: list[Record] = []
@@ -150,4 +164,5 @@ class ChildWatch:
 
 def _status(child: Job) -> ChildStatus:
     ran_s = (child.ended_at - child.started_at).total_seconds() if child.started_at and child.ended_at else 0.0
-    return ChildStatus(child.name, child.state, child.sentence, ran_s)
+    is_waiting = child.state is State.QUEUED and child.reason in WAITING
+    return ChildStatus(child.name, child.state, child.sentence, ran_s, is_waiting)

@@ -43,6 +43,7 @@ TABS: Mapping[str, tuple[str, ...]] = {
     "command": ("overview", "logs", "metrics", "ranks", "outputs", "resources", "story", "file", "rehearsal"),
     "sweep": ("trials", "curves", "settings", "story", "outputs", "file"),
     "pipeline": ("graph", "story", "outputs", "file"),
+    "deployment": ("story",),
 }
 """The tabs of each kind of job, the default one first."""
 LOG_WORDS = ("rank", "node", "search", "at")
