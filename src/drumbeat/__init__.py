@@ -21,12 +21,13 @@ if TYPE_CHECKING:
 
 _OF_DIALECT = (
     "AmlCompute", "AssetTypes", "BanditPolicy", "BayesianSampling", "BuildContext", "Choice", "CommandComponent",
-    "CommandJob", "CommandJobLimits", "Environment", "Estimator", "GridSampling", "Input", "InputOutputModes",
-    "JobResourceConfiguration", "LogNormal", "LogUniform", "MedianStoppingPolicy", "MpiDistribution", "Normal",
-    "Objective", "Output", "PipelineJob", "PyTorchDistribution", "QLogNormal", "QLogUniform", "QNormal", "QUniform",
-    "QueueSettings", "RandInt", "Randint", "RandomSampling", "RayDistribution", "SweepJob", "SweepJobLimits",
-    "TensorFlowDistribution", "TruncationSelectionPolicy", "Uniform", "command", "load_component", "load_data",
-    "load_environment", "load_job", "pipeline",
+    "CommandJob", "CommandJobLimits", "CronTrigger", "Environment", "Estimator", "GridSampling", "Input",
+    "InputOutputModes", "JobResourceConfiguration", "JobSchedule", "LogNormal", "LogUniform", "MedianStoppingPolicy",
+    "MpiDistribution", "Normal", "Objective", "Output", "PipelineJob", "PyTorchDistribution", "QLogNormal",
+    "QLogUniform", "QNormal", "QUniform", "QueueSettings", "RandInt", "Randint", "RandomSampling", "RayDistribution",
+    "RecurrencePattern", "RecurrenceTrigger", "SweepJob", "SweepJobLimits", "TensorFlowDistribution",
+    "TruncationSelectionPolicy", "Uniform", "command", "load_component", "load_data", "load_environment", "load_job",
+    "load_schedule", "pipeline",
 )  # fmt: skip
 
 _AZURE_NAMES = {

@@ -83,6 +83,7 @@ COMMANDS = {
     "model": CommandEntry("models:app"),
     "notice": CommandEntry("resource_family:notice"),
     "registry": CommandEntry("resource_family:registry"),
+    "schedule": CommandEntry("schedules:app"),
     "sweep": CommandEntry("sweeps:app"),
     "azure": CommandEntry("azure:app"),
     "token": CommandEntry("tokens:app"),
@@ -91,7 +92,7 @@ COMMANDS = {
 """Every command."""
 
 GROUPS = {
-    "Run jobs": ("plan", "run", "init", "export", "rehearse"),
+    "Run jobs": ("plan", "run", "schedule", "init", "export", "rehearse"),
     "Look at jobs": ("list", "show", "logs", "metrics", "compare", "stacks", "top", "ui"),
     "Reach running jobs": ("exec", "ssh", "open"),
     "End, keep and delete jobs": ("cancel", "wait", "download", "archive", "restore", "delete", "prune"),

@@ -20,6 +20,7 @@ from drumbeat.client.calls.metrics import MetricCalls
 from drumbeat.client.calls.models import ModelCalls
 from drumbeat.client.calls.resources import ResourceCalls
 from drumbeat.client.calls.running_jobs import RunningJobCalls
+from drumbeat.client.calls.schedules import ScheduleCalls
 from drumbeat.client.calls.users import UserCalls
 from drumbeat.client.connection import Connection, part
 from drumbeat.client.discovery import locate
@@ -54,6 +55,7 @@ class Client(
     ResourceCalls,
     ModelCalls,
     RunningJobCalls,
+    ScheduleCalls,
 ):  # fmt: skip
     """A server's jobs. Connects on first use, and starts this user's server when none runs.
 

@@ -18,6 +18,8 @@ from drumbeat.core.lifecycle.output_publication import outputs_left
 from drumbeat.core.lifecycle.sweep import leading_trial
 from drumbeat.core.pipelines.registered_components import parts_from, snapshot_digests
 from drumbeat.jobfile.data.paths import JobOutputReference, reference_to
+from drumbeat.model import wire
+from drumbeat.model.api.requests import JobRequest, StepParts
 from drumbeat.model.api.space import KeptItem
 from drumbeat.model.errors import SpecError
 from drumbeat.model.states import State
@@ -108,6 +110,10 @@ def needs_of_asset(kind: str, name: str, version: str, document: Mapping[str, ob
     digests = {context, uri.removeprefix(SNAPSHOT) if uri.startswith(SNAPSHOT) else ""} - {""}
     if kind == "component":
         digests |= snapshot_digests(parts_from(table["parts"]))
+    if kind == "schedule":
+        request = wire.from_wire(JobRequest, table["request"])
+        own = StepParts(request.code, request.inputs, request.environment)
+        digests |= snapshot_digests({**request.parts, "": own})
     return AssetNeeds(f"{kind} {name}:{version}", uri, frozenset(digests))
 
 

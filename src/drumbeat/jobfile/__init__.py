@@ -50,6 +50,8 @@ if TYPE_CHECKING:
     from drumbeat.jobfile.pipelines.pipeline_job import PipelineComponent, PipelineJob
     from drumbeat.jobfile.reading.expressions import Reference, references, render
     from drumbeat.jobfile.reading.writer import dumps, to_dict
+    from drumbeat.jobfile.schedules.schedule import JobSchedule, ScheduleSettings, load_schedule, schedule_from
+    from drumbeat.jobfile.schedules.triggers import CronTrigger, RecurrencePattern, RecurrenceTrigger
     from drumbeat.jobfile.sweeping.early_termination import (
         Asha,
         BanditPolicy,
@@ -104,6 +106,8 @@ HOMES = {
     "job_file": ["Job", "Loaded", "from_dict", "load", "load_file", "loads"],
     "pipelines.component": ["CommandComponent"],
     "pipelines.pipeline_job": ["PipelineComponent", "PipelineJob"],
+    "schedules.schedule": ["JobSchedule", "ScheduleSettings", "load_schedule", "schedule_from"],
+    "schedules.triggers": ["CronTrigger", "RecurrencePattern", "RecurrenceTrigger"],
     "sweeping.search_space": [
         "Choice",
         "LogNormal",
@@ -152,6 +156,7 @@ __all__ = [
     "CommandJob",
     "CommandJobLimits",
     "ComponentFunction",
+    "CronTrigger",
     "DataAsset",
     "Environment",
     "Estimator",
@@ -161,6 +166,7 @@ __all__ = [
     "InputOutputModes",
     "Job",
     "JobResourceConfiguration",
+    "JobSchedule",
     "JupyterLabService",
     "KubernetesCompute",
     "KubernetesVolume",
@@ -189,8 +195,11 @@ __all__ = [
     "RandomSampling",
     "RayCompute",
     "RayDistribution",
+    "RecurrencePattern",
+    "RecurrenceTrigger",
     "Reference",
     "Resources",
+    "ScheduleSettings",
     "Service",
     "SlurmCompute",
     "SshCompute",
@@ -218,10 +227,12 @@ __all__ = [
     "load_environment",
     "load_file",
     "load_job",
+    "load_schedule",
     "loads",
     "pipeline",
     "references",
     "render",
+    "schedule_from",
     "to_dict",
 ]
 

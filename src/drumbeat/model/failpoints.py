@@ -39,15 +39,15 @@ ELSEWHERE = (
     "delete.committed", "delete.renamed", "delete.files_removed", "delete.snapshots_removed",
     "mount.asked", "mount.begun", "mount.made", "image.built", "wheel.begun", "wheel.built",
     "metrics.begun", "metrics.spooled", "metrics.forwarded", "metrics.files_taken",
-    "checkpoint.copied", "checkpoint.put_back",
+    "checkpoint.copied", "checkpoint.put_back", "schedule.decided", "schedule.submitted", "schedule.noted",
     "effect.claimed", "agent.handed_over",
     "agent.spare_found", "agent.spare_taken", "agent.spare_dead", "supervisor.retiring", "supervisor.retired",
 )  # fmt: skip
 """Points that only an engine with a queue comes by; that only a job
 with an environment to be made or a preparation of its own does; that only one with inputs in stores does; that only
 one with outputs to be put somewhere or to be named does; that only one whose ranks write metrics does; that only one
-whose ranks save checkpoints does; that only nodes between two jobs come by; that only one with warm workers does, at
-its end or before its start."""
+whose ranks save checkpoints does; that only one by a schedule does; that only nodes between two jobs come by; that
+only one with warm workers does, at its end or before its start."""
 
 hook: Callable[[str], None] | None = None
 """Called with the name of each point that is passed; None = only the variable counts."""

@@ -45,6 +45,7 @@ from drumbeat.server.page import session_routes as page_sessions
 from drumbeat.server.pipelines import routes as pipelines
 from drumbeat.server.resources import alias_routes as aliases
 from drumbeat.server.resources import routes as resources
+from drumbeat.server.schedules import routes as schedules
 from drumbeat.server.services import exec_sessions
 from drumbeat.server.services import routes as services
 from drumbeat.server.services.ports import ServicePorts
@@ -81,7 +82,7 @@ def make_app(context: ServerContext, *, token: str, hosts: frozenset[str]) -> Fa
         sync, server_info, jobs, job_logs, job_events, job_files, aliases, computes,
         store_files, space, sweeps, pipelines, exec_sessions, services, metrics, ledger, nodes, page_events,
         monitoring, users, page_sessions, page, programs, tunnels, inputs, environments, agent_metrics, mlflow,
-        azure, models, endpoints,
+        azure, models, endpoints, schedules,
     ):  # fmt: skip
         add_routes(app, part.router)
     for router in resources.ROUTERS.values():

@@ -82,6 +82,8 @@ from drumbeat.server.resources.environments import Environments
 from drumbeat.server.resources.registries import Registries
 from drumbeat.server.resources.resources import ResourceService
 from drumbeat.server.resources.versions import VersionService
+from drumbeat.server.schedules.runner import ScheduleRunner
+from drumbeat.server.schedules.schedules import Schedules
 from drumbeat.server.space.space import Space
 from drumbeat.server.sweeps.cpu_use import BusyShares
 from drumbeat.server.sweeps.propose_trials import Proposals, Samplers, no_samplers
@@ -218,6 +220,8 @@ class Control:
             self.engines, self.addresses, states, Scaler(self.loop, self.engines, states), lambda: self.is_active
         )
         self.tokens = Tokens(store, clock)
+        self.schedules = Schedules(self.loop, self.jobs, self.tokens.role_of)
+        self.schedule_runner = ScheduleRunner(self.loop, self.schedules)
         self.node_requests = NodeRequests(self.loop, lambda job, node: self.bus.publish(node_topic(job, node)))
         self.hang_watch = HangWatch(self.loop, self.node_requests, setting.artifacts.write_text)
         self.agents = Agents(self.loop, self.secrets, heartbeats, self.addresses, self.catalogs.registries)
@@ -230,7 +234,7 @@ class Control:
 
     @property
     def _of_active_server(self) -> tuple[Startable, ...]:
-        own = self.outbox, self.watch, self.hang_watch, self.child_watch, self.space, self.mlflow
+        own = self.outbox, self.watch, self.hang_watch, self.child_watch, self.space, self.mlflow, self.schedule_runner
         return (*own, self.deployment_watch) if self.deployment_watch else own
 
     def _log_tail(self, job: str, size: int) -> str:
@@ -319,10 +323,10 @@ class Control:
         return bool(self.loop.jobs) or any(with_notices or not isinstance(one, SendNotice) for one in effects)
 
     def must_stay(self) -> bool:
-        """Whether the server must not stop when idle: it stands by, something is unfinished, or a run outside of jobs
-        is active, whose client can't start a server.
+        """Whether the server must not stop when idle: it stands by, something is unfinished, a schedule has a time to
+        come, or a run outside of jobs is active, whose client can't start a server.
         """
-        if not self.is_active or self.has_unfinished_work():
+        if not self.is_active or self.has_unfinished_work() or self.schedules.has_next():
             return True
         is_logged_to = self.metrics.has_outside_run()
         if is_logged_to:

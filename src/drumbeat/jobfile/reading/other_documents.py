@@ -24,7 +24,6 @@ class OtherDocument:
 
 
 _ENDPOINT = "drumbeat runs jobs and has no endpoints; serve the model from a job: docs/services.md"
-_SCHEDULE = "drumbeat has no schedules; run the job from cron: drumbeat run FILE"
 DOCUMENTS = (
     OtherDocument(
         "a component",
@@ -55,7 +54,12 @@ DOCUMENTS = (
         keys=("endpoint_name", "code_configuration", "scale_settings", "request_settings"),
     ),
     OtherDocument("an endpoint", _ENDPOINT, ("endpoint",), keys=("auth_mode", "traffic", "mirror_traffic")),
-    OtherDocument("a schedule", _SCHEDULE, ("schedule",), keys=("trigger", "create_job")),
+    OtherDocument(
+        "a schedule",
+        "Create it: drumbeat schedule create -f {file}",
+        ("schedule",),
+        keys=("trigger", "create_job"),
+    ),
     OtherDocument(
         "a compute",
         "Create it: drumbeat compute create -f {file}",

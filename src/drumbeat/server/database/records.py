@@ -34,7 +34,7 @@ class Submission:
     events: tuple[JobEvent, ...] = ()
     uses: tuple[Use, ...] = ()
     request: JobRequest | None = None
-    """Of a parent: what its children are submitted from."""
+    """What its children or, by schedules, jobs like it are submitted from. Without a document: it is `spec`."""
 
 
 @dataclass(frozen=True)

@@ -143,8 +143,9 @@ submissions = Table(
     Column("spec", Text, nullable=False),
     Column("request", Text, nullable=False, server_default=""),
 )
-"""What a user sent, written once: apart from `jobs`, whose rows are written often. request: of a sweep or pipeline,
-the whole request as JSON, from which its children are submitted; "" for other jobs."""
+"""What a user sent, written once: apart from `jobs`, whose rows are written often. request: the
+request as JSON, from which children, and jobs by schedules, are submitted; that of a command has no document, which is
+`spec`; "" for trials and steps."""
 
 job_events = Table(
     "story",

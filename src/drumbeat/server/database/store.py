@@ -178,7 +178,7 @@ class SqlStore:
             return jobs.by_key(connection, key, self._remembered)
 
     def request(self, name: str) -> JobRequest:
-        """Returns the request of a parent job. Raises NotFoundError, also for a job that is no parent."""
+        """Returns the request of a job. Raises NotFoundError, also for trials, steps and jobs of earlier versions."""
         with self._database.read() as connection:
             return jobs.request(connection, name)
 

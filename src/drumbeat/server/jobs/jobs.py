@@ -95,13 +95,17 @@ class Jobs:
         self._artifacts, self._events_writer, self._quotas = artifacts, events_writer, quotas
 
     # --- submitting -------------------------------------------------------------------------------------------
-    def submit(self, request: JobRequest, parent: str = "", by: Principal = UNKNOWN) -> tuple[Record, bool]:
+    def submit(
+        self, request: JobRequest, parent: str = "", by: Principal = UNKNOWN, uses: tuple[Use, ...] = ()
+    ) -> tuple[Record, bool]:
         """Submits a job durably. Returns it, and whether it is new. parent: the sweep or pipeline that it is part of.
 
-        Raises SpecError, RefusedError; ConflictError, also if the key was used with another document.
+        uses: what is recorded of it beside what its document names. Raises SpecError, RefusedError; ConflictError, also
+        if the key was used with another document.
         """
         try:
             submission, _ = self._submission(request, parent, by.user)
+            submission = replace(submission, uses=(*submission.uses, *uses))
             record, is_new = self._loop.call(lambda: self.write(submission))
         except DrumbeatError:
             # A job that can't be submitted now may have been submitted before, with the response lost.
@@ -111,6 +115,11 @@ class Jobs:
             return before, False
         _require_same(record, request)
         return record, is_new
+
+    def check(self, request: JobRequest, by: Principal) -> str:
+        """Returns the type of the job that a request is for, without submitting it. Raises what planning it raises."""
+        submission, _ = self._submission(request, "", by.user)
+        return str(submission.job.kind)
 
     def submit_all(self, requests: Sequence[JobRequest], by: Principal = UNKNOWN) -> list[tuple[Record, bool]]:
         """Submits jobs together, in one transaction: all of them, or none. Returns each, and whether it is new.
@@ -175,6 +184,7 @@ class Jobs:
         else:
             command, planned = (planner or self._planner).plan(whole)
             job, first = job_submission.new_job(command, planned, now)
+            kept = None if parent else replace(request, document={})
         job = replace(job, parent=parent, user=user)
         if not parent:  # A target that was deleted meanwhile must not keep trials and steps from running.
             self._planner.check_notices(job)

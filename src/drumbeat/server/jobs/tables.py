@@ -48,6 +48,7 @@ _WHOLE = (
 )
 _NUMBER = select(jobs.c.number).where(jobs.c.name == bindparam("its_name"))
 _REMOVAL = select(removals).where(removals.c.name == bindparam("its_name")).with_for_update()
+_REQUEST = select(submissions.c.request, submissions.c.spec).where(submissions.c.job == bindparam("its_name"))
 _EVENTS = select(job_events).where(job_events.c.job == bindparam("its_name")).order_by(job_events.c.id)
 _ADD, _ADD_SUBMISSION, _ADD_EVENTS = insert(jobs), insert(submissions), insert(job_events)
 
@@ -100,11 +101,12 @@ def by_key(connection: Connection, key: str, remembered: Remembered) -> Record |
 
 
 def request(connection: Connection, name: str) -> JobRequest:
-    """Returns the request of a parent job. Raises NotFoundError."""
-    text = connection.scalar(select(submissions.c.request).where(submissions.c.job == name))
-    if not text:
+    """Returns the request of a job that has it whole. Raises NotFoundError."""
+    row = connection.execute(_REQUEST, {"its_name": name}).first()
+    if row is None or not row.request:
         raise no_job(name)
-    return wire.loads(JobRequest, text)
+    asked = wire.loads(JobRequest, row.request)
+    return asked if asked.document else replace(asked, document=json.loads(row.spec))
 
 
 def unfinished(connection: Connection, remembered: Remembered) -> list[Record]:

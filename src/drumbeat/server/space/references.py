@@ -62,8 +62,7 @@ class ReferenceReader:
             after = page[-1].job.name
 
     def assets(self) -> tuple[AssetNeeds, ...]:
-        """Returns all registered versions."""
-        versions = [
-            one for kind in ("data", "model", "environment", "component") for one in self._store.resources(kind)
-        ]
+        """Returns all registered versions, and the schedules."""
+        kinds = ("data", "model", "environment", "component", "schedule")
+        versions = [one for kind in kinds for one in self._store.resources(kind)]
         return tuple(deletion_rules.needs_of_asset(one.kind, one.name, one.version, one.document) for one in versions)

@@ -50,6 +50,11 @@ class Tokens:
         token = self._store.token(digest)
         return token.principal if token else None
 
+    def role_of(self, user: str) -> Role | None:
+        """Returns the role that a user has now, the highest of their tokens; None = they have no token."""
+        roles = {one.role for one in self.all() if one.user == user}
+        return next((role for role in Role if role in roles), None)
+
 
 def require_user_name(name: str) -> None:
     """Raises SpecError unless this may be the name of a user."""

@@ -1,0 +1,1 @@
+"""Schedules: kept by name, and their jobs submitted when they are due."""
