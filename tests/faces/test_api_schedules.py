@@ -15,6 +15,9 @@ from drumbeat.cli.terminal.connect import MAKER
 from drumbeat.client import Client
 from drumbeat.jobfile.schedules.schedule import JobSchedule
 from drumbeat.jobfile.schedules.triggers import CronTrigger
+from drumbeat.ml import MLClient, entities, load_schedule
+from drumbeat.ml.constants import TimeZone
+from drumbeat.ml.entities import RecurrencePattern, RecurrenceTrigger
 from drumbeat.model.errors import ConflictError, NotFoundError, SpecError
 from tests.faces.api_house import DOCUMENT, TOKEN, House, house_in
 
@@ -129,14 +132,46 @@ def test_sweeps_and_pipelines_are_scheduled(house: House, client: Client) -> Non
         made = client.create_schedule(JobSchedule(name=kind, trigger=trigger, create_job=job))
         assert made.job_type == kind
         submitted = client.trigger_schedule(kind)
-        job = house.control.store.load(submitted.name).job
-        assert (job.kind, job.tags) == (kind, {"drumbeat.schedule": kind})
+        record = house.control.store.load(submitted.name)
+        assert (record.job.kind, record.job.tags) == (kind, {"drumbeat.schedule": kind})
         client.create_schedule(
             JobSchedule(name=f"{kind}-again", trigger=trigger, create_job=f"azureml:{submitted.name}")
         )
         client.cancel(submitted.name)
         for name in (kind, f"{kind}-again"):
             client.delete_schedule(name)
+
+
+def test_azures_operations_make_change_and_trigger_a_schedule(client: Client, tmp_path: Path) -> None:
+    ml = MLClient()
+    ml.__dict__["client"] = client
+    zone = TimeZone.W_EUROPE_STANDARD_TIME
+    loaded = load_schedule(lay(tmp_path, "loaded"))
+    assert loaded.create_job.inputs["epochs"] == 3
+    loaded.create_job.inputs["epochs"] = 5
+    pattern = RecurrencePattern(hours=[3], minutes=[0], week_days=["monday"])
+    loaded.trigger = RecurrenceTrigger(frequency="week", interval=1, schedule=pattern, time_zone=zone)
+    made = ml.schedules.begin_create_or_update(loaded).result()
+    assert (made.name, made.is_enabled, made.provisioning_state) == ("loaded", True, "Succeeded")
+    assert made.create_job.inputs["epochs"] == 5
+    assert made.trigger.title == "every week on monday at 03:00, W. Europe Standard Time"
+    made.display_name = "Weekly"
+    assert ml.begin_create_or_update(made).result().display_name == "Weekly"
+    name = ml.schedules.trigger("loaded").job_name
+    ml.schedules.begin_disable("loaded").wait()
+    assert [one.name for one in ml.schedules.list(list_view_type="DisabledOnly")] == ["loaded"]
+    again = ml.schedules.begin_create_or_update(
+        entities.JobSchedule(name="again", trigger=entities.CronTrigger(expression="0 3 * * 1"), create_job=name)
+    )
+    assert again.result().create_job.inputs["epochs"] == 5
+    made.description = "Still disabled."
+    made.is_enabled = None
+    assert ml.schedules.begin_create_or_update(made).result().is_enabled is False
+    assert ml.schedules.begin_enable("loaded").result().is_enabled
+    for one in ("loaded", "again"):
+        ml.schedules.begin_delete(one)
+    with pytest.raises(NotFoundError):
+        ml.schedules.get("loaded")
 
 
 def test_commands_create_show_change_and_delete(house: House, tmp_path: Path) -> None:

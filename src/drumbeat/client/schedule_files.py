@@ -28,10 +28,11 @@ class WrittenSchedule:
     job: WrittenJob | None
 
 
-def read_schedule(given: GivenSchedule, sets: Sequence[str] = ()) -> WrittenSchedule:
+def read_schedule(given: GivenSchedule, sets: Sequence[str] = (), *, has_job: bool = False) -> WrittenSchedule:
     """Returns a schedule, and the job that it names. Raises SpecError.
 
-    given: the path of a file, from whose folder the path of a job's file counts, or a schedule made in Python.
+    given: the path of a file, from whose folder the path of a job's file counts, or a schedule made in Python. has_job:
+    the server has its job, which isn't read.
     """
     from drumbeat.jobfile.schedules.schedule import load_schedule, schedule_from
 
@@ -43,10 +44,11 @@ def read_schedule(given: GivenSchedule, sets: Sequence[str] = ()) -> WrittenSche
     else:
         base, source = Path.cwd(), "schedule"
         model = schedule_from(given) if isinstance(given, Mapping) else given
-    return WrittenSchedule(model, source, _job(model.create_job, base, source))
+    return WrittenSchedule(model, source, None if has_job else job_in(model.create_job, base, source))
 
 
-def _job(create_job: Any, base: Path, source: str) -> WrittenJob | None:
+def job_in(create_job: Any, base: Path, source: str) -> WrittenJob | None:
+    """Returns the job that `create_job` stands for; None = an earlier one. base: of paths. Raises SpecError."""
     from drumbeat.jobfile.schedules.schedule import job_reference
 
     if job_reference(create_job):

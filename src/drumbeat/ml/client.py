@@ -23,12 +23,14 @@ from drumbeat.ml.calls.data import DataOperations, ModelOperations
 from drumbeat.ml.calls.datastores import DatastoreOperations
 from drumbeat.ml.calls.environments import EnvironmentOperations
 from drumbeat.ml.calls.jobs import JobOperations
+from drumbeat.ml.calls.schedules import ScheduleOperations
 from drumbeat.ml.calls.workspaces import WorkspaceOperations
 from drumbeat.ml.errors import with_azure_errors
 from drumbeat.ml.objects.assets import Data, Model
 from drumbeat.ml.objects.datastores import Datastore
 from drumbeat.ml.objects.environments import RegisteredEnvironment
 from drumbeat.ml.objects.jobs import Job
+from drumbeat.ml.objects.schedules import JobSchedule
 from drumbeat.ml.poller import LROPoller
 from drumbeat.ml.public_names import FAMILIES, OPERATIONS_REFUSED
 from drumbeat.model.errors import SpecError
@@ -63,6 +65,7 @@ class MLClient:
         self.components = ComponentOperations(self._connected)
         self.compute = ComputeOperations(self._connected)
         self.datastores = DatastoreOperations(self._connected)
+        self.schedules = ScheduleOperations(self._connected)
         self.workspaces = WorkspaceOperations(self._connected, self.workspace_name)
 
     @classmethod
@@ -119,8 +122,10 @@ class MLClient:
 
     @with_azure_errors
     def begin_create_or_update(self, entity: Any, **keys: Any) -> LROPoller[Any]:
-        """Makes a compute."""
+        """Makes a compute or a schedule."""
         del keys
+        if isinstance(entity, JobSchedule):
+            return self.schedules.begin_create_or_update(entity)
         return self.compute.begin_create_or_update(entity)
 
     def __getattr__(self, name: str) -> Any:

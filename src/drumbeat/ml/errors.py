@@ -43,6 +43,10 @@ class JobException(MlException):
     """A job has failed, or isn't in a state for what was asked."""
 
 
+class ScheduleException(MlException):
+    """A schedule can't be made or changed."""
+
+
 class UserErrorException(MlException):
     """What was asked can't be done."""
 

@@ -22,7 +22,8 @@ PLACES: dict[str, dict[str, str]] = {
         **_here("client", "MLClient"),
         **_here(
             "loading",
-            "command load_component load_compute load_data load_datastore load_environment load_job load_model",
+            "command load_component load_compute load_data load_datastore load_environment load_job load_model "
+            "load_schedule",
         ),
     },
     "dsl": _dialect("pipeline"),
@@ -39,8 +40,8 @@ PLACES: dict[str, dict[str, str]] = {
     },
     "entities": {
         **_dialect(
-            "AmlCompute BuildContext Command CommandJobLimits JobResourceConfiguration KubernetesCompute "
-            "Pipeline QueueSettings Sweep",
+            "AmlCompute BuildContext Command CommandJobLimits CronTrigger JobResourceConfiguration KubernetesCompute "
+            "Pipeline QueueSettings RecurrencePattern RecurrenceTrigger Sweep",
             AmlTokenConfiguration="AmlTokenIdentity",
             ResourceConfiguration="Resources",
             UserIdentityConfiguration="UserIdentity",
@@ -55,6 +56,7 @@ PLACES: dict[str, dict[str, str]] = {
             "ServicePrincipalConfiguration",
         ),
         **_here("objects.jobs", "CommandJob Job PipelineJob"),
+        **_here("objects.schedules", "JobSchedule Schedule ScheduleState ScheduleTriggerResult"),
         **_here(
             "objects.lenient",
             "Environment JobService JupyterLabJobService ManagedIdentityConfiguration SshJobService "
@@ -73,6 +75,7 @@ PLACES: dict[str, dict[str, str]] = {
             "BatchDeploymentOutputAction DistributionType ImportSourceType InputTypes JobType ListViewType ModelType "
             "Scope",
         ),
+        **_here("time_zones", "TimeZone"),
     },
     "operations": {
         **_here("calls.jobs", "JobOperations"),
@@ -81,12 +84,13 @@ PLACES: dict[str, dict[str, str]] = {
         **_here("calls.components", "ComponentOperations"),
         **_here("calls.computes", "ComputeOperations"),
         **_here("calls.datastores", "DatastoreOperations"),
+        **_here("calls.schedules", "ScheduleOperations"),
         **_here("calls.workspaces", "WorkspaceOperations"),
     },
     "exceptions": _here(
         "errors",
         "AssetException AssetPathException ComponentException EmptyDirectoryError JobException MlException "
-        "ModelException UnsupportedOperationError UserErrorException ValidationException",
+        "ModelException ScheduleException UnsupportedOperationError UserErrorException ValidationException",
     ),
 }
 """By module, "" = `drumbeat.ml` itself, the place of each name: `module:name`."""
@@ -104,7 +108,6 @@ FAMILIES = {
     "monitors": "drumbeat doesn't monitor models in Azure. Log what you watch with mlflow.log_metric",
     "packages": "drumbeat doesn't package models. Give the model to a command as an input",
     "parallel": "drumbeat has no parallel steps. Write a command with instance_count, and divide the files by its rank",
-    "schedules": "drumbeat has no scheduler. Submit the job from cron: drumbeat run job.yml",
     "scoring": "this version of drumbeat has no endpoints. Run the scoring as a command job",
     "serverless": "drumbeat sells no models. Register one of your own: client.models.create_or_update(Model(...))",
     "spark": "drumbeat runs no Spark. Write the step as a command, or take RayDistribution",
@@ -166,9 +169,6 @@ _ENTITIES = {
         "TritonInferencingServer"
     ),
     "parallel": "Parallel ParallelComponent ParallelTask",
-    "schedules": (
-        "CronTrigger JobSchedule RecurrencePattern RecurrenceTrigger Schedule ScheduleState ScheduleTriggerResult"
-    ),
     "scoring": (
         "BatchDeployment BatchEndpoint BatchRetrySettings CodeConfiguration DataCollector DefaultScaleSettings "
         "Deployment DeploymentCollection DeploymentTemplate DeploymentTemplateReference Endpoint EndpointAadToken "
@@ -209,7 +209,6 @@ _OTHERS: dict[str, dict[str, str]] = {
             "MonitorTargetTasks"
         ),
         "parallel": "ParallelTaskType",
-        "schedules": "TimeZone",
     },
     "entities": _ENTITIES,
     "exceptions": {
@@ -222,7 +221,6 @@ _OTHERS: dict[str, dict[str, str]] = {
             "TooManyPositionalArgsError UnexpectedAttributeError UnexpectedKeywordError "
             "UnsupportedParameterKindError VSCodeCommandNotFound ValidationErrorType"
         ),
-        "schedules": "ScheduleException",
         "scoring": "DeploymentException",
     },
     "operations": {
@@ -230,7 +228,6 @@ _OTHERS: dict[str, dict[str, str]] = {
         "features": "FeatureSetOperations FeatureStoreEntityOperations FeatureStoreOperations",
         "hubs": "CapabilityHostsOperations RegistryOperations WorkspaceOutboundRuleOperations",
         "internal": "EvaluatorOperations",
-        "schedules": "ScheduleOperations",
         "scoring": (
             "BatchDeploymentOperations BatchEndpointOperations DeploymentTemplateOperations "
             "OnlineDeploymentOperations OnlineEndpointOperations"
@@ -261,7 +258,6 @@ OPERATIONS_REFUSED = {
     "online_deployments": "scoring",
     "online_endpoints": "scoring",
     "registries": "hubs",
-    "schedules": "schedules",
     "serverless_endpoints": "serverless",
     "workspace_outbound_rules": "hubs",
 }

@@ -30,17 +30,18 @@ class ScheduleCalls:
         return view(ScheduleView, self.connection.call("GET", f"/schedules/{part(name)}"))
 
     def create_schedule(
-        self, schedule: GivenSchedule, *, sets: Sequence[str] = (), is_new: bool = False
+        self, schedule: GivenSchedule, *, sets: Sequence[str] = (), is_new: bool = False, has_job: bool = False
     ) -> ScheduleView:
         """Creates a schedule, or replaces the one of its name: the path of a file, or one made in Python.
 
         The code and local data of its job are sent now; what changes here later doesn't change the schedule. sets:
-        `key=value`, changed in the file before it is read. is_new: one that exists is refused. Raises SpecError,
+        `key=value`, changed in the file before it is read. is_new: one that exists is refused. has_job: its job
+        stays as the server has it, under the same `create_job`. Raises SpecError,
         ConflictError, ForbiddenError for one of another user, and what submitting the job would raise.
         """
         from drumbeat.client.schedule_files import read_schedule, schedule_request
 
-        request = schedule_request(read_schedule(schedule, sets), self.connection, is_new=is_new)
+        request = schedule_request(read_schedule(schedule, sets, has_job=has_job), self.connection, is_new=is_new)
         return self._create(request)
 
     def update_schedule(self, name: str, sets: Sequence[str]) -> ScheduleView:

@@ -7,6 +7,9 @@ from zoneinfo import ZoneInfo
 from drumbeat.jobfile.reading.error_messages import nearest, shown
 from drumbeat.model.errors import SpecError
 
+RETIRED = {"Mid-Atlantic Standard Time": "Etc/GMT+2", "Kamchatka Standard Time": "Asia/Kamchatka"}
+"""Windows names that Azure's SDK still has, and the Unicode table no longer."""
+
 
 def zone_of(name: str) -> ZoneInfo:
     """Returns the time zone of a name such as `Europe/Berlin` or `W. Europe Standard Time`. Raises SpecError."""
@@ -26,7 +29,7 @@ def _zone(name: str) -> ZoneInfo | None:
 def _windows_names() -> dict[str, str]:
     from tzlocal.windows_tz import win_tz
 
-    return win_tz
+    return win_tz | RETIRED
 
 
 def _iana_names() -> list[str]:
