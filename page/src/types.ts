@@ -163,6 +163,10 @@ export interface Datastore {
   name: string; type: string; credentials: string; is_default: boolean; is_builtin: boolean;
   document: Record<string, unknown>;
 }
+export interface Schedule {
+  name: string; user: string; is_enabled: boolean; title: string; next_run: string | null; last_run: string | null;
+  last_job: string; problem: string; display_name: string;
+}
 export interface Status {
   uptime_s: number; unfinished: string[]; idle_s: number; idle_stop_s: number; publishing: string[];
   doors: { address: string; port: number; ends: string }[]; others: string[]; retain_s: number;

@@ -594,6 +594,26 @@ test("an output with more files than are listed says so, and an empty picture is
   await seen("It is empty.");
 });
 
+test("schedules show their runs and problems, and are disabled and enabled", async () => {
+  const nightly = { name: "nightly", user: "ada", is_enabled: true, title: "cron 30 3 * * *, Europe/Berlin", next_run: "2027-01-02T02:30:00Z", last_run: "2026-11-20T02:30:00Z", last_job: "nightly-20261120T023000Z", problem: "", display_name: "" };
+  const stopped = { ...nightly, name: "stopped", is_enabled: false, next_run: null, last_job: "", last_run: null, problem: "stopped: bob, whose schedule stopped is, has no token here any more" };
+  const all = [nightly, stopped];
+  server.answers["/schedules"] = () => all;
+  for (const [word, is_enabled] of [["disable", false], ["enable", true]]) {
+    server.answers[`/schedules/nightly/${word}`] = () => (all[0] = { ...nightly, is_enabled, next_run: is_enabled ? nightly.next_run : null });
+  }
+  await open("/schedules");
+  await seen("cron 30 3 * * *, Europe/Berlin");
+  await seen("has no token here any more");
+  await eventually(() => page.locator("a", { hasText: "nightly-20261120T023000Z" }).count()).toBe(1);
+  await page.getByRole("button", { name: "Disable nightly" }).click();
+  await page.getByRole("button", { name: "Enable nightly" }).click();
+  await page.getByRole("button", { name: "Disable nightly" }).waitFor();
+  server.answers["/schedules/stopped/enable"] = refusal(400, "bob, whose schedule stopped is, has no token here any more");
+  await page.getByRole("button", { name: "Enable stopped" }).click();
+  await eventually(() => page.getByRole("alert").count()).toBe(1);
+});
+
 test("a hidden page asks the server for nothing, so that an idle server can stop", async () => {
   server.answers["/computes"] = [];
   lists(() => []);
@@ -1068,7 +1088,7 @@ test("an unknown job has a heading and a way to the list, and a reader is told t
 test("the present item of the bar is in sight on a phone", async () => {
   await page.setViewportSize({ width: 390, height: 844 });
   server.answers["/usage"] = refusal(503, "not now");
-  for (const path of ["/experiments", "/computes", "/ledger", "/server"]) {
+  for (const path of ["/experiments", "/computes", "/schedules", "/ledger", "/server"]) {
     await open(path);
     const item = page.locator("nav [aria-current]");
     await item.waitFor();
@@ -1335,11 +1355,12 @@ test("names without a place to break them don't widen the page", async () => {
   server.answers[`/data/${long("asset")}/versions/1`] = () => server.answers["/data"](new URLSearchParams())[0];
   server.answers["/ledger"] = { by: "job", since: null, rows: [{ name: job.name, jobs: 1, wall_s: 9, seconds: { train: 9 } }, { name: "b", jobs: 1, wall_s: 9, seconds: { train: 9 } }], total: { name: "", jobs: 2, wall_s: 18, seconds: { train: 18 } } };
   server.answers["/compare"] = { jobs: [job.name, "other"], differences: [{ section: "job file", key: long("key"), values: [long("value"), long("other")] }], outcomes: [] };
+  server.answers["/schedules"] = [{ name: long("schedule"), user: long("user"), is_enabled: true, title: long("cron"), next_run: "2026-11-20T08:00:00Z", last_run: "2026-11-20T08:00:00Z", last_job: job.name, problem: long("problem"), display_name: "" }];
   server.answers["/version"] = { version: "1", protocol: 1, boot_id: "", host: long("host"), pid: 1, home: long("/home/") };
   server.answers["/status"] = { uptime_s: 1, unfinished: [job.name], idle_s: 0, idle_stop_s: 0, publishing: [], doors: [], others: [long("other")], retain_s: 0 };
   server.answers["/notices"] = [{ name: long("target"), type: "mail", jobs: "all", on: ["failed"], place: long("place"), receivers: [], description: "", problem: long("problem") }];
   server.answers["/usage"] = { items: [{ kind: "job", name: job.name, size: 9, used_at: null, note: long("note") }], totals: { job: 9 }, total: 9, free: 9, retain_s: 0 };
-  const paths = ["/", own, `${own}?tab=metrics`, `${own}?tab=ranks`, `${own}?tab=outputs`, `${own}?tab=story`, `${own}?tab=file`, "/experiments", "/computes", `/data?name=${long("asset")}`, "/ledger", `/compare?job=${job.name}&job=other`, "/server"];
+  const paths = ["/", own, `${own}?tab=metrics`, `${own}?tab=ranks`, `${own}?tab=outputs`, `${own}?tab=story`, `${own}?tab=file`, "/experiments", "/computes", `/data?name=${long("asset")}`, "/ledger", `/compare?job=${job.name}&job=other`, "/schedules", "/server"];
   const wide = [];
   for (const size of [{ width: 390, height: 844 }, { width: 1366, height: 768 }]) {
     await page.setViewportSize(size);

@@ -15,7 +15,7 @@ from drumbeat.cli.terminal.connect import MAKER
 from drumbeat.client import Client
 from drumbeat.jobfile.schedules.schedule import JobSchedule
 from drumbeat.jobfile.schedules.triggers import CronTrigger
-from drumbeat.ml import MLClient, entities, load_schedule
+from drumbeat.ml import MLClient, entities, load_job
 from drumbeat.ml.constants import TimeZone
 from drumbeat.ml.entities import RecurrencePattern, RecurrenceTrigger
 from drumbeat.model.errors import ConflictError, NotFoundError, SpecError
@@ -146,11 +146,12 @@ def test_azures_operations_make_change_and_trigger_a_schedule(client: Client, tm
     ml = MLClient()
     ml.__dict__["client"] = client
     zone = TimeZone.W_EUROPE_STANDARD_TIME
-    loaded = load_schedule(lay(tmp_path, "loaded"))
-    assert loaded.create_job.inputs["epochs"] == 3
-    loaded.create_job.inputs["epochs"] = 5
+    lay(tmp_path, "loaded")
+    job = load_job(tmp_path / "jobs/job.yml")
+    job.inputs["epochs"] = 5
     pattern = RecurrencePattern(hours=[3], minutes=[0], week_days=["monday"])
-    loaded.trigger = RecurrenceTrigger(frequency="week", interval=1, schedule=pattern, time_zone=zone)
+    trigger = RecurrenceTrigger(frequency="week", interval=1, schedule=pattern, time_zone=zone)
+    loaded = entities.JobSchedule(name="loaded", trigger=trigger, create_job=job)
     made = ml.schedules.begin_create_or_update(loaded).result()
     assert (made.name, made.is_enabled, made.provisioning_state) == ("loaded", True, "Succeeded")
     assert made.create_job.inputs["epochs"] == 5

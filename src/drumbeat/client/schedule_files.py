@@ -44,11 +44,10 @@ def read_schedule(given: GivenSchedule, sets: Sequence[str] = (), *, has_job: bo
     else:
         base, source = Path.cwd(), "schedule"
         model = schedule_from(given) if isinstance(given, Mapping) else given
-    return WrittenSchedule(model, source, None if has_job else job_in(model.create_job, base, source))
+    return WrittenSchedule(model, source, None if has_job else _job(model.create_job, base, source))
 
 
-def job_in(create_job: Any, base: Path, source: str) -> WrittenJob | None:
-    """Returns the job that `create_job` stands for; None = an earlier one. base: of paths. Raises SpecError."""
+def _job(create_job: Any, base: Path, source: str) -> WrittenJob | None:
     from drumbeat.jobfile.schedules.schedule import job_reference
 
     if job_reference(create_job):

@@ -27,13 +27,11 @@ from drumbeat.jobfile.reading.loader import load_text, read_text
 from drumbeat.jobfile.reading.overrides import apply
 from drumbeat.jobfile.reading.writer import to_dict
 from drumbeat.jobfile.reading.yaml_tree import parse, plain, quoted
-from drumbeat.jobfile.schedules.schedule import SCHEDULE
 from drumbeat.ml.errors import with_azure_errors
 from drumbeat.ml.objects.assets import Data, Model
 from drumbeat.ml.objects.components import CommandComponent, Component, PipelineComponent
 from drumbeat.ml.objects.datastores import Datastore, datastore_from_document
 from drumbeat.ml.objects.jobs import Job, job_from_document
-from drumbeat.ml.objects.schedules import JobSchedule, schedule_from_model
 from drumbeat.model.errors import SpecError
 
 Source = str | os.PathLike[str] | IO[str]
@@ -148,16 +146,6 @@ def load_datastore(
     del keys
     document, _ = _document(source, relative_origin, params_override)
     return datastore_from_document(document)
-
-
-@with_azure_errors
-def load_schedule(
-    source: Source, *, relative_origin: str | None = None, params_override: Overrides = None, **keys: Any
-) -> JobSchedule:
-    """Returns the schedule in a file; the path of its job counts from the file."""
-    del keys
-    text, name, base = _read(source, relative_origin)
-    return schedule_from_model(load_text(text, SCHEDULE, name, overrides_from(params_override)), base)
 
 
 def overrides_from(given: Overrides) -> list[str]:

@@ -22,8 +22,7 @@ PLACES: dict[str, dict[str, str]] = {
         **_here("client", "MLClient"),
         **_here(
             "loading",
-            "command load_component load_compute load_data load_datastore load_environment load_job load_model "
-            "load_schedule",
+            "command load_component load_compute load_data load_datastore load_environment load_job load_model",
         ),
     },
     "dsl": _dialect("pipeline"),

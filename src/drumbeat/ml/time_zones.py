@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from enum import Enum
+from enum import StrEnum
 
 from tzlocal.windows_tz import win_tz
 
@@ -23,7 +23,5 @@ def _identifier(name: str) -> str:
     return re.sub(r"[^A-Za-z0-9]+", "_", name).strip("_").upper()
 
 
-TimeZone = Enum(
-    "TimeZone", _OF_AZURE | {_identifier(name): name for name in [*win_tz, *RETIRED]}, module=__name__, type=str
-)
+TimeZone = StrEnum("TimeZone", _OF_AZURE | {_identifier(name): name for name in [*win_tz, *RETIRED]}, module=__name__)
 """A time zone of a trigger, such as `TimeZone.W_EUROPE_STANDARD_TIME`."""

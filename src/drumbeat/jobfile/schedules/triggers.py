@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime
 from enum import Enum
-from typing import Annotated, Literal
+from typing import Annotated, Literal, cast
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
@@ -61,7 +61,7 @@ def _expression(value: str) -> str:
 
 
 def _listed(value: object) -> object:
-    return value if isinstance(value, list) else [value]
+    return cast("object", value) if isinstance(value, list) else [value]
 
 
 LocalTime = Annotated[str, BeforeValidator(_local_time)]

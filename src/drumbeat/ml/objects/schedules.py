@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
-from pathlib import Path
 from typing import Any, cast
 
-from drumbeat.jobfile.reading.frozen_model import Model
 from drumbeat.jobfile.reading.writer import to_dict
 from drumbeat.jobfile.schedules import schedule as schedule_models
 from drumbeat.jobfile.schedules.schedule import job_reference
@@ -85,25 +83,6 @@ class JobSchedule(Schedule):
     def has_own_job(self) -> bool:
         """Whether the server has its job already, unchanged."""
         return self.kept_job is not None and _as_document(self.create_job) == self.kept_job
-
-
-def schedule_from_model(model: Model, base: Path) -> JobSchedule:
-    """Returns a schedule that was loaded from a file in a folder."""
-    made = cast("schedule_models.JobSchedule", model)
-    keys = {key: getattr(made, key) for key in (*_WRITTEN, "is_enabled", "drumbeat") if key in made.model_fields_set}
-    return JobSchedule(**keys, create_job=_loaded(made.create_job, base))
-
-
-def _loaded(create_job: Any, base: Path) -> Any:
-    """Returns what `create_job` of a file stands for; the paths of a job count from its own file."""
-    from drumbeat.client.schedule_files import job_in
-
-    job = job_in(create_job, base, "schedule")
-    if job is None:
-        return create_job
-    from drumbeat.jobfile.pipelines.absolute_paths import with_absolute_paths
-
-    return job_from_document(with_absolute_paths(job.document, job.base))
 
 
 def schedule_from_view(view: ScheduleView) -> JobSchedule:

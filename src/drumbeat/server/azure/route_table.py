@@ -105,7 +105,11 @@ REFUSED: tuple[tuple[re.Pattern[str], str, str], ...] = tuple(
             "this version of drumbeat serves no endpoints",
             "Run scoring as a job, or serve the model with a program of your own.",
         ),
-        ("schedules", "drumbeat has no schedules", "Submit the job from cron or from your CI."),
+        (
+            "schedules",
+            "drumbeat's schedules aren't made by Azure's client",
+            "Make it: drumbeat schedule create -f FILE",
+        ),
         (
             (
                 "featuresets|featurestoreEntities|featurestores|connections|marketplaceSubscriptions|outboundRules"

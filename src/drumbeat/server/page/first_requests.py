@@ -55,6 +55,7 @@ SCREENS: Mapping[str, str] = {
     "/compare": "src/screens/compare.tsx",
     "/computes": "src/screens/computes.tsx",
     "/data": "src/screens/catalog.tsx",
+    "/schedules": "src/screens/schedules.tsx",
     "/ledger": "src/screens/ledger.tsx",
     "/server": "src/screens/server.tsx",
 }

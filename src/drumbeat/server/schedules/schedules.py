@@ -153,7 +153,7 @@ class Schedules:
         """Records a decision about a schedule unless that was changed since it was read. Returns whether it did."""
         with self._lock:
             current = self._find(stored.name)
-            if current != stored:
+            if current is None or current != stored:
                 return False
             self.write(replace(current, progress=progress))
         return True
@@ -216,8 +216,8 @@ class Schedules:
             self._loop.record(job)  # Raises NotFoundError for a job that doesn't exist.
             what = f"job {job} is a trial or a step, or an earlier version of drumbeat submitted it"
             raise RefusedError(what, where="create_job", fix=fix) from error
-        updates: Mapping[str, Any] = create_job if isinstance(create_job, Mapping) else {}
-        document = with_updates(asked.document, {key: one for key, one in updates.items() if key != "job"})
+        given = cast("Mapping[str, Any]", create_job if isinstance(create_job, Mapping) else {})
+        document = with_updates(asked.document, {key: one for key, one in given.items() if key != "job"})
         return replace(asked, document=document, key="")
 
     # --- reading ----------------------------------------------------------------------------------------------
