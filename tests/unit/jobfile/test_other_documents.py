@@ -20,7 +20,7 @@ SCHEMA = "$schema: https://azuremlschemas.azureedge.net/latest/{}.schema.json\n"
         ("name: d\ntype: uri_folder\npath: ./m\n", "data", "data create -f my.yml"),
         ("name: e\nauth_mode: key\n", "an endpoint", "has no endpoints"),
         (SCHEMA.format("managedOnlineDeployment") + "name: e\n", "a deployment", "has no endpoints"),
-        ("name: s\ntrigger: {type: cron}\ncreate_job: ./j.yml\n", "a schedule", "from cron"),
+        ("name: s\ntrigger: {type: cron}\ncreate_job: ./j.yml\n", "a schedule", "drumbeat schedule create"),
         ("name: c\ntype: amlcompute\n", "a compute", "compute create -f my.yml"),
         ("name: d\ntype: azure_blob\n", "a datastore", "datastore create -f my.yml"),
     ],
