@@ -24,4 +24,4 @@ def _identifier(name: str) -> str:
 
 
 TimeZone = StrEnum("TimeZone", _OF_AZURE | {_identifier(name): name for name in [*win_tz, *RETIRED]}, module=__name__)
-"""A time zone of a trigger, such as `TimeZone.W_EUROPE_STANDARD_TIME`."""
+"""Time zones of triggers, each by the identifier of its Windows name."""

@@ -50,7 +50,7 @@ def update(
     name: Name,
     file: Annotated[
         Path | None,
-        typer.Option("--file", "-f", metavar="FILE", help="The file that describes it now; its job is sent anew."),
+        typer.Option("--file", "-f", metavar="FILE", help="The file that describes it now; its job is sent again."),
     ] = None,
     sets: Sets = None,
     as_json: AsJson = False,

@@ -56,13 +56,13 @@ def last_times(trigger: AnyTrigger, after: datetime, until: datetime, anchor: da
     window = timedelta(days=1)
     while True:
         begin = max(after, until - window)
-        found: list[datetime] = []
+        times: list[datetime] = []
         for one in times_after(trigger, begin, anchor):
             if one > until:
                 break
-            found.append(one)
-        if begin == after or len(found) >= limit:
-            return found[-limit:]
+            times.append(one)
+        if begin == after or len(times) >= limit:
+            return times[-limit:]
         window *= 4
 
 

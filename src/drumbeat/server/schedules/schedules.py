@@ -185,7 +185,7 @@ class Schedules:
         why = "has no token here any more" if role is None else "is a reader here now, and readers submit nothing"
         if role in (None, Role.READER):
             what = f"{stored.user}, whose schedule {stored.name} is, {why}"
-            raise UnavailableUserError(what, fix="Create the schedule anew as another user.")
+            raise UnavailableUserError(what, fix="Delete it, and create it as another user.")
         return Principal(stored.user, cast("Role", role))
 
     def _require_own(self, by: Principal, stored: StoredSchedule) -> None:
