@@ -11,6 +11,7 @@ from drumbeat.model.api.jobs import JobView
 from drumbeat.model.errors import NotFoundError
 from drumbeat.model.metrics import TagsSet, run_id
 from drumbeat.model.primary_metrics import PRIMARY_TAG
+from drumbeat.rank import parameters as rank_calls
 
 from .api_house import DOCUMENT, TOKEN, House, house_in
 from .test_api_metrics import points, send
@@ -113,3 +114,35 @@ def test_comparison_says_which_values_of_the_metric_that_counts_are_better(house
     assert (goals["loss"], goals["width"], goals["state"]) == ("minimize", None, None)
     send(house, jobs[1], TagsSet(run_id(jobs[1]), {PRIMARY_TAG: "width max"}))
     assert {row.goal for row in client.compare(*jobs).outcomes} == {None}
+
+
+def test_script_names_the_metric_by_one_call_of_rank_0(house: House, client: Client) -> None:
+    job = house.submit("scripted")
+    logged(house, job, loss=[2, 1], reward=[3, 4])
+    variables = {
+        "MLFLOW_TRACKING_URI": f"{house.url}/mlflow",
+        "MLFLOW_RUN_ID": run_id(job),
+        "MLFLOW_TRACKING_TOKEN": TOKEN,
+    }
+    assert not rank_calls.primary("loss", "max", {**variables, "RANK": "1"})
+    assert not rank_calls.primary("loss", "max", {})
+    assert primary(client.get(job))[::5] == ("loss", "guess")
+    assert rank_calls.primary("reward", "max", {**variables, "RANK": "0"})
+    assert primary(client.get(job)) == ("reward", 4, "maximize", 4, 1, "job")
+
+
+def test_goal_and_name_that_a_script_gives_are_checked_at_once() -> None:
+    with pytest.raises(ValueError, match="'max' or 'min', and this is 'best'"):
+        rank_calls.primary("loss", "best")
+    with pytest.raises(ValueError, match="has no name"):
+        rank_calls.primary(" ")
+
+
+def test_refused_tag_is_printed_and_ends_no_training(house: House, capfd: pytest.CaptureFixture[str]) -> None:
+    variables = {
+        "MLFLOW_TRACKING_URI": f"{house.url}/mlflow",
+        "MLFLOW_RUN_ID": "0" * 32,
+        "MLFLOW_TRACKING_TOKEN": TOKEN,
+    }
+    assert not rank_calls.primary("loss", "min", variables)
+    assert "the primary metric was not kept: 404" in capfd.readouterr().err

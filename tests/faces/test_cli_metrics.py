@@ -172,3 +172,18 @@ def test_an_experiment_is_shown_renamed_archived_and_restored(house: House, drum
     assert drumbeat("experiment", "restore", "before").stdout == "afterwards: restored\n"
     assert json.loads(drumbeat("experiment", "show", "afterwards", "--json").stdout)["jobs"] == 1
     assert drumbeat("experiment", "show", "none-such").exit_code == 1
+
+
+def test_metric_that_counts_is_chosen_for_an_experiment_and_given_back(drumbeat) -> None:
+    def line() -> str:
+        return next(line for line in drumbeat("list").stdout.splitlines() if line.startswith("cli-a"))
+
+    experiment = json.loads(drumbeat("show", "cli-a", "--json").stdout)["experiment"]
+    assert drumbeat("experiment", "primary", experiment, "accuracy").stdout == f"{experiment}: accuracy maximize\n"
+    assert "accuracy 0.75" in line()
+    assert "0.875 at step 1 (higher is better)" in drumbeat("show", "cli-a").stdout
+    assert drumbeat("experiment", "primary", experiment, "--clear").exit_code == 0
+    assert "loss 0.02" in line()
+    assert "(lower is better, by its name)" in drumbeat("show", "cli-a").stdout
+    assert drumbeat("experiment", "primary", experiment).exit_code != 0
+    assert drumbeat("experiment", "primary", experiment, "loss", "--goal", "best").exit_code != 0
