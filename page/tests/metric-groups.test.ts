@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { cardsOf, foundCards, mainCards, partsOfName, sectionsOf } from "../src/parts/metric-groups";
 import { csvOf } from "../src/screens/job/chart-files";
 import { between, restartsOf } from "../src/screens/job/metric-card";
-import { differenceOf, ordinal, reasonOf } from "../src/screens/job/overview";
+import { differenceOf, hours, ordinal, reasonOf } from "../src/screens/job/overview";
 import { headlineOf } from "../src/screens/job/progress";
 import type { Curve, Job, Standing } from "../src/types";
 
@@ -76,6 +76,10 @@ test("a completed job's headline is its metric, unless its own sentence says mor
   expect(headlineOf({ ...job, sentence: "completed by hand" })).toBe("completed by hand");
   const { primary: _, ...without } = job;
   expect(headlineOf(without as Job)).toBe("1 rank ended with exit code 0");
+});
+
+test("hours have as many digits as their size needs", () => {
+  expect([0.0001, 0.02, 1.234, 123.4, 12345].map(hours)).toEqual(["less than 0.001", "0.020", "1.23", "123", "12,345"]);
 });
 
 test("what a recovered job failed of is what its exception said", () => {

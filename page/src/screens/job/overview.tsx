@@ -36,9 +36,9 @@ function Glance({ job, overview }: { job: Job; overview: Overview }) {
       <div class="overview-side">
         <Recovered job={job} overview={overview} />
         <Result job={job} overview={overview} />
+        <Outputs job={job} />
         <Settings title="Parameters" table={overview.parameters} />
         <Settings title="Inputs" table={overview.inputs} />
-        <Outputs job={job} />
         <Cost overview={overview} />
         {overview.note && <section class="card"><header><h2>Note</h2></header><p class="note-text">{overview.note}</p></section>}
       </div>
@@ -154,7 +154,7 @@ function Outputs({ job }: { job: Job }) {
 }
 
 /** Of a time, in hours, as one reads it. */
-const hours = (value: number): string => (value < 0.1 ? value.toFixed(3) : value < 10 ? value.toFixed(2) : whole(Math.round(value)));
+export const hours = (value: number): string => (value < 0.001 ? "less than 0.001" : value < 0.1 ? value.toFixed(3) : value < 10 ? value.toFixed(2) : whole(Math.round(value)));
 
 function Cost({ overview: { use, slot_hours, gpu_hours, held_s } }: { overview: Overview }) {
   const rows: [string, string][] = [
