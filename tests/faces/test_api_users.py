@@ -1,6 +1,7 @@
 """Users over HTTP: tokens, roles, and the user of each job."""
 
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import httpx
@@ -181,3 +182,84 @@ def test_audit_log_has_what_changes_something_and_what_was_refused(
         "ada contributor POST /api/v1/stop 403",
         "ada contributor DELETE /mlflow/api/2.0/mlflow-artifacts/artifacts/1/x 404",
     ]
+
+
+@pytest.mark.feature("X3")
+def test_audit_log_names_the_user_whose_job_an_owner_changed_and_is_for_owners(
+    house: House, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", logger="drumbeat.audit")
+    with as_user(house, "ada") as ada, as_user(house, "eve") as eve:
+        submit(ada, "adas")
+        ada.post("/api/v1/jobs/adas/archive")
+        eve.post("/api/v1/jobs/adas/cancel")
+        house.http.post("/api/v1/jobs/adas/cancel")
+        refused = eve.get("/api/v1/audit")
+        assert (refused.status_code, refused.json()["what"]) == (
+            403,
+            "eve is a contributor here, and only owners may read this",
+        )
+    lines = [one.message for one in caplog.records if one.name == "drumbeat.audit"]
+    assert lines[-4:-1] == [
+        "ada contributor POST /api/v1/jobs/adas/archive 409",
+        "eve contributor POST /api/v1/jobs/adas/cancel 403 of ada",
+        f"{USER} owner POST /api/v1/jobs/adas/cancel 200 of ada",
+    ], lines
+
+
+@pytest.mark.feature("X3")
+def test_role_changes_in_place_at_once_for_tokens_and_sessions(house: House) -> None:
+    with as_user(house, "ada") as ada:
+        submit(house.http, "shown")
+        assert ada.post("/api/v1/jobs/shown/cancel").status_code == 403
+        assert ada.put("/api/v1/tokens/ada/role", json={"role": "owner"}).status_code == 403
+        assert house.http.put("/api/v1/tokens/ada/role", json={"role": "owner"}).json() == {"role": "owner"}
+        assert ada.post("/api/v1/jobs/shown/cancel").status_code == 200
+        assert house.http.put("/api/v1/tokens/ada/role", json={"role": "reader"}).status_code == 200
+        assert submit(ada, "more").status_code == 403
+    assert house.http.put("/api/v1/tokens/eve/role", json={"role": "reader"}).status_code == 404
+    assert house.http.put("/api/v1/tokens/ada/role", json={"role": "king"}).status_code == 422
+
+
+@pytest.mark.feature("X7")
+def test_token_expires_is_listed_with_its_last_use_and_a_new_one_takes_its_place(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = house.http.post("/api/v1/tokens", json={"person": "ada", "expires_s": 3600}).json()
+    bearer = {"Authorization": f"Bearer {made['token']}"}
+    with httpx.Client(base_url=house.url, headers=bearer, trust_env=False) as ada:
+        assert house.http.get("/api/v1/tokens").json()[0].get("used_at") is None
+        assert ada.get("/api/v1/jobs").status_code == 200
+        (listed,) = house.http.get("/api/v1/tokens").json()
+        assert (listed["kind"], listed["expires_at"]) == ("token", made["expires_at"])
+        now = datetime.now(UTC)
+        assert abs(now - datetime.fromisoformat(listed["used_at"])) < timedelta(minutes=1)
+        monkeypatch.setattr(type(house.control.loop.clock), "now", lambda _: now + timedelta(hours=2))
+        house.context.callers.forget()  # type: ignore[union-attr]
+        refused = ada.get("/api/v1/jobs")
+        assert (refused.status_code, "has expired" in refused.json()["what"]) == (401, True)
+        assert house.http.post("/api/v1/tokens", json={"person": "ada"}).status_code == 201
+    for wrong in (0, -1, 1e300, 59):
+        asked = {"person": "bob", "expires_s": wrong}
+        assert house.http.post("/api/v1/tokens", json=asked).status_code == 400, wrong
+
+
+@pytest.mark.feature("X7")
+def test_link_of_a_new_token_signs_a_browser_in_once_until_the_token_is_removed(house: House) -> None:
+    made = house.http.post("/api/v1/tokens", json={"person": "eve", "role": "reader"}).json()
+    again = house.http.post("/api/v1/tokens/eve/links").json()
+    assert (again["lifetime_s"], made["link_expires_s"]) == (86400, 86400)
+    for link in (made["link"], again["path"]):
+        with httpx.Client(base_url=house.url, trust_env=False) as browser:
+            assert browser.get(link).status_code == 303
+            assert browser.get("/api/v1/page/session").json()["person"] == "eve"
+            assert httpx.get(f"{house.url}{link}", trust_env=False).status_code == 410
+            acting = {
+                "Origin": house.url,
+                "Drumbeat-Action": browser.get("/api/v1/page/session").json()["action_token"],
+            }
+            if link == again["path"]:
+                assert browser.delete("/api/v1/token", headers=acting).status_code == 204
+                assert browser.get("/api/v1/jobs").status_code == 401
+    assert house.http.get("/api/v1/tokens").json() == []
+    assert house.http.post("/api/v1/tokens/eve/links").status_code == 404

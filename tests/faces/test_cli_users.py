@@ -1,6 +1,8 @@
 """`drumbeat token` and `drumbeat quota`, typed at a server of this process."""
 
+import json
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -31,7 +33,13 @@ def drumbeat(house: House, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> I
 def test_token_is_printed_once_lets_its_person_in_and_is_removed(house: House, drumbeat: Type) -> None:
     assert "no tokens besides the one of the server's home" in drumbeat("token", "list").stdout
     made = drumbeat("token", "create", "eve", "--role", "reader")
-    assert made.stderr == "eve is a reader; the token goes into DRUMBEAT_TOKEN\n"
+    told, link = made.stderr.splitlines()
+    assert told.startswith("eve is a reader; the token expires on 20")
+    assert told.endswith(", and goes into DRUMBEAT_TOKEN")
+    assert link.startswith(f"it opens the web page without the token, once, within 1d: {house.url}/ui/open/")
+    assert drumbeat("token", "link", "eve").stdout.startswith(f"{house.url}/ui/open/")
+    assert drumbeat("token", "role", "eve", "owner").stdout == "eve is an owner now\n"
+    assert drumbeat("token", "role", "eve", "reader").stdout == "eve is a reader now\n"
     with Client(url=house.url, token=made.stdout.strip()) as eve:
         assert eve.list() == []
     assert drumbeat("token", "list").stdout.splitlines()[-1].split()[:2] == ["eve", "reader"]
@@ -61,3 +69,22 @@ def test_jobs_are_listed_by_user_and_shown_with_the_user(house: House, drumbeat:
     assert "of-mine" in drumbeat("list", "--person", USER).stdout
     assert drumbeat("list", "--person", "nobody").stdout == "no jobs\n"
     assert f"person       {USER}" in drumbeat("show", "of-mine").stdout
+
+
+@pytest.mark.feature("X3")
+def test_audit_shows_what_was_refused_and_what_changed_jobs_of_others(house: House, drumbeat: Type) -> None:
+    (house.home / "audit.log.1").write_text("2026-01-02 03:04:05,006 ada owner POST /api/v1/old 200\nhalf a line\n")
+    now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    lines = ("ada contributor POST /api/v1/jobs/x/cancel 403 of eve", "bob owner DELETE /api/v1/jobs/x 200 of eve",
+             "bob owner PUT /api/v1/tokens/ada/role 200")  # fmt: skip
+    (house.home / "audit.log").write_text("".join(f"{now} {one}\n" for one in lines))
+    told = drumbeat("audit", "--since", "1d").stdout
+    assert [line.split("  ", 1)[1] for line in told.splitlines()] == [
+        "ada (contributor)  POST /api/v1/jobs/x/cancel 403 (of eve)",
+        "bob (owner)  DELETE /api/v1/jobs/x 200 (of eve)",
+        "bob (owner)  PUT /api/v1/tokens/ada/role 200",
+    ]
+    assert "403" in drumbeat("audit", "--refused").stdout
+    assert [one["who"] for one in json.loads(drumbeat("audit", "--others", "--json").stdout)] == ["ada", "bob"]
+    assert drumbeat("audit", "--person", "eve").stdout == "nothing was changed or refused in this time\n"
+    assert "/api/v1/old" in drumbeat("audit", "--since", "3650d").stdout

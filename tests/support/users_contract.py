@@ -13,7 +13,7 @@ from drumbeat.model.errors import ConflictError, NotFoundError
 from drumbeat.model.principal import Role
 from drumbeat.server.database import SqlStore
 from drumbeat.server.jobs.job_filter import JobFilter
-from drumbeat.server.users.user_token import HALF_LIFE_SETTING, UserToken
+from drumbeat.server.users.user_token import HALF_LIFE_SETTING, TokenKind, UserToken
 from tests.support.lease_contract import Open
 from tests.support.sample_jobs import NOON, SLOTS, started, submission
 from tests.support.store_witness import listed
@@ -46,6 +46,46 @@ class UsersContract:
         with pytest.raises(NotFoundError, match="ada has no token"):
             store.remove_token("ada")
         store.add_token(ADA)
+
+    def test_a_user_has_several_tokens_from_signing_in_and_one_of_them_is_removed(self, store: SqlStore) -> None:
+        login = replace(ADA, digest="c" * 64, kind=TokenKind.LOGIN, label="laptop", session="s1")
+        page = replace(login, digest="d" * 64, kind=TokenKind.PAGE, expires_at=NOON + timedelta(days=7))
+        for one in (ADA, login, page, BOB):
+            store.add_token(one)
+        assert store.tokens() == [ADA, login, page, BOB]
+        with pytest.raises(NotFoundError, match="ada has no token 999"):
+            store.remove_token("ada", "999")
+        store.remove_token("ada", page.id)
+        assert store.tokens() == [ADA, login, BOB]
+        assert (store.remove_session("s1"), store.remove_session("s1")) == (1, 0)
+        assert store.tokens() == [ADA, BOB]
+
+    def test_a_role_changes_for_all_tokens_of_a_user_and_for_no_other(self, store: SqlStore) -> None:
+        login = replace(ADA, digest="c" * 64, kind=TokenKind.LOGIN)
+        for one in (ADA, login, BOB):
+            store.add_token(one)
+        store.set_role("ada", Role.OWNER)
+        assert [(one.user, one.role) for one in store.tokens()] == [
+            ("ada", "owner"),
+            ("ada", "owner"),
+            ("bob", "owner"),
+        ]
+        with pytest.raises(NotFoundError, match="eve has no token"):
+            store.set_role("eve", Role.READER)
+
+    def test_an_expired_token_gives_way_to_a_new_one_and_is_swept(self, store: SqlStore) -> None:
+        first = replace(ADA, expires_at=NOON + timedelta(days=1))
+        store.add_token(first)
+        with pytest.raises(ConflictError):
+            store.add_token(replace(ADA, digest="c" * 64, created_at=NOON + timedelta(hours=23)))
+        later = replace(
+            first, digest="c" * 64, created_at=NOON + timedelta(days=1), expires_at=NOON + timedelta(days=2)
+        )
+        store.add_token(later)
+        store.note_token_use(later.digest, NOON + timedelta(days=1, hours=1))
+        assert store.tokens() == [replace(later, used_at=NOON + timedelta(days=1, hours=1))]
+        assert (store.remove_expired_tokens(NOON), store.remove_expired_tokens(NOON + timedelta(days=3))) == (0, 1)
+        assert store.tokens() == []
 
     def test_jobs_are_listed_by_their_person(self, store: SqlStore) -> None:
         for name, person in (("a", "ada"), ("b", "bob"), ("c", "ada"), ("d", "")):

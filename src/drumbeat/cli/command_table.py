@@ -64,6 +64,7 @@ COMMANDS = {
     "prune": CommandEntry("delete_prune_usage:prune", "drumbeat prune --older-than 30d --keep-outputs"),
     "usage": CommandEntry("delete_prune_usage:usage", "drumbeat usage"),
     "ledger": CommandEntry("ledger:ledger", "drumbeat ledger --by experiment --since 7d"),
+    "audit": CommandEntry("audit:audit", "drumbeat audit --since 7d --refused"),
     "top": CommandEntry("top:top", "drumbeat top"),
     "ui": CommandEntry("running_jobs:ui", "drumbeat ui --print"),
     "export": CommandEntry("export:export", "drumbeat export job.yml --to azureml -o azure.yml"),
@@ -98,7 +99,7 @@ GROUPS = {
     "End, keep and delete jobs": ("cancel", "wait", "download", "archive", "restore", "delete", "prune"),
     "Data and what jobs share": ("data", "model", "datastore", "environment", "component", "experiment", "sweep"),
     "Computes": ("compute", "alias", "registry", "bench"),
-    "The server and its users": ("server", "token", "quota", "notice", "azure", "usage", "ledger", "version"),
+    "The server and its users": ("server", "token", "quota", "audit", "notice", "azure", "usage", "ledger", "version"),
 }
 """The headings of the help, each with its commands in their order."""
 _GROUP_OF = {name: title for title, names in GROUPS.items() for name in names}

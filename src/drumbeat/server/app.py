@@ -73,8 +73,8 @@ def make_app(context: ServerContext, *, token: str, hosts: frozenset[str]) -> Fa
     def check(job: str, attempt: int, node: int, secret: str) -> None:
         context.control.secrets.check(job, attempt, node, secret)
 
-    def require_own(principal: Principal, job: str) -> None:
-        context.control.job_users.require_own(principal, job)
+    def require_own(principal: Principal, job: str) -> str:
+        return context.control.job_users.require_own(principal, job)
 
     context.callers = Callers(token, user_of_server(), find)
     context.services = ServicePorts(token, context.callers, hosts, context.service_host, require_own)

@@ -86,8 +86,15 @@ SHARED = (
     "storage",
 )
 """What contributors make and change for all: none of it is one user's."""
+OWN_TOKEN = "/api/v1/token"
 OWN_CHECK = ("/api/v1/experiments/rename", "/api/v1/experiments/archive", "/api/v1/experiments/restore")
 """Their handlers ask whose the experiment's jobs are."""
+
+
+@pytest.mark.feature("X3")
+def test_audit_log_is_read_by_owners_and_own_token_ended_by_all() -> None:
+    assert [may(one, "GET /api/v1/audit") for one in (OWNER, CONTRIBUTOR, READER)] == [True, False, False]
+    assert [may(one, "DELETE /api/v1/token") for one in (OWNER, CONTRIBUTOR, READER)] == [True] * 3
 
 
 @pytest.mark.feature("X3")
@@ -98,6 +105,7 @@ def test_every_route_that_changes_something_is_owners_or_of_an_own_job_or_shared
     changing = [one for one in asked if not is_reading(*one) and refusal(CONTRIBUTOR, *one) is None]
     open_ones = {path for method, path in changing if not job_changed(method, path) and path not in OWN_CHECK}
     assert {path for path in open_ones if path.split("/")[3] not in SHARED} == {
+        OWN_TOKEN,
         "/api/v1/jobs",
         "/api/v1/job-batches",
     }, "to submit"

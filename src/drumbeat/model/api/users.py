@@ -12,20 +12,32 @@ from drumbeat.model.principal import MAX_USER_NAME, Role
 
 @dataclass(frozen=True)
 class TokenView:
-    """The token of a user; the token itself is shown only when it is created."""
+    """The token of a user; the token itself is shown only when it is created.
+
+    kind: `token` = an owner created it, `login` = `drumbeat login`, `page` = a browser that signed in.
+    expires_at: null = never. used_at: its last use, within five minutes; null = never. label: the machine or browser.
+    """
 
     person: str
     role: Role
     created_at: datetime
+    id: str = ""
+    kind: str = "token"
+    expires_at: datetime | None = None
+    used_at: datetime | None = None
+    label: str = ""
 
 
 @dataclass(frozen=True)
 class NewToken:
-    """A token that was just created. token: what the user sends; it is not kept."""
+    """A token that was just created. token: what the user sends; it is not kept. link: opens the web page once."""
 
     person: str
     role: Role
     token: str
+    expires_at: datetime | None = None
+    link: str = ""
+    link_expires_s: float = 0.0
 
 
 LIMIT = "The most at a time, on all computes together; null = no limit."
@@ -94,3 +106,26 @@ class TokenRequest:
 
     person: str = field(metadata=limited(max_length=MAX_USER_NAME))
     role: Role = Role.CONTRIBUTOR
+    expires_s: float | None = field(default=None, metadata=limited("Seconds until it expires; null = never."))
+
+
+@dataclass(frozen=True)
+class RoleRequest:
+    """The role that a user gets."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = NO_OTHER_KEYS
+
+    role: Role
+
+
+@dataclass(frozen=True)
+class AuditLine:
+    """A line of the audit log: who changed what, or tried to. of: the user whose it was, "" = the own, or shared."""
+
+    at: datetime
+    who: str
+    role: str
+    method: str
+    path: str
+    status: int
+    of: str = ""

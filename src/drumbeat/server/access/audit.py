@@ -22,6 +22,10 @@ log = logging.getLogger("drumbeat.audit")
 MAX_PATH = 500
 _CONTENT = re.compile(r"/api/v1/(storage|snapshots)/.*|/blob/.*|/mlflow/.*(/log-|/mlflow-artifacts/).*", re.DOTALL)
 """Addresses of content and metrics, of which one command sends thousands."""
+_WITH_QUERY = ("/api/v1/experiments/", "/api/v1/tokens/")
+"""Addresses whose query says what is changed."""
+OF = "changes_of"
+"""The key in a request's state of the user whose job it changes, if that is another one."""
 _SENDING = ("PUT", "POST", "PATCH")
 
 
@@ -45,7 +49,7 @@ def noted(send: Send, scope: Scope, principal: Principal) -> Send:
 
 def note(scope: Scope, principal: Principal, status: int) -> None:
     """Writes the line of a request."""
-    _write(f"{principal.user} {principal.role}", scope, status)
+    _write(f"{principal.user} {principal.role}", scope, status, scope.get("state", {}).get(OF, ""))
 
 
 def note_node(job: str, node: int, scope: Scope, status: int) -> None:
@@ -53,6 +57,11 @@ def note_node(job: str, node: int, scope: Scope, status: int) -> None:
     _write(f"job:{job}:{node} node", scope, status)
 
 
-def _write(who: str, scope: Scope, status: int) -> None:
+def _write(who: str, scope: Scope, status: int, of: str = "") -> None:
     """Writes a line. The path is quoted, so that a name in it can't begin another line."""
-    log.info("%s %s %s %d", who, scope.get("method", "CONNECT"), quote(scope["path"][:MAX_PATH]), status)
+    path = quote(scope["path"][:MAX_PATH])
+    if scope["path"].startswith(_WITH_QUERY):
+        query = quote(scope.get("query_string", b"").decode("latin-1")[:MAX_PATH], safe="=&%+/")
+        path = f"{path}?{query}" if query else path
+    of = f" of {of}" if of else ""
+    log.info("%s %s %s %d%s", who, scope.get("method", "CONNECT"), path, status, of)

@@ -10,6 +10,8 @@ import time
 from collections.abc import Callable
 
 LINK_LIFETIME_S = 600.0
+INVITATION_S = 86_400.0
+"""How long a link works that an owner sends to the user of a new token."""
 SESSION_LIFETIME_S = 7 * 86_400
 MAX_LINKS = 100
 """Maximum number of unused links; the oldest are dropped first."""
@@ -31,14 +33,14 @@ class PageSessions:
         self.cookie = f"drumbeat-{self._sign('cookie name')[:8]}"
         """The cookie's name. Browsers share cookies between ports, so each server of a machine has its own name."""
 
-    def new_link(self, digest: str = "") -> str:
-        """Returns the code of a link, which opens the page once, within `LINK_LIFETIME_S`.
+    def new_link(self, digest: str = "", life_s: float = LINK_LIFETIME_S) -> str:
+        """Returns the code of a link, which opens the page once, within its life.
 
         digest: of the token whose user the page is for; "" = the home's.
         """
         code = secrets.token_urlsafe(24)
         with self._lock:
-            self._links[code] = self._clock() + LINK_LIFETIME_S, digest
+            self._links[code] = self._clock() + life_s, digest
             for oldest in list(self._links)[:-MAX_LINKS]:
                 del self._links[oldest]
         return code

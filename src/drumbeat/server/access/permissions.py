@@ -22,6 +22,10 @@ _OWNERS = re.compile(
     r"/api/v1/(tokens|quotas|notices)(/.*)?|/api/v1/(stop|retention|prune|idle-stop|mlflow-server)", re.DOTALL
 )
 """Paths on which only owners may make changes."""
+_OWNERS_READ = ("/api/v1/audit",)
+"""Paths that only owners may read."""
+_OWN = ("/api/v1/token",)
+"""Paths by which every caller ends their own token."""
 
 _JOB = re.compile(
     r"/api/v1/jobs/(?P<own>[^/]+)(/.*)?"
@@ -31,7 +35,7 @@ _JOB = re.compile(
 )
 """Paths of a job; every request that changes a job has one of them."""
 
-ASK = "An owner of the server can give another role: drumbeat token remove NAME, then drumbeat token create NAME."
+ASK = "An owner of the server can give another role: drumbeat token role NAME ROLE."
 
 
 def is_reading(method: str, path: str) -> bool:
@@ -41,7 +45,9 @@ def is_reading(method: str, path: str) -> bool:
 
 def refusal(principal: Principal, method: str, path: str) -> ForbiddenError | None:
     """Returns why this principal may not send a request; None = it may, if the job that it changes is its own."""
-    if principal.role is Role.OWNER or is_reading(method, path):
+    if principal.role is not Role.OWNER and path in _OWNERS_READ:
+        return ForbiddenError(f"{principal.user} is a {principal.role} here, and only owners may read this", fix=ASK)
+    if principal.role is Role.OWNER or is_reading(method, path) or path in _OWN:
         return None
     if principal.role is Role.READER:
         return ForbiddenError(f"{principal.user} is a reader here, and readers change nothing", fix=ASK)

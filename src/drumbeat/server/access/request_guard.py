@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from anyio import move_on_after, to_thread
 
 from drumbeat.model.errors import DrumbeatError, ForbiddenError, NotFoundError, UnauthorizedError
-from drumbeat.model.principal import Principal, Role
+from drumbeat.model.principal import Principal
 from drumbeat.server import errors
 from drumbeat.server.access import audit, permissions
 from drumbeat.server.access.callers import Callers
@@ -55,8 +55,11 @@ def bearer(headers: Iterable[tuple[bytes, bytes]]) -> str:
     return token.strip() if scheme.lower() == "bearer" else ""
 
 
-RequireOwn = Callable[[Principal, str], None]
-"""Raises ForbiddenError unless a principal may change a job; may block."""
+RequireOwn = Callable[[Principal, str], str]
+"""Raises ForbiddenError unless a principal may change a job; may block.
+
+Returns the other user whose job it is, "" = it is the principal's own, or of no known user.
+"""
 
 
 def require_secret(scope: Scope, check: CheckSecret) -> None:
@@ -143,18 +146,23 @@ class Guard:
     async def admitted(self, scope: Scope, principal: Principal) -> Principal:
         """Returns the principal. Raises ForbiddenError, and notes it, if it may not send the request."""
         try:
-            await self._require_permission(principal, scope.get("method", "CONNECT"), scope["path"])
+            of = await self._require_permission(principal, scope.get("method", "CONNECT"), scope["path"])
         except ForbiddenError as refusal:
             audit.note(scope, principal, errors.http_status(refusal))
             raise
+        if of:
+            scope.setdefault("state", {})[audit.OF] = of
         return principal
 
-    async def _require_permission(self, principal: Principal, method: str, path: str) -> None:
-        """Raises ForbiddenError for what the role doesn't allow, and for a job of another user."""
+    async def _require_permission(self, principal: Principal, method: str, path: str) -> str:
+        """Raises ForbiddenError for what the role doesn't allow, and for a job of another user. Returns the other user
+        whose job an owner changes, "" = none.
+        """
         if refusal := permissions.refusal(principal, method, path):
             raise refusal
-        if principal.role is not Role.OWNER and self.require_own and (job := permissions.job_changed(method, path)):
-            await to_thread.run_sync(self.require_own, principal, job, abandon_on_cancel=True)
+        if self.require_own and (job := permissions.job_changed(method, path)):
+            return await to_thread.run_sync(self.require_own, principal, job, abandon_on_cancel=True)
+        return ""
 
     async def caller(self, scope: Scope) -> Principal:
         """Returns who sends a request, by its token or session. Raises UnauthorizedError, ForbiddenError."""
@@ -168,7 +176,7 @@ class Guard:
         else:
             principal = await self.callers.for_token(given)
         if principal is None:
-            raise UnauthorizedError("that token is wrong, or was removed", fix=TOKEN)
+            raise UnauthorizedError("that token is wrong, has expired, or was removed", fix=TOKEN)
         return principal
 
     def refusal_of_origin(self, scope: Scope) -> DrumbeatError | None:

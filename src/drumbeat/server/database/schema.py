@@ -23,7 +23,7 @@ from sqlalchemy import (
 from sqlalchemy.engine import Dialect
 from sqlalchemy.types import TypeDecorator
 
-HEAD = "0019"
+HEAD = "0020"
 """The database revision that this code reads and writes."""
 
 Serial = BigInteger().with_variant(Integer, "sqlite")
@@ -221,15 +221,20 @@ settings = Table(
 )
 """What a user set for all servers over this database."""
 
-tokens = Table(
-    "tokens",
+access_tokens = Table(
+    "access_tokens",
     metadata,
-    Column("person", Text, primary_key=True),
+    Column("digest", Text, primary_key=True),
+    Column("person", Text, nullable=False, index=True),
     Column("role", Text, nullable=False),
-    Column("digest", Text, nullable=False, unique=True),
+    Column("kind", Text, nullable=False),
+    Column("label", Text, nullable=False),
+    Column("session", Text, nullable=False),
     Column("created_at", UtcTime, nullable=False),
+    Column("expires_at", UtcTime),
+    Column("used_at", UtcTime),
 )
-"""Tokens of users. digest: SHA-256 of the token."""
+"""Tokens of users. digest: SHA-256 of the token. kind: `TokenKind`. session: the provider's, "" = none."""
 
 facts = Table(
     "facts",

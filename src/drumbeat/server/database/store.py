@@ -16,6 +16,7 @@ from drumbeat.core.scheduling.fair_share import HeldSlots, PastUse
 from drumbeat.core.scheduling.quotas import Quota
 from drumbeat.model.api.requests import JobRequest
 from drumbeat.model.errors import ConflictError, StaleError
+from drumbeat.model.principal import Role
 from drumbeat.model.states import State
 from drumbeat.server.computes import slot_tables as slots
 from drumbeat.server.computes import usage_tables as usage
@@ -368,10 +369,30 @@ class SqlStore:
         with self._write() as connection:
             people.add(connection, token)
 
-    def remove_token(self, user: str) -> None:
-        """Removes the token of a user. Raises NotFoundError."""
+    def remove_token(self, user: str, token_id: str = "") -> None:
+        """Removes the tokens of a user, or the one with this id. Raises NotFoundError."""
         with self._write() as connection:
-            people.remove(connection, user)
+            people.remove(connection, user, token_id)
+
+    def remove_session(self, session: str) -> int:
+        """Removes the tokens of a session at the identity provider, and returns how many there were."""
+        with self._write() as connection:
+            return people.remove_session(connection, session)
+
+    def remove_expired_tokens(self, before: datetime) -> int:
+        """Removes the tokens that had expired then, and returns how many there were."""
+        with self._write() as connection:
+            return people.remove_expired(connection, before)
+
+    def set_role(self, user: str, role: Role) -> None:
+        """Gives all tokens of a user another role. Raises NotFoundError."""
+        with self._write() as connection:
+            people.set_role(connection, user, role)
+
+    def note_token_use(self, digest: str, at: datetime) -> None:
+        """Writes when a token was last used."""
+        with self._write() as connection:
+            people.note_use(connection, digest, at)
 
     def quotas(self) -> list[Quota]:
         """Every quota, by kind and name."""

@@ -10,6 +10,7 @@ import logging
 import os
 import signal
 import sys
+import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
@@ -275,7 +276,9 @@ def _nothing() -> None:
 
 def _audit_to(file: Path) -> None:
     audit = logging.getLogger("drumbeat.audit")
-    audit.addHandler(_log_file(file, logging.Formatter("%(asctime)s %(message)s")))
+    formatter = logging.Formatter("%(asctime)s %(message)s", "%Y-%m-%dT%H:%M:%S")
+    formatter.default_msec_format, formatter.converter = "%s.%03dZ", time.gmtime
+    audit.addHandler(_log_file(file, formatter))
     audit.propagate = False
 
 
