@@ -200,8 +200,8 @@ def test_audit_log_names_the_user_whose_job_an_owner_changed_and_is_for_owners(
             "eve is a contributor here, and only owners may read this",
         )
     lines = [one.message for one in caplog.records if one.name == "drumbeat.audit"]
-    assert lines[-4:-1] == [
-        "ada contributor POST /api/v1/jobs/adas/archive 409",
+    assert not any(line.startswith("ada") and " of " in line for line in lines), lines
+    assert lines[-3:-1] == [
         "eve contributor POST /api/v1/jobs/adas/cancel 403 of ada",
         f"{USER} owner POST /api/v1/jobs/adas/cancel 200 of ada",
     ], lines
@@ -241,7 +241,7 @@ def test_token_expires_is_listed_with_its_last_use_and_a_new_one_takes_its_place
         assert house.http.post("/api/v1/tokens", json={"person": "ada"}).status_code == 201
     for wrong in (0, -1, 1e300, 59):
         asked = {"person": "bob", "expires_s": wrong}
-        assert house.http.post("/api/v1/tokens", json=asked).status_code == 400, wrong
+        assert house.http.post("/api/v1/tokens", json=asked).status_code == 422, wrong
 
 
 @pytest.mark.feature("X7")

@@ -36,7 +36,7 @@ def test_token_is_printed_once_lets_its_person_in_and_is_removed(house: House, d
     told, link = made.stderr.splitlines()
     assert told.startswith("eve is a reader; the token expires on 20")
     assert told.endswith(", and goes into DRUMBEAT_TOKEN")
-    assert link.startswith(f"it opens the web page without the token, once, within 1d: {house.url}/ui/open/")
+    assert link.startswith(f"it opens the web page without the token, once, within 1d 0h: {house.url}/ui/open/")
     assert drumbeat("token", "link", "eve").stdout.startswith(f"{house.url}/ui/open/")
     assert drumbeat("token", "role", "eve", "owner").stdout == "eve is an owner now\n"
     assert drumbeat("token", "role", "eve", "reader").stdout == "eve is a reader now\n"

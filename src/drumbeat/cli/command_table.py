@@ -64,6 +64,8 @@ COMMANDS = {
     "prune": CommandEntry("delete_prune_usage:prune", "drumbeat prune --older-than 30d --keep-outputs"),
     "usage": CommandEntry("delete_prune_usage:usage", "drumbeat usage"),
     "ledger": CommandEntry("ledger:ledger", "drumbeat ledger --by experiment --since 7d"),
+    "login": CommandEntry("login:login", "drumbeat login https://train.example.org:8470"),
+    "logout": CommandEntry("login:logout", "drumbeat logout"),
     "audit": CommandEntry("audit:audit", "drumbeat audit --since 7d --refused"),
     "top": CommandEntry("top:top", "drumbeat top"),
     "ui": CommandEntry("running_jobs:ui", "drumbeat ui --print"),
@@ -99,7 +101,19 @@ GROUPS = {
     "End, keep and delete jobs": ("cancel", "wait", "download", "archive", "restore", "delete", "prune"),
     "Data and what jobs share": ("data", "model", "datastore", "environment", "component", "experiment", "sweep"),
     "Computes": ("compute", "alias", "registry", "bench"),
-    "The server and its users": ("server", "token", "quota", "audit", "notice", "azure", "usage", "ledger", "version"),
+    "The server and its users": (
+        "server",
+        "login",
+        "logout",
+        "token",
+        "quota",
+        "audit",
+        "notice",
+        "azure",
+        "usage",
+        "ledger",
+        "version",
+    ),
 }
 """The headings of the help, each with its commands in their order."""
 _GROUP_OF = {name: title for title, names in GROUPS.items() for name in names}

@@ -43,6 +43,8 @@ class ServerStart:
     home: Path
     idle_stop_s: float | None = None
     silent: ServerAddress | None = None
+    options: tuple[str, ...] = ()
+    """Further options of `python -m drumbeat.server`."""
 
     def address(self) -> ServerAddress | None:
         """The address of a server that may answer."""
@@ -158,6 +160,7 @@ def _spawn(starting: ServerStart) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-m", SERVER, "--home", str(starting.home)]
     if starting.idle_stop_s is not None:
         command += ["--idle-stop", f"{starting.idle_stop_s:g}"]
+    command += starting.options
     descriptor = os.open(starting.log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "wb") as log:
         process = subprocess.Popen(

@@ -12,9 +12,14 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from drumbeat.client.logins import read_logins
 from drumbeat.model import wire
 from drumbeat.model.errors import UnauthorizedError, VersionError
+
+if TYPE_CHECKING:
+    import ssl
 
 PROTOCOL = 1
 """The protocol of this client; servers with another number are refused."""
@@ -53,6 +58,16 @@ class ServerLocation:
     url: str = ""
     """Its address, or those of all servers over a database, separated by commas; "" = find it by its home folder."""
     token: str = ""
+    ca: str = ""
+    """The certificate of the server's own authority (PEM); "" = a public one signs for it."""
+
+    def trust(self, url: str) -> ssl.SSLContext | bool:
+        """Returns what certificates of a server are compared with."""
+        if not self.ca or not url.startswith("https:"):
+            return True
+        import ssl  # Takes 10 ms, which commands by the socket in the home don't spend.
+
+        return ssl.create_default_context(cadata=self.ca)
 
     @property
     def urls(self) -> tuple[str, ...]:
@@ -79,7 +94,11 @@ class ServerLocation:
     def refusal(self, error: UnauthorizedError) -> UnauthorizedError:
         """Returns a server's refusal of the token, in terms of what the caller has set."""
         if self.token:
-            return UnauthorizedError(error.what, where=self.url or str(self.home), fix=f"Set DRUMBEAT_TOKEN to {YOURS}")
+            return UnauthorizedError(
+                error.what,
+                where=self.url or str(self.home),
+                fix=f"Sign in again: drumbeat login {self.url or 'URL'}, or set DRUMBEAT_TOKEN to {YOURS}",
+            )
         if self.url:
             sent = self.home / "token"
             what = f"DRUMBEAT_TOKEN isn't set, and the server refuses the token of {sent}, which was sent instead"
@@ -88,11 +107,17 @@ class ServerLocation:
 
 
 def locate(home: str | Path | None, url: str | None, token: str | None, environ: Mapping[str, str]) -> ServerLocation:
-    """Returns the given server, else that of the environment, else this user's own."""
+    """Returns the given server, else that of the environment, else the one signed in to, else this user's own."""
+    asked = (url or environ.get("DRUMBEAT_SERVER", "")).rstrip("/")
+    login = None
+    if asked or not (home or environ.get("DRUMBEAT_HOME")):
+        logins = read_logins(environ)
+        login = logins.of(asked.partition(",")[0]) if asked else logins.current
     return ServerLocation(
         Path(home).absolute() if home else default_home(environ),
-        (url or environ.get("DRUMBEAT_SERVER", "")).rstrip("/"),
-        token or environ.get("DRUMBEAT_TOKEN", ""),
+        asked or (login.url if login else ""),
+        token or environ.get("DRUMBEAT_TOKEN", "") or (login.token if login else ""),
+        login.ca if login else "",
     )
 
 

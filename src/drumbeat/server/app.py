@@ -77,7 +77,7 @@ def make_app(context: ServerContext, *, token: str, hosts: frozenset[str]) -> Fa
         return context.control.job_users.require_own(principal, job)
 
     context.callers = Callers(token, user_of_server(), find)
-    context.services = ServicePorts(token, context.callers, hosts, context.service_host, require_own)
+    context.services = ServicePorts(token, context.callers, hosts, context.service_host, require_own, context.tls)
     for part in (
         sync, server_info, jobs, job_logs, job_events, job_files, aliases, computes,
         store_files, space, sweeps, pipelines, exec_sessions, services, metrics, ledger, nodes, page_events,

@@ -23,6 +23,7 @@ from drumbeat.server.access.page_sessions import PageSessions
 from drumbeat.server.access.request_guard import bearer, valid_session
 from drumbeat.server.access.request_sizes import Traffic
 from drumbeat.server.access.signed_tokens import SignedTokens
+from drumbeat.server.access.user_tls import UserTls
 from drumbeat.server.control import Control
 from drumbeat.server.database.records import Record
 from drumbeat.server.fanout import Fanout
@@ -99,6 +100,8 @@ class ServerContext:
     """Sessions of the web page; set by the app, which knows the token."""
     callers: Callers | None = None
     """The known callers; set by the app."""
+    tls: UserTls | None = None
+    """TLS of the server's own port; None = it is plain HTTP."""
     azure: HttpsListener | None = None
     """The listener for Azure's clients."""
     azure_tokens: SignedTokens | None = None

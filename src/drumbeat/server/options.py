@@ -19,6 +19,8 @@ MLFLOW = "DRUMBEAT_MLFLOW"
 OTLP = "DRUMBEAT_OTLP"
 LOG_FORMAT = "DRUMBEAT_LOG_FORMAT"
 LOG_FORMATS = ("text", "json")
+TLS = ("own",)
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _LOWEST_PORT = 10_000
 
 
@@ -38,6 +40,10 @@ class Options:
     otlp: str = ""
     """The URL of the OpenTelemetry collector for traces and logs; "" = none."""
     log_format: str = LOG_FORMATS[0]
+    tls: str = ""
+    """`own` = TLS by a certificate of the home's authority, `files` = by the two files; "" = plain HTTP."""
+    tls_cert: Path | None = None
+    tls_key: Path | None = None
 
     @property
     def url_host(self) -> str:
@@ -64,13 +70,24 @@ class Options:
             "the names or addresses that they use: add --allow-host NAME for each"
         )
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names and addresses by which clients call: those in a certificate of the home's authority."""
+        own = () if self.ip.is_unspecified else (self.host,)
+        return tuple(dict.fromkeys((*(one.partition(":")[0] for one in self.allow_hosts), *own, *LOOPBACK)))
+
     def url(self, port: int) -> str:
-        """Returns the URL for clients."""
-        return f"http://{self.url_host}:{port}"
+        """Returns the URL for clients. With TLS it has a name, since no certificate is for all addresses."""
+        if not self.tls:
+            return f"http://{self.url_host}:{port}"
+        host = self.names[0] if self.allow_hosts or self.ip.is_unspecified else self.host
+        return f"https://{f'[{host}]' if ':' in host else host}:{port}"
 
     def url_elsewhere(self, port: int) -> str:
         """Returns the URL for clients that a standby server refers to this one."""
-        return f"http://{socket.gethostname()}:{port}" if self.ip.is_unspecified else self.url(port)
+        if self.tls or not self.ip.is_unspecified:
+            return self.url(port)
+        return f"http://{socket.gethostname()}:{port}"
 
 
 def parse(arguments: Sequence[str]) -> Options:
@@ -99,10 +116,19 @@ def parse(arguments: Sequence[str]) -> Options:
         "--log-format", choices=LOG_FORMATS, default=os.environ.get(LOG_FORMAT) or LOG_FORMATS[0],
         help=f"of server.log (or {LOG_FORMAT})",
     )  # fmt: skip
+    add("--tls", choices=TLS, default="", help="serve by TLS, with a certificate of the home's own authority")
+    add("--tls-cert", type=Path, metavar="FILE", help="serve by TLS, with this certificate and those that signed it")
+    add("--tls-key", type=Path, metavar="FILE", help="the key of --tls-cert")
     given = parser.parse_args(arguments)
+    if (given.tls_cert is None) != (given.tls_key is None):
+        parser.error("--tls-cert and --tls-key go together")
+    if given.tls and given.tls_cert:
+        parser.error("--tls own makes a certificate: leave --tls-cert and --tls-key out, or --tls")
+    tls = given.tls or ("files" if given.tls_cert else "")
     return Options(
         given.home.absolute(), given.host, given.port, given.idle_stop, tuple(given.allow_host), given.allow_remote,
-        given.allow_public, given.mlflow, given.otlp, given.log_format,
+        given.allow_public, given.mlflow, given.otlp, given.log_format, tls,
+        given.tls_cert, given.tls_key,
     )  # fmt: skip
 
 
@@ -157,4 +183,7 @@ def check_address(options: Options) -> None:
         raise RefusedError("--host needs an IP address", where=options.host, fix="Find it with `ip addr`.") from None
     if not address.is_loopback and not options.allow_remote:
         what = "other machines can reach this address, so anyone with the token could run jobs"
-        raise RefusedError(what, where=options.host, fix="To allow this, add --allow-remote.")
+        fix = "To allow this, add --allow-remote."
+        if not options.tls:
+            fix += " Add --tls own, too: without TLS, tokens can be read on the way."
+        raise RefusedError(what, where=options.host, fix=fix)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import sys
 from datetime import timedelta
 from pathlib import Path
@@ -16,8 +17,20 @@ from drumbeat.cli.terminal.failures import Exit
 from drumbeat.cli.terminal.formatting import count, format_duration, format_size
 from drumbeat.cli.terminal.help import new_family
 from drumbeat.model.api.server import AgentListenerView, ServerView, WarmWorkersView
-from drumbeat.model.errors import UnreachableError
+from drumbeat.model.errors import ConflictError, RefusedError, UnreachableError
 from drumbeat.model.plurals import name_some
+
+HostOption = Annotated[
+    str | None, typer.Option("--host", metavar="ADDRESS", help="The IP address to listen on; 0.0.0.0 means all.")
+]
+PortOption = Annotated[int | None, typer.Option("--port", metavar="N", min=1, max=65535, help="The port to listen on.")]
+AllowHostOption = Annotated[
+    list[str], typer.Option("--allow-host", metavar="NAME", help="A further name by which clients call. Repeatable.")
+]
+TlsCertOption = Annotated[
+    Path | None, typer.Option("--tls-cert", metavar="FILE", help="Serve by TLS, with this certificate chain (PEM).")
+]
+TlsKeyOption = Annotated[Path | None, typer.Option("--tls-key", metavar="FILE", help="The key of --tls-cert (PEM).")]
 
 server_app = new_family("Start, stop and inspect the server. Commands start it when they need it.")
 
@@ -37,9 +50,39 @@ def start(
         str | None,
         typer.Option("--mlflow", metavar="URL", help="Copy all runs to this MLflow server, or `off`. It is kept."),
     ] = None,
+    host: HostOption = None,
+    port: PortOption = None,
+    allow_host: AllowHostOption = [],  # noqa: B006 - Typer's default
+    allow_remote: Annotated[
+        bool, typer.Option("--allow-remote", help="Listen on an address that other machines can reach.")
+    ] = False,
+    allow_public: Annotated[
+        bool, typer.Option("--allow-public", help="Listen for agents on public addresses, too.")
+    ] = False,
+    tls: Annotated[
+        str | None,
+        typer.Option("--tls", metavar="own", help="Serve by TLS, with a certificate of the home's own authority."),
+    ] = None,
+    tls_cert: TlsCertOption = None,
+    tls_key: TlsKeyOption = None,
+    otlp: Annotated[
+        str | None, typer.Option("--otlp", metavar="URL", help="The OpenTelemetry collector for traces and logs.")
+    ] = None,
+    log_format: Annotated[
+        str | None, typer.Option("--log-format", metavar="FORMAT", help="Of server.log: text or json.")
+    ] = None,
 ) -> None:
-    """Start the server if it is not running. What the options say holds for a running one, too."""
+    """Start the server if it is not running. --idle-stop, --retain and --mlflow hold for a running one, too."""
     age = None if retain in (None, "off") else parse_age(retain, "--retain")
+    given = {
+        "--host": host, "--port": port, "--tls": tls, "--tls-cert": tls_cert, "--tls-key": tls_key, "--otlp": otlp,
+        "--log-format": log_format,
+    }  # fmt: skip
+    options = [text for option, value in given.items() if value is not None for text in (option, str(value))]
+    options += [text for name in allow_host for text in ("--allow-host", name)]
+    options += [*(["--allow-remote"] if allow_remote else []), *(["--allow-public"] if allow_public else [])]
+    if options:
+        _start_with(tuple(options), idle_stop)
     client = connect(idle_stop_s=idle_stop)
     if idle_stop is not None and idle_stop != client.status().idle_stop_s:
         client.set_idle_stop(timedelta(seconds=idle_stop) if idle_stop else None)
@@ -53,12 +96,57 @@ def start(
         print(f"note: {_format_unused(unused)}", file=sys.stderr)
 
 
+def _start_with(options: tuple[str, ...], idle_stop_s: float | None) -> None:
+    """Starts the server with options that it reads once. Raises ConflictError for one that runs already."""
+    from drumbeat.client import autostart, discovery
+
+    where = discovery.locate(None, None, None, os.environ)
+    if where.url:
+        what = "these options are for a server of this machine, and another one is named"
+        fix = "Unset DRUMBEAT_SERVER, run `drumbeat logout`, or set DRUMBEAT_HOME to the home of the server to start."
+        raise RefusedError(what, where=where.url, fix=fix)
+    if discovery.find(where.home) is not None:
+        fix = "Stop it first: `drumbeat server stop` (with `--force` while jobs are unfinished: they continue)."
+        raise ConflictError(f"the server runs already, without {' '.join(options)}", where=str(where.home), fix=fix)
+    starting = autostart.ServerStart(where.home, idle_stop_s, options=options)
+    autostart.start(starting)
+    print(starting.log.read_text(errors="replace"), end="", file=sys.stderr)  # Its warnings.
+
+
 def _format_unused(variables: list[str]) -> str:
     has, values = ("has", "this value") if len(variables) == 1 else ("have", "these values")
     return (
         f"{name_some(variables)} {has} no effect: the running server was started without {values}. Restart it: "
         "`drumbeat server stop` (with `--force` while jobs are unfinished: they continue), then this command again."
     )
+
+
+@server_app.command("init", epilog="Example: sudo drumbeat server init --for-team --name train.example.org")
+def init(
+    for_team: Annotated[bool, typer.Option("--for-team", help="A server for several people, kept by systemd.")] = False,
+    name: Annotated[
+        str, typer.Option("--name", metavar="NAME", help="The name or address by which people call the server.")
+    ] = "",
+    host: HostOption = None,
+    port: PortOption = None,
+    allow_host: AllowHostOption = [],  # noqa: B006 - Typer's default
+    tls_cert: TlsCertOption = None,
+    tls_key: TlsKeyOption = None,
+    root: Annotated[
+        Path, typer.Option("--root", metavar="DIR", help="Write an image's files in this folder, and start nothing.")
+    ] = Path("/"),
+    replace: Annotated[bool, typer.Option("--replace", help="Replace a unit that says something else.")] = False,
+) -> None:
+    """Set up a server for a team on this machine: a system user, a systemd unit, TLS. Says what each person types."""
+    from drumbeat.cli.team_server.setup import set_up
+    from drumbeat.cli.team_server.unit import TeamServer
+
+    if not for_team:
+        fix = "A server of your own needs no set-up: commands start it. For several people: --for-team --name NAME."
+        raise RefusedError("say for whom the server is", where="--for-team", fix=fix)
+    names = tuple(dict.fromkeys((*filter(None, [name or socket.getfqdn()]), *allow_host)))
+    server = TeamServer(names, host or "0.0.0.0", port or 8470, sys.executable, tls_cert, tls_key)  # noqa: S104 - TLS
+    print(set_up(server, root, is_replacing=replace))
 
 
 @server_app.command("stop", epilog="Example: drumbeat server stop")
@@ -101,6 +189,7 @@ def _format_server(status_view: ServerView) -> str:
         f"{how} at {status_view.url} on {status_view.host}, process {status_view.pid}, version {status_view.version}",
         f"  up           {format_duration(timedelta(seconds=status_view.uptime_s))}",
         f"  files        {status_view.home}",
+        *([f"  fingerprint  {status_view.ca_fingerprint}"] if status_view.ca_fingerprint else []),
         f"  unfinished   {unfinished}",
         *([f"  outputs      still being put in their places: those of {publishing}"] if publishing else []),
         f"  stops        {idle}",

@@ -49,11 +49,17 @@ class Certificate:
         return self._shown
 
 
-def tls_context(issued: Issued) -> ssl.SSLContext:
-    """Returns a server's TLS context (1.2 and later) with that certificate."""
+def strict_context() -> ssl.SSLContext:
+    """Returns a server's TLS context (1.2 and later), without a certificate."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION
+    return context
+
+
+def tls_context(issued: Issued) -> ssl.SSLContext:
+    """Returns a server's TLS context with that certificate."""
+    context = strict_context()
     # OpenSSL reads keys only from files; this one is in memory and vanishes with its descriptor.
     with os.fdopen(os.memfd_create("certificate"), "wb") as file:
         file.write(issued.pem)

@@ -8,6 +8,7 @@ from dataclasses import asdict
 from pydantic import BaseModel, ConfigDict, Field
 
 from drumbeat.model.api.server import StatusView, VersionView
+from drumbeat.model.certificates import fingerprint
 from drumbeat.model.errors import ConflictError
 from drumbeat.model.metrics import MlflowCredential
 from drumbeat.model.plurals import list_first
@@ -105,6 +106,7 @@ def status(context: ContextOf) -> StatusView:
         spares=tuple(context.control.space.spares()),
         mlflow=context.control.mlflow.url,
         active_url=context.control.addresses.active_url,
+        ca_fingerprint=fingerprint(context.tls.source.ca) if context.tls and context.tls.source.ca else "",
     )
 
 

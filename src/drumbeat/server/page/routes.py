@@ -121,16 +121,25 @@ def go_to_experiments() -> Response:
 
 
 @router.get(f"{PAGE}/open/{{code}}")
-def open_page(code: str, context: ContextOf) -> Response:
+def open_page(code: str, context: ContextOf, request: Request) -> Response:
     """Turns a one-time link into a session."""
     session = context.sessions.open(code) if context.sessions else None
     if session is None or context.sessions is None:
         return HTMLResponse(USED_LINK, 410, headers={**HEADERS, "Cache-Control": "no-store"})
     answer = RedirectResponse(f"{PAGE}/", 303, headers={**HEADERS, "Cache-Control": "no-store"})
     answer.set_cookie(
-        context.sessions.cookie, session, max_age=SESSION_LIFETIME_S, path="/", httponly=True, samesite="strict"
-    )
+        context.sessions.cookie, session, max_age=SESSION_LIFETIME_S, path="/", httponly=True, samesite="strict",
+        secure=request.url.scheme == "https",
+    )  # fmt: skip
     return answer
+
+
+@router.get(f"{PAGE}/ca.pem")
+def send_authority(context: ContextOf) -> Response:
+    """Returns the certificate of the server's own authority, which clients compare with the fingerprint they know."""
+    if context.tls is None or not context.tls.source.ca:
+        return Response(status_code=404, headers=HEADERS)
+    return Response(context.tls.source.ca, headers=HEADERS, media_type="application/x-pem-file")
 
 
 @router.get(f"{PAGE}/assets/" + rest("path"))

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from drumbeat.server.access.agent_listeners import TlsAgentListeners
     from drumbeat.server.access.https_listener import HttpsListener
+    from drumbeat.server.access.user_tls import UserTls
     from drumbeat.server.computes.agent_addresses import Endpoints
     from drumbeat.server.context import ServerContext
     from drumbeat.server.control import Control
@@ -114,6 +115,7 @@ def _serve(home: Home, options: Options, make_control: Callable[[Path, Endpoints
     at_home = home.listen()
     agent_listeners = _agent_listeners(home, options)
     azure = _azure_listener(home, options, agent_listeners)
+    tls = _user_tls(options, agent_listeners)
     endpoints = Endpoints((home_socket.address_in(home.path),), agent_listeners, options.url_elsewhere(port))
     control = make_control(home.path, endpoints)
     agent_listeners.reopen()
@@ -125,7 +127,7 @@ def _serve(home: Home, options: Options, make_control: Callable[[Path, Endpoints
         closes.callback(home.withdraw)
         while True:
             with _running(control, options):
-                stand = Stand(home, options, control, agent_listeners, azure)
+                stand = Stand(home, options, control, agent_listeners, azure, tls)
                 options = _serve_on(stand, [*listeners, at_home], signals)
             if signals.is_told or not control.standby.is_replaced:
                 return
@@ -191,6 +193,19 @@ def _agent_listeners(home: Home, options: Options) -> TlsAgentListeners:
     )
 
 
+def _user_tls(options: Options, agents: TlsAgentListeners) -> UserTls | None:
+    """Returns the TLS of the server's own port; None = it is plain HTTP. Raises RefusedError, EngineError."""
+    if not options.tls:
+        return None
+    from drumbeat.server.access.user_tls import CertificateFiles, OwnCertificate, UserTls
+
+    if options.tls_cert and options.tls_key:
+        return UserTls(CertificateFiles(options.tls_cert, options.tls_key), agents.rules)
+    own = OwnCertificate(agents, options.names)
+    own.context()  # Raises errors of the authority before anything is opened.
+    return UserTls(own, agents.rules)
+
+
 def _azure_listener(home: Home, options: Options, agents: TlsAgentListeners) -> HttpsListener:
     """Returns the listener for Azure's clients: where the server itself listens, which is loopback by default."""
     from drumbeat.server.access.https_listener import HttpsAddress, HttpsListener
@@ -208,6 +223,7 @@ class Stand:
     control: Control
     agent_listeners: TlsAgentListeners
     azure: HttpsListener
+    tls: UserTls | None
 
 
 def _listen(stand: Stand, listeners: list[socket.socket], signals: StopSignals) -> float:
@@ -226,7 +242,7 @@ def _listen(stand: Stand, listeners: list[socket.socket], signals: StopSignals) 
     identity = Identity(*machine(), pid=os.getpid(), home=str(home.path))
     context = ServerContext(
         stand.control, identity, idle_stop_s=options.idle_stop_s, agent_listeners=stand.agent_listeners,
-        azure=stand.azure, folder=str(home.path), service_host=options.host,
+        azure=stand.azure, folder=str(home.path), service_host=options.host, tls=stand.tls,
     )  # fmt: skip
     app = make_app(context, token=read_home_token(home.path), hosts=hosts)
     url = options.url(port)
@@ -276,8 +292,9 @@ def _nothing() -> None:
 
 def _audit_to(file: Path) -> None:
     audit = logging.getLogger("drumbeat.audit")
-    formatter = logging.Formatter("%(asctime)s %(message)s", "%Y-%m-%dT%H:%M:%S")
-    formatter.default_msec_format, formatter.converter = "%s.%03dZ", time.gmtime
+    formatter = logging.Formatter("%(asctime)s %(message)s")
+    formatter.default_time_format, formatter.default_msec_format = "%Y-%m-%dT%H:%M:%S", "%s.%03dZ"
+    formatter.converter = time.gmtime
     audit.addHandler(_log_file(file, formatter))
     audit.propagate = False
 

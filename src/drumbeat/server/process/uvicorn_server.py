@@ -67,6 +67,8 @@ class StoppableServer(uvicorn.Server):
         self._idle: asyncio.Task[None] | None = None
         self._agent_server: AgentTlsServer | None = None
         self._azure_server: AgentTlsServer | None = None
+        self._tls_server: AgentTlsServer | None = None
+        self._tls_sockets: list[socket.socket] = []
 
     def stop(self) -> None:
         """Stops within two seconds, even with open requests."""
@@ -75,8 +77,18 @@ class StoppableServer(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Listens, then announces the server. sockets: of the server's port, and those in its home folder."""
         at_home = [one for one in sockets or () if one.family == socket.AF_UNIX]
-        await super().startup([one for one in sockets or () if one not in at_home])
+        at_ports = [one for one in sockets or () if one not in at_home]
+        await super().startup([] if self.context.tls else at_ports)
         loop = asyncio.get_running_loop()
+        if self.context.tls:
+            self._tls_server = AgentTlsServer(
+                lambda: self.config.app, self.context.tls, self.server_state, self._connections
+            )
+            self._tls_sockets = at_ports
+            for one in at_ports:
+                one.listen(self.config.backlog)
+                one.setblocking(False)
+                self._tls_server.accept_from(one)
         for one in at_home:
             server = await loop.create_unix_server(
                 lambda: HomeConnection(self.config, self.server_state, {}, self._connections),
@@ -112,8 +124,12 @@ class StoppableServer(uvicorn.Server):
         if self._azure_server is not None and self.context.azure is not None:
             await self._azure_server.close()
             self.context.azure.stop_accepting()
+        if self._tls_server is not None:
+            await self._tls_server.close()
+            for one in self._tls_sockets:
+                one.close()
         await super().shutdown(sockets)
-        for one in (self._agent_server, self._azure_server):
+        for one in (self._agent_server, self._azure_server, self._tls_server):
             if one is not None:
                 await one.see_off()
 

@@ -17,6 +17,7 @@ from drumbeat.model.errors import UnreachableError
 from drumbeat.server.access.callers import Callers
 from drumbeat.server.access.page_sessions import PageSessions
 from drumbeat.server.access.request_guard import RequireOwn
+from drumbeat.server.access.user_tls import UserTls
 from drumbeat.server.nodes.tunnels import Tunnel
 from drumbeat.server.services.proxy import BrowserConnection, Reader, ServiceTarget
 from drumbeat.server.services.service_access import OPEN, ServiceAuthorizer, ServiceKey
@@ -60,8 +61,17 @@ class ServicePort:
 class ServicePorts:
     """The ports of this server's services, opened at the first request for a link. For one event loop."""
 
-    def __init__(self, token: str, callers: Callers, hosts: frozenset[str], host: str, require_own: RequireOwn) -> None:
-        """hosts: accepted `Host` headers of the server. host: the address to listen on."""
+    def __init__(
+        self,
+        token: str,
+        callers: Callers,
+        hosts: frozenset[str],
+        host: str,
+        require_own: RequireOwn,
+        tls: UserTls | None = None,
+    ) -> None:
+        """hosts: accepted `Host` headers of the server. host: the address to listen on. tls: None = plain HTTP."""
+        self._tls = tls
         self._token, self._callers, self._host, self._require_own = token, callers, host, require_own
         self._names = {match[1] for each in hosts if (match := _WITHOUT_PORT.fullmatch(each))}
         self._ports: dict[ServiceKey, ServicePort] = {}
@@ -79,7 +89,7 @@ class ServicePorts:
             port = self._ports.get(key) or await self._open(key, target)
         match = _WITHOUT_PORT.fullmatch(called)
         name = match[1] if match else called
-        return f"http://{name}:{port.number}{OPEN}{port.target.authorizer.sessions.new_link(digest)}"
+        return f"{'https' if self._tls else 'http'}://{name}:{port.number}{OPEN}{port.target.authorizer.sessions.new_link(digest)}"
 
     async def keep(self, job: str, attempt: int) -> None:
         """Closes the ports to other attempts of a job than this one; -1 = all, because it has ended."""
@@ -112,7 +122,7 @@ class ServicePorts:
         sessions = PageSessions(f"{self._token} service {key} at {number}")
         hosts = frozenset(f"{name}:{number}" for name in self._names)
         authorizer = ServiceAuthorizer(
-            sessions, self._callers, hosts, lambda person: self._require_own(person, key.job)
+            sessions, self._callers, hosts, lambda person: self._require_own(person, key.job), has_tls=bool(self._tls)
         )
         port = ServicePort(
             ServiceTarget(authorizer, lambda person: open_tunnel(key, person), close_tunnel, token), server, number
@@ -130,7 +140,8 @@ class ServicePorts:
         """Listens on the service's usual port, which is constant across restarts, or on a free one."""
         usual = _FIRST_PORT + int.from_bytes(self._drawn(key)) % _PORTS
         loop = asyncio.get_running_loop()
+        tls = self._tls.switching_context() if self._tls else None
         for number in (usual, 0):
             with contextlib.suppress(OSError):
-                return await loop.create_server(factory, self._host, number, start_serving=False)
+                return await loop.create_server(factory, self._host, number, ssl=tls, start_serving=False)
         raise UnreachableError("no port is free for the service", where=self._host)

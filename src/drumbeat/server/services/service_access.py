@@ -47,11 +47,18 @@ class ServiceAuthorizer:
     """Checks every request to one port."""
 
     def __init__(
-        self, sessions: PageSessions, callers: Callers, hosts: frozenset[str], require_own: Callable[[Principal], None]
+        self,
+        sessions: PageSessions,
+        callers: Callers,
+        hosts: frozenset[str],
+        require_own: Callable[[Principal], object],
+        *,
+        has_tls: bool = False,
     ) -> None:
         """hosts: accepted `Host` headers, with this port. require_own: raises ForbiddenError for a user who may not
-        change the job; may block.
+        change the job; may block. has_tls: whether the port has TLS.
         """
+        self.has_tls = has_tls
         self.sessions, self._callers, self._hosts, self._require_own = sessions, callers, hosts, require_own
 
     def origin(self, headers: Sequence[Header]) -> bytes:
@@ -59,7 +66,7 @@ class ServiceAuthorizer:
         hosts = values(headers, b"host")
         if len(hosts) != 1 or hosts[0].decode("latin-1").lower() not in self._hosts:
             raise ForbiddenError("this server doesn't go by that host name")
-        return b"http://" + hosts[0]
+        return (b"https://" if self.has_tls else b"http://") + hosts[0]
 
     async def authorize(self, headers: Sequence[Header]) -> ServiceAdmission:
         """Authorizes a request. Raises UnauthorizedError, ForbiddenError; AwayError while the database is away."""

@@ -1,0 +1,131 @@
+"""The files of a server for a team, and what its people type. Pure functions."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+
+from drumbeat.model.errors import RefusedError
+
+USER = "drumbeat"
+HOME = Path("/var/lib/drumbeat")
+UNIT = Path("/etc/systemd/system/drumbeat.service")
+SYSUSERS = Path("/etc/sysusers.d/drumbeat.conf")
+_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?(\.[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?)*")
+
+
+@dataclass(frozen=True)
+class TeamServer:
+    """What an admin says of the server. python: that has drumbeat. names: by which people call, the first in URLs."""
+
+    names: tuple[str, ...]
+    host: str
+    port: int
+    python: str
+    tls_cert: Path | None = None
+    tls_key: Path | None = None
+
+    def check(self) -> None:
+        """Raises RefusedError for what can't be a server's."""
+        if (self.tls_cert is None) != (self.tls_key is None):
+            raise RefusedError(
+                "--tls-cert and --tls-key go together", fix="Give both files, or none for an own authority."
+            )
+        for name in self.names:
+            if not _NAME.fullmatch(name) and not _is_address(name):
+                raise RefusedError(
+                    f"{name!r} is no host name or address", where="--name", fix="Such as train.example.org."
+                )
+        if not _is_address(self.host):
+            raise RefusedError("--host needs an IP address", where=self.host, fix="Find it with `ip addr`.")
+        for path in (self.python, str(self.tls_cert or ""), str(self.tls_key or "")):
+            if not path.isprintable() or "%" in path:
+                raise RefusedError("a systemd unit can't name this path", where=path, fix="Use another folder.")
+
+    @property
+    def url(self) -> str:
+        """The address that people type."""
+        name = self.names[0]
+        return f"https://{f'[{name}]' if ':' in name else name}:{self.port}"
+
+    @property
+    def command(self) -> list[str]:
+        """The command line of the server."""
+        tls = ["--tls", "own"]
+        if self.tls_cert and self.tls_key:
+            tls = ["--tls-cert", str(self.tls_cert), "--tls-key", str(self.tls_key)]
+        names = [text for name in self.names for text in ("--allow-host", name)]
+        listen = ["--host", self.host, "--allow-remote", "--port", str(self.port)]
+        return [self.python, "-m", "drumbeat.server", "--home", str(HOME), *listen, *names, *tls, "--idle-stop", "0"]
+
+
+def _is_address(text: str) -> bool:
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return True
+
+
+def unit(server: TeamServer) -> str:
+    """Returns the systemd unit. Jobs go on while the server restarts: only its own process is ended."""
+    return f"""\
+[Unit]
+Description=drumbeat server
+After=network-online.target
+Wants=network-online.target
+
+[Service]
+User={USER}
+Group={USER}
+StateDirectory={HOME.name}
+StateDirectoryMode=0700
+WorkingDirectory={HOME}
+Environment=DRUMBEAT_HOME={HOME} HOME={HOME}
+EnvironmentFile=-/etc/drumbeat/server.env
+ExecStart={_line(server.command)}
+Restart=always
+RestartSec=2
+# Agents and ranks of jobs on this machine aren't the server's to end.
+KillMode=process
+UMask=0077
+# Nothing that implies NoNewPrivileges: jobs on this machine inherit it, and rootless containers need newuidmap.
+LimitNOFILE=65536
+
+[Install]
+WantedBy=multi-user.target
+"""
+
+
+def _line(command: list[str]) -> str:
+    """Joins a command line as systemd reads it."""
+    return " ".join(shlex.quote(one) if " " in one or "'" in one else one for one in command).replace("$", "$$")
+
+
+def sysusers() -> str:
+    """Returns the declaration of the server's user, for systemd-sysusers."""
+    return f'u {USER} - "drumbeat server" {HOME} /usr/sbin/nologin\n'
+
+
+def instructions(server: TeamServer, fingerprint: str, *, is_running: bool) -> str:
+    """Returns what the admin and each person do next. fingerprint: "" = of a public authority, or not known yet."""
+    as_user = f"sudo -u {USER} env DRUMBEAT_HOME={HOME} {Path(server.python).with_name('drumbeat')}"
+    pin = f" --fingerprint {fingerprint}" if fingerprint else ""
+    if not fingerprint and server.tls_cert is None:
+        pin = " --fingerprint …   # `server status`, typed as above, prints it"
+    state = "runs" if is_running else "is set up, and starts with the machine or by: systemctl start drumbeat"
+    return f"""\
+the server {state}
+  address   {server.url}
+  token     {HOME}/token, an owner's; only {USER} and root can read it
+  unit      {UNIT}; log: {HOME}/server.log, journalctl -u drumbeat
+  data      {HOME}; back it up
+
+for each person, type here, and send them what it prints:
+  {as_user} token create NAME --role contributor
+each person then opens the link, or types:
+  pip install drumbeat
+  drumbeat login {server.url}{pin}"""
