@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 from anyio import CapacityLimiter, to_thread
 from fastapi import Depends, Request
@@ -23,7 +23,6 @@ from drumbeat.server.access.page_sessions import PageSessions
 from drumbeat.server.access.request_guard import bearer, valid_session
 from drumbeat.server.access.request_sizes import Traffic
 from drumbeat.server.access.signed_tokens import SignedTokens
-from drumbeat.server.access.user_tls import UserTls
 from drumbeat.server.control import Control
 from drumbeat.server.database.records import Record
 from drumbeat.server.fanout import Fanout
@@ -31,6 +30,9 @@ from drumbeat.server.log_storage_errors import LogStorageErrors
 from drumbeat.server.nodes.tunnels import Tunnels
 from drumbeat.server.operations.process_metrics import Operations
 from drumbeat.server.services.ports import ServicePorts
+
+if TYPE_CHECKING:
+    from drumbeat.server.access.user_tls import UserTls
 
 PROTOCOL = 1
 """The protocol version, which increases when older clients can't talk to this server any more."""

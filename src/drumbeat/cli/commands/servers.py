@@ -11,10 +11,11 @@ from typing import Annotated
 
 import typer
 
+from drumbeat.cli.commands import backups
 from drumbeat.cli.terminal.age import parse_age
 from drumbeat.cli.terminal.connect import connect
 from drumbeat.cli.terminal.failures import Exit
-from drumbeat.cli.terminal.formatting import count, format_duration, format_size
+from drumbeat.cli.terminal.formatting import count, format_duration, format_moment, format_size
 from drumbeat.cli.terminal.help import new_family
 from drumbeat.model.api.server import AgentListenerView, ServerView, WarmWorkersView
 from drumbeat.model.errors import ConflictError, RefusedError, UnreachableError
@@ -190,6 +191,7 @@ def _format_server(status_view: ServerView) -> str:
         f"  up           {format_duration(timedelta(seconds=status_view.uptime_s))}",
         f"  files        {status_view.home}",
         *([f"  fingerprint  {status_view.ca_fingerprint}"] if status_view.ca_fingerprint else []),
+        *([f"  backed up    {format_moment(status_view.backup_at)}"] if status_view.backup_at else []),
         f"  unfinished   {unfinished}",
         *([f"  outputs      still being put in their places: those of {publishing}"] if publishing else []),
         f"  stops        {idle}",
@@ -243,3 +245,7 @@ def unused_variables(server: ServerView) -> list[str]:
 
 def _entry(name: str) -> bytes:
     return os.fsencode(f"{name}={os.environ[name]}")
+
+
+server_app.command("backup", epilog="Example: drumbeat server backup /srv/backups --keep 7")(backups.backup)
+server_app.command("restore", epilog="Example: drumbeat server restore drumbeat.tar --take-over")(backups.restore)

@@ -85,6 +85,8 @@ class StatusView:
     """The address, without credentials, of the MLflow server that runs are copied to; "" = none."""
     active_url: str = ""
     """The address of the active server, where this one stands by; "" = this is it, or it isn't known."""
+    backup_at: datetime | None = None
+    """When the home was last backed up by `drumbeat server backup`; null = never."""
     ca_fingerprint: str = ""
     """`sha256:…` of the authority that signs the certificate of the server's port; "" = it isn't the home's own."""
 

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import time
+from contextlib import suppress
 from dataclasses import asdict
+from datetime import datetime
+from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -106,8 +110,15 @@ def status(context: ContextOf) -> StatusView:
         spares=tuple(context.control.space.spares()),
         mlflow=context.control.mlflow.url,
         active_url=context.control.addresses.active_url,
+        backup_at=_last_backup(context.folder),
         ca_fingerprint=fingerprint(context.tls.source.ca) if context.tls and context.tls.source.ca else "",
     )
+
+
+def _last_backup(folder: str) -> datetime | None:
+    with suppress(OSError, ValueError, KeyError, TypeError):
+        return datetime.fromisoformat(json.loads((Path(folder) / "last-backup.json").read_text())["at"])
+    return None
 
 
 @router.put("/idle-stop")

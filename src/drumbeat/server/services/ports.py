@@ -12,15 +12,18 @@ import hashlib
 import hmac
 import re
 from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
 
 from drumbeat.model.errors import UnreachableError
 from drumbeat.server.access.callers import Callers
 from drumbeat.server.access.page_sessions import PageSessions
 from drumbeat.server.access.request_guard import RequireOwn
-from drumbeat.server.access.user_tls import UserTls
 from drumbeat.server.nodes.tunnels import Tunnel
 from drumbeat.server.services.proxy import BrowserConnection, Reader, ServiceTarget
 from drumbeat.server.services.service_access import OPEN, ServiceAuthorizer, ServiceKey
+
+if TYPE_CHECKING:
+    from drumbeat.server.access.user_tls import UserTls
 
 MAX_PORTS = 256
 MAX_CONNECTIONS = 256
