@@ -73,8 +73,11 @@ def make_app(context: ServerContext, *, token: str, hosts: frozenset[str]) -> Fa
     def check(job: str, attempt: int, node: int, secret: str) -> None:
         context.control.secrets.check(job, attempt, node, secret)
 
-    def require_own(principal: Principal, job: str) -> str:
-        return context.control.job_users.require_own(principal, job)
+    def require_own(principal: Principal, job: str) -> None:
+        context.control.job_users.require_own(principal, job)
+
+    def user_of(job: str) -> str:
+        return context.control.job_users.user_of(job)
 
     context.callers = Callers(token, user_of_server(), find)
     context.services = ServicePorts(token, context.callers, hosts, context.service_host, require_own, context.tls)
@@ -94,7 +97,13 @@ def make_app(context: ServerContext, *, token: str, hosts: frozenset[str]) -> Fa
     app.add_middleware(RequestTimes, times=operations.requests)
     app.add_middleware(StandbyGuard, is_active=context.is_active, active_url=context.active_url)
     app.add_middleware(
-        Guard, callers=context.callers, hosts=hosts, check=check, sessions=context.sessions, require_own=require_own
+        Guard,
+        callers=context.callers,
+        hosts=hosts,
+        check=check,
+        sessions=context.sessions,
+        require_own=require_own,
+        user_of=user_of,
     )
     return app
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import sys
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Annotated
 
 import typer
 
 from drumbeat.cli.terminal.age import parse_age
 from drumbeat.cli.terminal.connect import connect
-from drumbeat.cli.terminal.formatting import format_duration, format_moment
+from drumbeat.cli.terminal.formatting import format_duration
 from drumbeat.cli.terminal.help import Yes, new_family
 from drumbeat.model.principal import Role
 
@@ -40,14 +40,13 @@ def list_tokens() -> None:
         print("no tokens besides the one of the server's home; create one: drumbeat token create ada")
         return
     rows = [
-        (
-            one.person, one.role, one.kind, format_moment(one.created_at),
-            format_moment(one.expires_at) if one.expires_at else NEVER,
-            format_moment(one.used_at) if one.used_at else NEVER, one.id, one.label,
-        )
-        for one in tokens
-    ]  # fmt: skip
-    show(fill_table(make_table("person", "role", "kind", "created", "expires", "last used", "id", "of"), rows))
+        (one.person, one.role, one.kind, _day(one.expires_at), _day(one.used_at), one.id, one.label) for one in tokens
+    ]
+    show(fill_table(make_table("person", "role", "kind", "expires", "last used", "id", "of"), rows))
+
+
+def _day(moment: datetime | None) -> str:
+    return f"{moment.astimezone():%Y-%m-%d}" if moment else NEVER
 
 
 @app.command("create", epilog="Example: drumbeat token create ada --role reader")

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from anyio import move_on_after, to_thread
 
 from drumbeat.model.errors import DrumbeatError, ForbiddenError, NotFoundError, UnauthorizedError
-from drumbeat.model.principal import Principal
+from drumbeat.model.principal import Principal, Role
 from drumbeat.server import errors
 from drumbeat.server.access import audit, permissions
 from drumbeat.server.access.callers import Callers
@@ -55,11 +55,10 @@ def bearer(headers: Iterable[tuple[bytes, bytes]]) -> str:
     return token.strip() if scheme.lower() == "bearer" else ""
 
 
-RequireOwn = Callable[[Principal, str], str]
-"""Raises ForbiddenError unless a principal may change a job; may block.
-
-Returns the other user whose job it is, "" = it is the principal's own, or of no known user.
-"""
+RequireOwn = Callable[[Principal, str], None]
+"""Raises ForbiddenError unless a principal may change a job; may block."""
+UserOf = Callable[[str], str]
+"""Returns whose a job is, "" = of no known user; may block."""
 
 
 def require_secret(scope: Scope, check: CheckSecret) -> None:
@@ -102,9 +101,10 @@ class Guard:
         check: CheckSecret,
         sessions: PageSessions | None = None,
         require_own: RequireOwn | None = None,
+        user_of: UserOf | None = None,
     ) -> None:
         self.app, self.callers, self.hosts, self.check, self.sessions = app, callers, hosts, check, sessions
-        self.require_own = require_own
+        self.require_own, self.user_of = require_own, user_of
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -145,24 +145,21 @@ class Guard:
 
     async def admitted(self, scope: Scope, principal: Principal) -> Principal:
         """Returns the principal. Raises ForbiddenError, and notes it, if it may not send the request."""
+        method, path = scope.get("method", "CONNECT"), scope["path"]
+        job = permissions.job_changed(method, path)
+        if job and self.user_of:
+            user = await to_thread.run_sync(self.user_of, job, abandon_on_cancel=True)
+            if user != principal.user:
+                scope.setdefault("state", {})[audit.OF] = user
         try:
-            of = await self._require_permission(principal, scope.get("method", "CONNECT"), scope["path"])
+            if refusal := permissions.refusal(principal, method, path):
+                raise refusal
+            if job and principal.role is not Role.OWNER and self.require_own:
+                await to_thread.run_sync(self.require_own, principal, job, abandon_on_cancel=True)
         except ForbiddenError as refusal:
             audit.note(scope, principal, errors.http_status(refusal))
             raise
-        if of:
-            scope.setdefault("state", {})[audit.OF] = of
         return principal
-
-    async def _require_permission(self, principal: Principal, method: str, path: str) -> str:
-        """Raises ForbiddenError for what the role doesn't allow, and for a job of another user. Returns the other user
-        whose job an owner changes, "" = none.
-        """
-        if refusal := permissions.refusal(principal, method, path):
-            raise refusal
-        if self.require_own and (job := permissions.job_changed(method, path)):
-            return await to_thread.run_sync(self.require_own, principal, job, abandon_on_cancel=True)
-        return ""
 
     async def caller(self, scope: Scope) -> Principal:
         """Returns who sends a request, by its token or session. Raises UnauthorizedError, ForbiddenError."""

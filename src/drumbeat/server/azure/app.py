@@ -68,7 +68,12 @@ class AzureGuard(Guard):
         def require_own(principal: Principal, job: str) -> None:
             context.control.job_users.require_own(principal, job)
 
-        super().__init__(app, callers=callers, hosts=frozenset(), check=_no_agents, require_own=require_own)
+        def user_of(job: str) -> str:
+            return context.control.job_users.user_of(job)
+
+        super().__init__(
+            app, callers=callers, hosts=frozenset(), check=_no_agents, require_own=require_own, user_of=user_of
+        )
         self._tokens, self._current_hosts = tokens, current_hosts
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

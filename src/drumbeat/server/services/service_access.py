@@ -51,7 +51,7 @@ class ServiceAuthorizer:
         sessions: PageSessions,
         callers: Callers,
         hosts: frozenset[str],
-        require_own: Callable[[Principal], object],
+        require_own: Callable[[Principal], None],
         *,
         has_tls: bool = False,
     ) -> None:

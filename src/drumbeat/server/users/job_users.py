@@ -23,20 +23,25 @@ class JobUsers:
     def __init__(self, loop: Loop, names_in_jobs: Callable[[str], tuple[str, ...]]) -> None:
         self._loop, self._names_in_jobs = loop, names_in_jobs
 
-    def require_own(self, principal: Principal, job: str) -> str:
-        """Raises ForbiddenError unless the job is the principal's to change. One that doesn't exist is let pass.
+    def user_of(self, job: str) -> str:
+        """Returns whose a job is, "" = of no known user, or there is no such job."""
+        try:
+            return self._loop.record(job).job.user
+        except NotFoundError:
+            return ""
 
-        Returns the other user whose job an owner changes, "" = none.
-        """
+    def require_own(self, principal: Principal, job: str) -> None:
+        """Raises ForbiddenError unless the job is the principal's to change. One that doesn't exist is let pass."""
+        if principal.role is Role.OWNER:
+            return
         try:
             user = self._loop.record(job).job.user
         except NotFoundError:
-            return ""
-        if user != principal.user and principal.role is not Role.OWNER:
+            return
+        if user != principal.user:
             whose = f"{user}'s" if user else "of no known user"
             what = f"job {job} is {whose}, and {principal.user}, a {principal.role} here, changes only their own jobs"
             raise ForbiddenError(what, where=f"job {job}", fix=ASK if user else "Ask an owner of the server.")
-        return "" if user == principal.user else user
 
     def require_own_experiment(self, principal: Principal, name: str) -> None:
         """Raises ForbiddenError unless all jobs of an experiment are the principal's."""
