@@ -18,7 +18,7 @@ import tarfile
 import tempfile
 from collections.abc import Iterator
 from contextlib import closing, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
 from typing import IO, Any, cast
@@ -222,10 +222,10 @@ def _extract(source: Path, folder: Path) -> Backup:
             if data is None or path.is_absolute() or ".." in path.parts:
                 raise _damaged(source, f"it has a member {entry.name!r}")
             if entry.name == MANIFEST:
-                stated = json.loads(data.read())
+                stated: dict[str, Any] = json.loads(data.read())
                 if stated.pop("digests") != digests:
                     raise _damaged(source, "a file in it isn't what was written")
-                return Backup(**{**stated, "unfinished": tuple(stated["unfinished"])})
+                return replace(Backup(**stated), unfinished=tuple(stated["unfinished"]))
             digests[entry.name] = _extract_file(data, folder / path, entry.mode)
     raise _damaged(source, "its end is missing")
 

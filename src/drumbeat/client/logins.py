@@ -16,7 +16,7 @@ NAME = "logins.json"
 
 
 @dataclass(frozen=True)
-class Login:
+class ServerLogin:
     """A server that the user has signed in to. ca: its own authority's certificate (PEM), "" = a public one."""
 
     url: str
@@ -28,20 +28,20 @@ class Login:
 class Logins:
     """All of them; the last one is the current one."""
 
-    every: tuple[Login, ...] = ()
+    every: tuple[ServerLogin, ...] = ()
     is_current: bool = True
     """Whether commands use the last one when nothing else names a server."""
 
     @property
-    def current(self) -> Login | None:
+    def current(self) -> ServerLogin | None:
         """The server that commands use when nothing else names one."""
         return self.every[-1] if self.every and self.is_current else None
 
-    def of(self, url: str) -> Login | None:
+    def of(self, url: str) -> ServerLogin | None:
         """Returns the login of a server."""
         return next((one for one in self.every if one.url == url.rstrip("/")), None)
 
-    def added(self, login: Login) -> Logins:
+    def added(self, login: ServerLogin) -> Logins:
         """Returns them with this login as the current one."""
         return Logins((*self.without(login.url).every, login))
 
@@ -62,7 +62,7 @@ def read_logins(environ: Mapping[str, str]) -> Logins:
     """Returns the logins; none where the file is missing or damaged."""
     with suppress(OSError, ValueError, TypeError, KeyError, RuntimeError):
         kept = json.loads(logins_file(environ).read_text())
-        return Logins(tuple(Login(**one) for one in kept["servers"]), bool(kept["is_current"]))
+        return Logins(tuple(ServerLogin(**one) for one in kept["servers"]), bool(kept["is_current"]))
     return Logins()
 
 

@@ -9,7 +9,7 @@ import httpx
 
 from drumbeat.client.connection import LOOPBACK, Connection
 from drumbeat.client.discovery import ServerLocation, default_home
-from drumbeat.client.logins import Login
+from drumbeat.client.logins import ServerLogin
 from drumbeat.model.certificates import fingerprint, is_same
 from drumbeat.model.errors import RefusedError, UnreachableError
 
@@ -54,20 +54,20 @@ def _pinned(url: str, pin: str) -> str:
     try:
         # Nothing secret is sent; what comes back is compared with the fingerprint.
         answer = httpx.get(f"{url}{CA_PATH}", verify=False, timeout=TIMEOUT_S)  # noqa: S501 - see above
-        found = fingerprint(answer.text)
+        shown = fingerprint(answer.text)
     except httpx.TransportError as error:
         raise UnreachableError(f"no server answers: {error}", where=url) from None
     except ValueError:
         what = "no authority that is known here signs the server's certificate, and the server has none of its own"
         raise RefusedError(what, where=url, fix="Set SSL_CERT_FILE to the file of the authority.") from None
     if not pin:
-        what = f"no authority that is known here signs the server's certificate; its own has the fingerprint {found}"
+        what = f"no authority that is known here signs the server's certificate; its own has the fingerprint {shown}"
         fix = (
-            f"If the server's owner says the same (drumbeat server status): drumbeat login {url} --fingerprint {found}"
+            f"If the server's owner says the same (drumbeat server status): drumbeat login {url} --fingerprint {shown}"
         )
         raise RefusedError(what, where=url, fix=fix)
     if not is_same(pin, answer.text):
-        what = f"the server's authority has the fingerprint {found}, and not {pin}"
+        what = f"the server's authority has the fingerprint {shown}, and not {pin}"
         fix = "Ask the server's owner: it is another server, or someone stands between."
         raise RefusedError(what, where=url, fix=fix)
     return answer.text
@@ -80,7 +80,7 @@ def _cause(error: BaseException) -> BaseException | None:
     return seen
 
 
-def try_login(login: Login) -> None:
+def try_login(login: ServerLogin) -> None:
     """Asks the server with the token. Raises UnauthorizedError, UnreachableError, VersionError."""
     connection = Connection(ServerLocation(default_home({}), login.url, login.token, login.ca), is_starting=False)
     try:

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from drumbeat.client.logins import Login, read_logins, write_logins
+from drumbeat.client.logins import ServerLogin, read_logins, write_logins
 from drumbeat.model.errors import NotFoundError, UnauthorizedError
 
 Url = Annotated[
@@ -29,7 +29,7 @@ def login(url: Url, fingerprint: Fingerprint = "") -> None:
 
     address = plain_url(url)
     authority = trusted_authority(address, fingerprint)
-    made = Login(address, _read_token(), authority)
+    made = ServerLogin(address, _read_token(), authority)
     try_login(made)
     path = write_logins(read_logins(os.environ).added(made), os.environ)
     print(f"signed in to {address}; commands use it until `drumbeat logout`")

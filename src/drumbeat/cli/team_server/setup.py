@@ -71,8 +71,8 @@ def _require(access: str, file: Path, fix: str) -> None:
 def _run(*command: str) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        said = (done.stderr or done.stdout).strip() or f"exit code {done.returncode}"
-        raise RefusedError(f"`{' '.join(command)}` failed: {said}")
+        output = (done.stderr or done.stdout).strip() or f"exit code {done.returncode}"
+        raise RefusedError(f"`{' '.join(command)}` failed: {output}")
 
 
 def _wait_for_start(server: TeamServer) -> str:

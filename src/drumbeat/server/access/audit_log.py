@@ -12,7 +12,7 @@ from drumbeat.model.api.users import AuditLine
 
 NAME = "audit.log"
 OLDER = 3
-"""How many older files are kept, `audit.log.1` the youngest of them."""
+"""How many older files are kept; number 1 is the youngest."""
 MAX_LINES = 10_000
 _LINE = re.compile(
     r"(?P<at>\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d[.,]\d{3}Z?) (?P<who>\S+) (?P<role>\S+) (?P<method>\S+) (?P<path>\S*) "

@@ -1,6 +1,6 @@
 """TLS at the server's own port, for users: a certificate of the home's authority, or of files that others renew.
 
-The context of each connection is asked for anew, so that a renewed certificate needs no restart.
+Each connection gets the context of that moment, so that a renewed certificate needs no restart.
 """
 
 from __future__ import annotations

@@ -64,6 +64,7 @@ class StoppableServer(uvicorn.Server):
         )  # fmt: skip
         super().__init__(config)
         self.context, self.on_ready, self.on_end = context, on_ready, on_end
+        self._app = app
         self._idle: asyncio.Task[None] | None = None
         self._agent_server: AgentTlsServer | None = None
         self._azure_server: AgentTlsServer | None = None
@@ -81,9 +82,7 @@ class StoppableServer(uvicorn.Server):
         await super().startup([] if self.context.tls else at_ports)
         loop = asyncio.get_running_loop()
         if self.context.tls:
-            self._tls_server = AgentTlsServer(
-                lambda: self.config.app, self.context.tls, self.server_state, self._connections
-            )
+            self._tls_server = AgentTlsServer(lambda: self._app, self.context.tls, self.server_state, self._connections)
             self._tls_sockets = at_ports
             for one in at_ports:
                 one.listen(self.config.backlog)

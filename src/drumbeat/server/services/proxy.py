@@ -262,7 +262,7 @@ class BrowserConnection:
             await self._answer(410, "This link was used or has expired", "Run <code>drumbeat open</code> for another.")
             return
         cookie = f"{sessions.cookie}={session}; Max-Age={SESSION_LIFETIME_S}; Path=/; HttpOnly; SameSite=Strict"
-        cookie += "; Secure" if self.target.authorizer.has_tls else ""
+        cookie += "; Secure" if self._target.authorizer.has_tls else ""
         # A page instead of a redirect, because for a redirect the browser names another origin as the requester.
         await self._answer(
             200, "Opening the service", "", more=_GO, headers=[(b"Set-Cookie", cookie.encode()), _CLEARED]

@@ -72,8 +72,10 @@ def note_use(connection: Connection, digest: str, at: datetime) -> None:
 
 
 def _token(row: Row[Any]) -> UserToken:
-    values = {**row._mapping, "role": Role(row.role), "kind": TokenKind(row.kind)}  # noqa: SLF001 - SQLAlchemy's public name
-    return UserToken(values.pop("person"), **values)
+    return UserToken(
+        row.person, Role(row.role), row.digest, row.created_at, TokenKind(row.kind), row.expires_at, row.used_at,
+        row.label, row.session,
+    )  # fmt: skip
 
 
 def _users(connection: Connection) -> list[str]:

@@ -91,7 +91,7 @@ class Tokens:
         if token is None or not token.is_valid(now):
             return None
         if token.used_at is None or now - token.used_at >= USE_INTERVAL:
-            with suppress(DrumbeatError):  # A server that stands by writes nothing, and a full disk locks nobody out.
+            with suppress(DrumbeatError):  # A server that stands by writes nothing; a full disk locks no user out.
                 self._store.note_token_use(digest, now)
         return token.principal
 
