@@ -15,7 +15,7 @@ import pytest
 
 from drumbeat.client.job_upload import snapshot_digest
 from drumbeat.model import wire
-from drumbeat.model.endpoints import OnlineDeployment, OnlineEndpoint, RequestSettings, ScaleSettings
+from drumbeat.model.endpoints import DeployedModel, OnlineDeployment, OnlineEndpoint, RequestSettings, ScaleSettings
 from tests.support.serving_load import Load, run_clients
 
 from .house import House, line_of, until
@@ -37,6 +37,7 @@ class Endpoint:
     def __init__(self, house: House) -> None:
         self.house = house
         self.call("PUT", "", wire.to_wire(OnlineEndpoint("ships")))
+        until(lambda: self.call("GET", "")["state"] == "ready", 120, "the router")
         self.key = self.call("GET", "/keys")["primary"]
         self.url = self.call("GET", "")["scoring_uri"]
 
@@ -217,3 +218,28 @@ def test_deployment_without_requests_ends_its_replicas_and_the_next_request_star
     until(lambda: endpoint.show()["wanted"] == 0 and not endpoint.replicas(), 180, "no replica")
     assert endpoint.invoke().json()["sum"] == 6
     assert endpoint.show()["wanted"] == 1
+
+
+READS_MODEL = """
+import os
+def init():
+    global weights
+    folder = os.environ["AZUREML_MODEL_DIR"]
+    with open(f"{folder}/weights/w.txt") as by_name, open(f"{folder}/w.txt") as directly:
+        weights = by_name.read() + directly.read()
+def run(data):
+    return {"sum": 6, "weights": weights}
+"""
+
+
+@pytest.mark.feature("R2")
+def test_registered_model_has_its_own_name_inside_of_azureml_model_dir(endpoint: Endpoint) -> None:
+    folder = endpoint.house.folder / "weights"
+    folder.mkdir()
+    (folder / "w.txt").write_text("41")
+    endpoint.house.client.create_model({"name": "wts", "path": str(folder), "type": "custom_model"})
+    endpoint.deploy(READS_MODEL, model=DeployedModel("azureml:wts@latest"))
+    endpoint.await_state("ready")
+    endpoint.direct(blue=100)
+    until(lambda: endpoint.invoke().status_code == 200)
+    assert endpoint.invoke().json()["weights"] == "4141"

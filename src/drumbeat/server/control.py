@@ -187,7 +187,11 @@ class Control:
         steps = Steps(self.loop, self.jobs, EarlierResults(store, self.data, self.engines.is_visible))
         endpoint_catalog, router = EndpointCatalog(store, setting.key), setting.router
         replicas = Replicas(
-            self.loop, self.jobs, endpoint_catalog, lambda _compute: router.replica_addresses if router else ()
+            self.loop,
+            self.jobs,
+            endpoint_catalog,
+            self.catalogs.models,
+            lambda _compute: router.replica_addresses if router else (),
         )
         self.endpoints = OnlineEndpoints(
             self.loop, endpoint_catalog, self.jobs, planner, self.catalogs.models, replicas, self.addresses, router

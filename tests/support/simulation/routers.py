@@ -25,6 +25,11 @@ class SimulatedRouter:
         """Requests that wait at each deployment."""
         self.replicas: Callable[[Mapping[str, str]], dict[str, dict[str, int]]] = self._dialed
 
+    @property
+    def is_listening(self) -> bool:
+        """Whether clients can call."""
+        return not self.is_dead
+
     def write(self, table: RoutingTable) -> None:
         """The table is a file: it outlives the router."""
         self.table = table

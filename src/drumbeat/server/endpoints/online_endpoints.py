@@ -145,7 +145,7 @@ class OnlineEndpoints:
         name = one.definition.name
         state: EndpointState = "deleting" if one.is_deleting else "ready"
         sentence = ""
-        if state == "ready" and (self._router is None or self._router.is_dead):
+        if state == "ready" and not (self._router and self._router.is_listening):
             state, sentence = "creating", "the router is being started"
         url = f"{self._router.url}/{name}" if self._router else ""
         return EndpointView(

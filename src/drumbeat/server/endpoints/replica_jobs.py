@@ -14,7 +14,7 @@ from drumbeat.core.lifecycle.events import ChildRefused, ChildrenSeen, ChildStat
 from drumbeat.core.lifecycle.job import Job
 from drumbeat.core.planning.plan import Planned
 from drumbeat.core.scheduling.resource_needs import JobPolicy, Need
-from drumbeat.jobfile.data.paths import JobOutputReference, reference_to
+from drumbeat.jobfile.data.paths import AssetReference, JobOutputReference, reference_to
 from drumbeat.model.api.requests import JobRequest
 from drumbeat.model.endpoints import OnlineDeployment, ProbeSettings
 from drumbeat.model.errors import NotFoundError, RefusedError, SpecError
@@ -25,6 +25,7 @@ from drumbeat.model.states import JobKind, Reason, State
 from drumbeat.server.endpoints.catalog import EndpointCatalog, StoredDeployment
 from drumbeat.server.jobs.jobs import Jobs
 from drumbeat.server.loop.loop import Loop
+from drumbeat.server.models.models import Models
 
 MODEL = "model"
 """The input of a replica's job that is its model."""
@@ -34,8 +35,13 @@ MAX_RETRIES, RETRY_DELAY_S, MAX_RETRY_DELAY_S = 10, 1.0, 30.0
 """A replica's restarts in place. Those before it was ready for a while count no more (`ReplicaSteady`)."""
 
 
-def replica_request(deployment: OnlineDeployment, job: str, addresses: tuple[str, ...], source: str) -> JobRequest:
-    """Returns the request for a replica's job. addresses: of the router. Raises SpecError."""
+def replica_request(
+    deployment: OnlineDeployment, job: str, addresses: tuple[str, ...], source: str, model_name: str = MODEL
+) -> JobRequest:
+    """Returns the request for a replica's job. addresses: of the router. model_name: inside of AZUREML_MODEL_DIR.
+
+    Raises SpecError.
+    """
     settings: dict[str, Any] = {
         "entry_script": deployment.scoring_script,
         "app_root": ".",
@@ -56,7 +62,7 @@ def replica_request(deployment: OnlineDeployment, job: str, addresses: tuple[str
     document: dict[str, Any] = {
         "name": job,
         "display_name": f"{deployment.endpoint_name}/{deployment.name}",
-        "command": _command(deployment),
+        "command": _command(deployment, model_name),
         "environment_variables": {
             **deployment.environment_variables, SETTINGS_VARIABLE: json.dumps(settings, separators=(",", ":")),
         },
@@ -88,12 +94,12 @@ def replica_request(deployment: OnlineDeployment, job: str, addresses: tuple[str
     )
 
 
-def _command(deployment: OnlineDeployment) -> str:
+def _command(deployment: OnlineDeployment, model_name: str) -> str:
     words = ["exec", "python", "-m", SCORING]
     if deployment.model:
         words += ["--model", f"${{{{inputs.{MODEL}}}}}"]
         if deployment.scoring_script or deployment.inference_config:
-            words += ["--model-name", shlex.quote(model_folder(deployment.model.path))]
+            words += ["--model-name", shlex.quote(model_name)]
     return " ".join(words)
 
 
@@ -207,9 +213,15 @@ class Replicas:
     """Submits the jobs of replicas. addresses: of the router, as replicas on a compute call it."""
 
     def __init__(
-        self, loop: Loop, jobs: Jobs, catalog: EndpointCatalog, addresses: Callable[[str], tuple[str, ...]]
+        self,
+        loop: Loop,
+        jobs: Jobs,
+        catalog: EndpointCatalog,
+        models: Models,
+        addresses: Callable[[str], tuple[str, ...]],
     ) -> None:
-        self._loop, self._jobs, self._catalog, self._addresses = loop, jobs, catalog, addresses
+        self._loop, self._jobs, self._catalog = loop, jobs, catalog
+        self._models, self._addresses = models, addresses
 
     def submit(self, parent: Job, job: str) -> None:
         """Submits the job of a replica, and notifies the deployment. Idempotent."""
@@ -243,9 +255,18 @@ class Replicas:
             self._loop.tell(parent.name, ChildrenSeen((status,)))
 
     def request(self, definition: OnlineDeployment, job: str) -> JobRequest:
-        """Returns the request for a replica's job. Raises SpecError."""
+        """Returns the request for a replica's job. Raises SpecError, NotFoundError."""
         source = f"deployment {definition.endpoint_name}/{definition.name}"
-        return replica_request(definition, job, self._addresses(definition.drumbeat.compute), source)
+        addresses = self._addresses(definition.drumbeat.compute)
+        return replica_request(definition, job, addresses, source, self._model_name(definition))
+
+    def _model_name(self, definition: OnlineDeployment) -> str:
+        """Returns the name of a deployment's model inside of AZUREML_MODEL_DIR. Raises NotFoundError."""
+        path = definition.model.path if definition.model else ""
+        reference = reference_to(path) if path else None
+        if isinstance(reference, AssetReference):
+            path = str(self._models.find(reference.name, reference.version).document["uri"])
+        return model_folder(path)
 
 
 def _key(parent: Job, job: str) -> str:

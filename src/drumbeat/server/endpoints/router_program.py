@@ -90,6 +90,12 @@ class RouterProgram:
         except (OSError, ValueError, http.client.HTTPException):
             return None
 
+    @property
+    def is_listening(self) -> bool:
+        """Whether clients can call."""
+        numbers = self.numbers()
+        return numbers is not None and f"{LOOPBACK}:{self.port}" in numbers["listeners"].values()
+
     def _ask(self) -> dict[str, Any]:
         """Raises OSError, ValueError, HTTPException."""
         connection = http.client.HTTPConnection("router", timeout=ANSWER_TIMEOUT_S)
