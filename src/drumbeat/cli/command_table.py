@@ -84,6 +84,8 @@ COMMANDS = {
     "experiment": CommandEntry("experiments:app"),
     "component": CommandEntry("components:app"),
     "model": CommandEntry("models:app"),
+    "online-endpoint": CommandEntry("online_endpoints:app"),
+    "online-deployment": CommandEntry("online_deployments:app"),
     "notice": CommandEntry("resource_family:notice"),
     "registry": CommandEntry("resource_family:registry"),
     "schedule": CommandEntry("schedules:app"),
@@ -100,6 +102,7 @@ GROUPS = {
     "Reach running jobs": ("exec", "ssh", "open"),
     "End, keep and delete jobs": ("cancel", "wait", "download", "archive", "restore", "delete", "prune"),
     "Data and what jobs share": ("data", "model", "datastore", "environment", "component", "experiment", "sweep"),
+    "Answer requests": ("online-endpoint", "online-deployment"),
     "Computes": ("compute", "alias", "registry", "bench"),
     "The server and its users": (
         "server",

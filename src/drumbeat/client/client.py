@@ -16,6 +16,7 @@ from drumbeat.client import job_downloads, job_events, job_upload, partial_file_
 from drumbeat.client.calls.azure import AzureCalls
 from drumbeat.client.calls.computes import ComputeCalls
 from drumbeat.client.calls.data import DataCalls
+from drumbeat.client.calls.endpoints import EndpointCalls
 from drumbeat.client.calls.metrics import MetricCalls
 from drumbeat.client.calls.models import ModelCalls
 from drumbeat.client.calls.resources import ResourceCalls
@@ -54,6 +55,7 @@ class Client(
     AzureCalls,
     ResourceCalls,
     ModelCalls,
+    EndpointCalls,
     RunningJobCalls,
     ScheduleCalls,
 ):  # fmt: skip

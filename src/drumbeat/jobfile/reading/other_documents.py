@@ -23,7 +23,6 @@ class OtherDocument:
     keys: tuple[str, ...] = ()
 
 
-_ENDPOINT = "drumbeat runs jobs and has no endpoints; serve the model from a job: docs/services.md"
 DOCUMENTS = (
     OtherDocument(
         "a component",
@@ -49,11 +48,16 @@ DOCUMENTS = (
     ),
     OtherDocument(
         "a deployment",
-        _ENDPOINT,
+        "Put the model behind its endpoint: drumbeat online-deployment create -f {file}",
         ("deployment",),
         keys=("endpoint_name", "code_configuration", "scale_settings", "request_settings"),
     ),
-    OtherDocument("an endpoint", _ENDPOINT, ("endpoint",), keys=("auth_mode", "traffic", "mirror_traffic")),
+    OtherDocument(
+        "an endpoint",
+        "Create it: drumbeat online-endpoint create -f {file}",
+        ("endpoint",),
+        keys=("auth_mode", "traffic", "mirror_traffic"),
+    ),
     OtherDocument(
         "a schedule",
         "Create it: drumbeat schedule create -f {file}",
