@@ -21,6 +21,7 @@ from drumbeat.ml.calls.components import ComponentOperations
 from drumbeat.ml.calls.computes import ComputeOperations
 from drumbeat.ml.calls.data import DataOperations, ModelOperations
 from drumbeat.ml.calls.datastores import DatastoreOperations
+from drumbeat.ml.calls.endpoints import OnlineDeploymentOperations, OnlineEndpointOperations
 from drumbeat.ml.calls.environments import EnvironmentOperations
 from drumbeat.ml.calls.jobs import JobOperations
 from drumbeat.ml.calls.schedules import ScheduleOperations
@@ -28,6 +29,7 @@ from drumbeat.ml.calls.workspaces import WorkspaceOperations
 from drumbeat.ml.errors import with_azure_errors
 from drumbeat.ml.objects.assets import Data, Model
 from drumbeat.ml.objects.datastores import Datastore
+from drumbeat.ml.objects.endpoints import OnlineDeployment, OnlineEndpoint
 from drumbeat.ml.objects.environments import RegisteredEnvironment
 from drumbeat.ml.objects.jobs import Job
 from drumbeat.ml.objects.schedules import JobSchedule
@@ -66,6 +68,8 @@ class MLClient:
         self.compute = ComputeOperations(self._connected)
         self.datastores = DatastoreOperations(self._connected)
         self.schedules = ScheduleOperations(self._connected)
+        self.online_endpoints = OnlineEndpointOperations(self._connected)
+        self.online_deployments = OnlineDeploymentOperations(self._connected)
         self.workspaces = WorkspaceOperations(self._connected, self.workspace_name)
 
     @classmethod
@@ -122,11 +126,16 @@ class MLClient:
 
     @with_azure_errors
     def begin_create_or_update(self, entity: Any, **keys: Any) -> LROPoller[Any]:
-        """Makes a compute or a schedule."""
-        del keys
-        if isinstance(entity, JobSchedule):
-            return self.schedules.begin_create_or_update(entity)
-        return self.compute.begin_create_or_update(entity)
+        """Makes a compute, a schedule, an endpoint or a deployment."""
+        match entity:
+            case OnlineEndpoint():
+                return self.online_endpoints.begin_create_or_update(entity)
+            case JobSchedule():
+                return self.schedules.begin_create_or_update(entity)
+            case OnlineDeployment():
+                return self.online_deployments.begin_create_or_update(entity, **keys)
+            case _:
+                return self.compute.begin_create_or_update(entity)
 
     def __getattr__(self, name: str) -> Any:
         if name in OPERATIONS_REFUSED:

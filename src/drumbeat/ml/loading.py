@@ -16,6 +16,8 @@ from drumbeat.jobfile.builders.command import Command
 from drumbeat.jobfile.compute.amlcompute import CLOUD_TYPES, AmlCompute
 from drumbeat.jobfile.compute.computes import compute_from
 from drumbeat.jobfile.data.assets import load_data as load_data_model
+from drumbeat.jobfile.endpoints.deployment_keys import load_deployment
+from drumbeat.jobfile.endpoints.endpoint_keys import load_endpoint
 from drumbeat.jobfile.environments.environment_keys import Environment
 from drumbeat.jobfile.environments.environment_keys import load_environment as load_environment_model
 from drumbeat.jobfile.job_file import loads
@@ -31,6 +33,12 @@ from drumbeat.ml.errors import with_azure_errors
 from drumbeat.ml.objects.assets import Data, Model
 from drumbeat.ml.objects.components import CommandComponent, Component, PipelineComponent
 from drumbeat.ml.objects.datastores import Datastore, datastore_from_document
+from drumbeat.ml.objects.endpoints import (
+    OnlineDeployment,
+    OnlineEndpoint,
+    deployment_from_keys,
+    endpoint_from_keys,
+)
 from drumbeat.ml.objects.jobs import Job, job_from_document
 from drumbeat.model.errors import SpecError
 
@@ -136,6 +144,26 @@ def load_compute(
     if fold(str(given.get("type", ""))) == CLOUD_TYPES[0]:
         return AmlCompute.made(given)
     return compute_from(given)
+
+
+@with_azure_errors
+def load_online_endpoint(
+    source: Source, *, relative_origin: str | None = None, params_override: Overrides = None, **keys: Any
+) -> OnlineEndpoint:
+    """Returns the endpoint in a file."""
+    del keys
+    with _file(source, relative_origin) as (path, _):
+        return endpoint_from_keys(load_endpoint(path, overrides_from(params_override)))
+
+
+@with_azure_errors
+def load_online_deployment(
+    source: Source, *, relative_origin: str | None = None, params_override: Overrides = None, **keys: Any
+) -> OnlineDeployment:
+    """Returns the deployment in a file; its paths count from the file."""
+    del keys
+    with _file(source, relative_origin) as (path, base):
+        return deployment_from_keys(load_deployment(path, overrides_from(params_override)), base)
 
 
 @with_azure_errors

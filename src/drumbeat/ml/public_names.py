@@ -22,7 +22,8 @@ PLACES: dict[str, dict[str, str]] = {
         **_here("client", "MLClient"),
         **_here(
             "loading",
-            "command load_component load_compute load_data load_datastore load_environment load_job load_model",
+            "command load_component load_compute load_data load_datastore load_environment load_job load_model "
+            "load_online_deployment load_online_endpoint",
         ),
     },
     "dsl": _dialect("pipeline"),
@@ -54,6 +55,13 @@ PLACES: dict[str, dict[str, str]] = {
             "CertificateConfiguration Datastore NoneCredentialConfiguration SasTokenConfiguration "
             "ServicePrincipalConfiguration",
         ),
+        **_here(
+            "objects.endpoints",
+            "CodeConfiguration DefaultScaleSettings EndpointAuthKeys EndpointAuthToken KubernetesOnlineDeployment "
+            "KubernetesOnlineEndpoint ManagedOnlineDeployment ManagedOnlineEndpoint OnlineDeployment OnlineEndpoint "
+            "OnlineRequestSettings OnlineScaleSettings ProbeSettings ResourceRequirementsSettings ResourceSettings "
+            "TargetUtilizationScaleSettings",
+        ),
         **_here("objects.jobs", "CommandJob Job PipelineJob"),
         **_here("objects.schedules", "JobSchedule Schedule ScheduleState ScheduleTriggerResult"),
         **_here(
@@ -84,6 +92,7 @@ PLACES: dict[str, dict[str, str]] = {
         **_here("calls.computes", "ComputeOperations"),
         **_here("calls.datastores", "DatastoreOperations"),
         **_here("calls.schedules", "ScheduleOperations"),
+        **_here("calls.endpoints", "OnlineDeploymentOperations OnlineEndpointOperations"),
         **_here("calls.workspaces", "WorkspaceOperations"),
     },
     "exceptions": _here(
@@ -107,7 +116,8 @@ FAMILIES = {
     "monitors": "drumbeat doesn't monitor models in Azure. Log what you watch with mlflow.log_metric",
     "packages": "drumbeat doesn't package models. Give the model to a command as an input",
     "parallel": "drumbeat has no parallel steps. Write a command with instance_count, and divide the files by its rank",
-    "scoring": "this version of drumbeat has no endpoints. Run the scoring as a command job",
+    "scoring": "this version of drumbeat has no batch endpoints, and collects no requests. Run the scoring as a "
+    "command job, and log what you watch",
     "serverless": "drumbeat sells no models. Register one of your own: client.models.create_or_update(Model(...))",
     "spark": "drumbeat runs no Spark. Write the step as a command, or take RayDistribution",
     "storage": "drumbeat reaches no such store. Take AzureBlobDatastore, or `drumbeat datastore create -f FILE`",
@@ -147,7 +157,7 @@ _ENTITIES = {
     ),
     "internal": (
         "BatchJob CreatedByType DataAsset DefaultActionType InputPort JobResources ParameterizedCommand Resource "
-        "ResourceRequirementsSettings ResourceSettings Route ServiceInstance UnsupportedCompute"
+        "Route ServiceInstance UnsupportedCompute"
     ),
     "monitors": (
         "AlertNotification BaselineDataRange CategoricalDriftMetrics CustomMonitoringMetricThreshold "
@@ -169,12 +179,9 @@ _ENTITIES = {
     ),
     "parallel": "Parallel ParallelComponent ParallelTask",
     "scoring": (
-        "BatchDeployment BatchEndpoint BatchRetrySettings CodeConfiguration DataCollector DefaultScaleSettings "
-        "Deployment DeploymentCollection DeploymentTemplate DeploymentTemplateReference Endpoint EndpointAadToken "
-        "EndpointAuthKeys EndpointAuthToken KubernetesOnlineDeployment KubernetesOnlineEndpoint "
-        "ManagedOnlineDeployment ManagedOnlineEndpoint ModelBatchDeployment ModelBatchDeploymentSettings "
-        "OnlineDeployment OnlineEndpoint OnlineRequestSettings OnlineScaleSettings PipelineComponentBatchDeployment "
-        "ProbeSettings RequestLogging TargetUtilizationScaleSettings"
+        "BatchDeployment BatchEndpoint BatchRetrySettings DataCollector Deployment DeploymentCollection "
+        "DeploymentTemplate DeploymentTemplateReference Endpoint EndpointAadToken ModelBatchDeployment "
+        "ModelBatchDeploymentSettings PipelineComponentBatchDeployment RequestLogging"
     ),
     "serverless": "MarketplacePlan MarketplaceSubscription ServerlessEndpoint",
     "spark": (
@@ -189,10 +196,7 @@ _OTHERS: dict[str, dict[str, str]] = {
         "features": "load_feature_set load_feature_store load_feature_store_entity",
         "hubs": "load_capability_host load_registry load_workspace",
         "packages": "load_model_package",
-        "scoring": (
-            "load_batch_deployment load_batch_endpoint load_deployment_template load_online_deployment "
-            "load_online_endpoint"
-        ),
+        "scoring": "load_batch_deployment load_batch_endpoint load_deployment_template",
         "serverless": "load_marketplace_subscription load_serverless_endpoint",
         "spark": "spark",
     },
@@ -227,10 +231,7 @@ _OTHERS: dict[str, dict[str, str]] = {
         "features": "FeatureSetOperations FeatureStoreEntityOperations FeatureStoreOperations",
         "hubs": "CapabilityHostsOperations RegistryOperations WorkspaceOutboundRuleOperations",
         "internal": "EvaluatorOperations",
-        "scoring": (
-            "BatchDeploymentOperations BatchEndpointOperations DeploymentTemplateOperations "
-            "OnlineDeploymentOperations OnlineEndpointOperations"
-        ),
+        "scoring": "BatchDeploymentOperations BatchEndpointOperations DeploymentTemplateOperations",
         "serverless": "MarketplaceSubscriptionOperations ServerlessEndpointOperations",
     },
 }
@@ -254,8 +255,6 @@ OPERATIONS_REFUSED = {
     "feature_stores": "features",
     "indexes": "connections",
     "marketplace_subscriptions": "serverless",
-    "online_deployments": "scoring",
-    "online_endpoints": "scoring",
     "registries": "hubs",
     "serverless_endpoints": "serverless",
     "workspace_outbound_rules": "hubs",

@@ -61,6 +61,7 @@ def create(
     """
     if file is None:
         raise SpecError("name the file that describes the deployment", where="--file", fix="Write -f deployment.yml.")
+    _require_wait(all_traffic, no_wait)
     _put_file(connect(), file, _sets(name or option_name, endpoint, sets), all_traffic, no_wait, as_json)
 
 
@@ -80,6 +81,7 @@ def update(
     """
     from drumbeat.client.deployment_files import changed_definition, written_deployment
 
+    _require_wait(all_traffic, no_wait)
     client = connect()
     if file is not None:
         given = _sets(name or option_name, endpoint, sets)
@@ -92,6 +94,12 @@ def update(
     before = client.online_deployment(_endpoint(endpoint), one_name(name, option_name))
     made = client.put_online_deployment(changed_definition(before.definition, sets))
     _follow(client, made, all_traffic, no_wait, as_json)
+
+
+def _require_wait(all_traffic: bool, no_wait: bool) -> None:
+    if all_traffic and no_wait:
+        what = "traffic is given to a deployment that is ready, and --no-wait doesn't wait for that"
+        raise SpecError(what, fix='Give it later: drumbeat online-endpoint update NAME --traffic "blue=100"')
 
 
 def _sets(name: str | None, endpoint: str | None, sets: list[str] | None) -> list[str]:
@@ -112,9 +120,6 @@ def _put_file(client: Client, file: Path, sets: list[str], all_traffic: bool, no
 def _follow(client: Client, made: DeploymentView, all_traffic: bool, no_wait: bool, as_json: bool) -> None:
     """Prints how far a deployment is until it is ready; ends with 1 and its sentence if it fails."""
     name, endpoint = made.definition.name, made.definition.endpoint_name
-    if all_traffic and no_wait:
-        what = "traffic is given to a deployment that is ready, and --no-wait doesn't wait for that"
-        raise SpecError(what, fix=f'Later: drumbeat online-endpoint update {endpoint} --traffic "{name}=100"')
     if not no_wait:
         made = client.wait_for_online_deployment(endpoint, name, on_change=_print_progress)
     if made.state == "failed":
