@@ -37,6 +37,7 @@ from drumbeat.model.endpoints import (
     ScaleSettings,
 )
 from drumbeat.model.errors import SpecError
+from tools import make_serving_docs
 
 pytestmark = pytest.mark.feature("R2")
 
@@ -76,6 +77,15 @@ def test_deployment_in_a_form_of_azures_examples_is_read(path: Path):
     assert defined(keys).endpoint_name == keys.endpoint_name
 
 
+@pytest.mark.parametrize("text", [make_serving_docs.DEPLOYMENT, make_serving_docs.PROGRAM])
+def test_examples_of_the_page_are_deployments(text: str):
+    assert deployment(text).endpoint_name == "digits"
+
+
+def test_page_is_what_its_generator_writes():
+    assert make_serving_docs.PAGE.read_text(encoding="utf-8") == make_serving_docs.render_page()
+
+
 # --- every key ------------------------------------------------------------------------------------------------------
 def test_every_key_of_an_endpoint_reaches_the_server():
     keys = load_endpoint(CORPUS / "endpoint_all_keys.yml")
@@ -89,7 +99,7 @@ def test_every_key_of_an_endpoint_reaches_the_server():
         properties={"owner": "me"},
     )
     assert [*keys.ignored_notes()] == [
-        "public_network_access is ignored: the server's option --scoring says where endpoints listen"
+        "public_network_access is ignored: endpoints listen on the server's machine alone"
     ]
 
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from drumbeat.client import Client
     from drumbeat.model.api.endpoints import DeploymentView
 
-app = new_family("Put models behind endpoints, scale them, and see what their replicas write. See docs/endpoints.md.")
+app = new_family("Put models behind endpoints, scale them, and see what their replicas write. See docs/serving.md.")
 
 GivenName = Annotated[str | None, typer.Argument(metavar="[NAME]", help="The name of the deployment.")]
 NameOption = Annotated[str | None, typer.Option("--name", "-n", metavar="NAME", help="The same, as Azure's command.")]
@@ -33,7 +33,7 @@ Endpoint = Annotated[
     str | None, typer.Option("--endpoint", "--endpoint-name", "-e", metavar="ENDPOINT", help="Its endpoint.")
 ]
 File = Annotated[
-    Path | None, typer.Option("--file", "-f", metavar="FILE", help="The file that describes it; see docs/endpoints.md.")
+    Path | None, typer.Option("--file", "-f", metavar="FILE", help="The file that describes it; see docs/serving.md.")
 ]
 Sets = Annotated[
     list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Set a key, like instance_count=3. Repeatable.")

@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from drumbeat.client import Client
     from drumbeat.model.api.endpoints import EndpointView
 
-app = new_family("Give models an address, and divide its requests among deployments. See docs/endpoints.md.")
+app = new_family("Give models an address, and divide its requests among deployments. See docs/serving.md.")
 
 GivenName = Annotated[str | None, typer.Argument(metavar="[NAME]", help="The name of the endpoint.")]
 NameOption = Annotated[str | None, typer.Option("--name", "-n", metavar="NAME", help="The same, as Azure's command.")]
 File = Annotated[
-    Path | None, typer.Option("--file", "-f", metavar="FILE", help="The file that describes it; see docs/endpoints.md.")
+    Path | None, typer.Option("--file", "-f", metavar="FILE", help="The file that describes it; see docs/serving.md.")
 ]
 Sets = Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Set a key. Repeatable.")]
 Traffic = Annotated[

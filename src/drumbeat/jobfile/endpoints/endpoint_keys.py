@@ -96,13 +96,13 @@ class ManagedOnlineEndpoint(OnlineEndpointKeys):
     """An endpoint by Azure's managed schema."""
 
     public_network_access: Annotated[Literal["enabled", "disabled"], AnyCase()] | None = Field(
-        default=None, description="Ignored by drumbeat: the server's option `--scoring` says who can reach endpoints."
+        default=None, description="Ignored by drumbeat: endpoints listen on the server's machine alone."
     )
 
     def ignored_notes(self) -> Iterator[str]:
         yield from super().ignored_notes()
         if self.public_network_access is not None:
-            yield "public_network_access is ignored: the server's option --scoring says where endpoints listen"
+            yield "public_network_access is ignored: endpoints listen on the server's machine alone"
 
 
 class KubernetesOnlineEndpoint(OnlineEndpointKeys):

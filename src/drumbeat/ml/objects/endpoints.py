@@ -264,7 +264,10 @@ def credentials_from(given: EndpointKeys | EndpointToken) -> EndpointAuthKeys | 
         return EndpointAuthKeys(primary_key=given.primary, secondary_key=given.secondary)
     expires = int(given.expires_at.timestamp())
     return EndpointAuthToken(
-        access_token=given.access_token, expiry_time_utc=expires, refresh_after_time_utc=expires, token_type="Bearer",  # noqa: S106 - the kind of the token
+        access_token=given.access_token,
+        expiry_time_utc=expires,
+        refresh_after_time_utc=expires,
+        token_type="Bearer",  # noqa: S106 - the kind of the token
     )
 
 
