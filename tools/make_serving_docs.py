@@ -52,7 +52,7 @@ HEAD = """\
 
 An *online endpoint* is an address to which clients send requests; a *deployment* is a model behind it, with a number of
 replicas. Both are described by Azure ML's files, and made by commands with Azure's names. What a scoring script may
-do is in [scoring.md](scoring.md).
+do is in [scoring.md](scoring.md), how deployments run in [endpoints.md](endpoints.md).
 
 ## Five minutes
 
@@ -62,7 +62,7 @@ is registered as one:
     drumbeat run job.yml                             # or:
     drumbeat model create digits --path ./model      # a folder with weights.json
 
-`src/score.py` loads it once and answers requests:
+The script `score.py` in the folder `src` loads it once and answers requests:
 
 ```python
 {script}```

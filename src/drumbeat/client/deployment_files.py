@@ -146,8 +146,8 @@ def _registered(given: ModelAsset, uri: str, connection: Connection) -> ModelVie
     """Returns the version that has these files already: the one named, or the newest; else None."""
     version = given.version or "@latest"
     with suppress(NotFoundError):
-        there = view(ModelView, connection.call("GET", f"/models/{part(str(given.name))}/versions/{part(version)}"))
-        return there if there.uri == uri else None
+        newest = view(ModelView, connection.call("GET", f"/models/{part(str(given.name))}/versions/{part(version)}"))
+        return newest if newest.uri == uri else None
     return None
 
 

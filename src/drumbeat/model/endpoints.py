@@ -115,7 +115,7 @@ class ResourceAmounts:
 
 
 @dataclass(frozen=True)
-class Batching:
+class BatchSettings:
     """Requests that are run together: at most so many, and no request waits longer than that for others."""
 
     max_batch_size: int = field(default=16, metadata=limited(ge=1, le=10_000))
@@ -126,7 +126,7 @@ class Batching:
 class DeploymentExtension:
     """What drumbeat adds to Azure's dialect, under `drumbeat:`."""
 
-    batching: Batching | None = None
+    batching: BatchSettings | None = None
     """None = one request after the other."""
     cold_start_s: float = field(default=60.0, metadata=limited(ge=0, le=3600))
     """How long requests wait for the first replica of a deployment that is scaled to zero."""
@@ -166,9 +166,9 @@ class OnlineDeployment:
     readiness_probe: ProbeSettings = field(default_factory=ProbeSettings)
     model_mount_path: str = ""
     requests: ResourceAmounts = field(default_factory=ResourceAmounts)
-    """`resources.requests`."""
+    """What a replica needs: the table `requests` of `resources`."""
     limits: ResourceAmounts = field(default_factory=ResourceAmounts)
-    """`resources.limits`."""
+    """The most that a replica may use: the table `limits` of `resources`."""
     description: str = ""
     tags: dict[str, str] = field(default_factory=dict[str, str])
     properties: dict[str, str] = field(default_factory=dict[str, str])

@@ -27,7 +27,7 @@ from drumbeat.jobfile.endpoints.endpoint_keys import (
 from drumbeat.jobfile.reading.loader import load_text
 from drumbeat.model.api.requests import EnvironmentFiles
 from drumbeat.model.endpoints import (
-    Batching,
+    BatchSettings,
     DeploymentExtension,
     OnlineDeployment,
     OnlineEndpoint,
@@ -148,7 +148,7 @@ def test_inline_model_is_read_with_its_type():
 def test_what_drumbeat_adds_reaches_the_server():
     text = SCRIPT + "drumbeat: {batching: {max_batch_size: 8, max_wait_ms: 1.5}, cold_start_s: 5, retry: false, "
     made = deployment(text + "compute: azureml:lab}\n")
-    assert made.drumbeat == DeploymentExtension(Batching(8, 1.5), 5.0, retry=False, compute="lab")
+    assert made.drumbeat == DeploymentExtension(BatchSettings(8, 1.5), 5.0, retry=False, compute="lab")
 
 
 def test_deployment_with_a_script_alone_has_azures_defaults():

@@ -10,7 +10,7 @@ from pydantic import TypeAdapter, ValidationError
 from drumbeat.model import wire
 from drumbeat.model.api.endpoints import DeploymentView, EndpointView
 from drumbeat.model.endpoints import (
-    Batching,
+    BatchSettings,
     DeployedModel,
     DeploymentExtension,
     OnlineDeployment,
@@ -26,7 +26,7 @@ BLUE = OnlineDeployment(
     code="a" * 64,
     scoring_script="score.py",
     environment={"image": "x", "inference_config": {"scoring_route": {"port": 8000, "path": "/score"}}},
-    drumbeat=DeploymentExtension(batching=Batching(8, 1.5)),
+    drumbeat=DeploymentExtension(batching=BatchSettings(8, 1.5)),
 )
 DIGITS = OnlineEndpoint(name="digits", traffic={"blue": 90, "green": 10}, tags={"team": "x"})
 

@@ -178,11 +178,11 @@ class EndpointCalls:
 
         on_change: takes the view whenever it says something new.
         """
-        told = ""
+        shown = ""
         while True:
             now = self.online_deployment(endpoint, name)
-            if (said := f"{now.state} {now.ready} {now.wanted} {now.sentence}") != told:
-                told = said
+            if (summary := f"{now.state} {now.ready} {now.wanted} {now.sentence}") != shown:
+                shown = summary
                 on_change(now)
             if now.state not in ("creating", "updating"):
                 return now
@@ -222,8 +222,8 @@ def _refusal(name: str, answer: httpx.Response) -> RefusedError:
     """The error of an answer that isn't a success: its status, and what it says."""
     text = answer.text[:MAX_SHOWN].strip()
     try:
-        said: Any = json.loads(text)
-        text = said.get("message") or said.get("error") or text if isinstance(said, dict) else text  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType] (any JSON)
+        parsed: Any = json.loads(text)
+        text = parsed.get("message") or parsed.get("error") or text if isinstance(parsed, dict) else text  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType] (any JSON)
     except ValueError:
         pass
     status = f"{answer.status_code} {answer.reason_phrase}".strip()

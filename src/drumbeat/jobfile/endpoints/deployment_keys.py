@@ -34,7 +34,7 @@ from drumbeat.model.api.requests import EnvironmentFiles
 from drumbeat.model.endpoints import (
     MAX_INSTANCES,
     MAX_TIMEOUT_MS,
-    Batching,
+    BatchSettings,
     DeployedModel,
     DeploymentExtension,
     OnlineDeployment,
@@ -361,7 +361,7 @@ def deployment_definition(
     """
     scaling, extra = keys.scale_settings, keys.drumbeat
     amounts = keys.resources if isinstance(keys, KubernetesOnlineDeployment) else ContainerResources()
-    batching = Batching(**extra.batching.model_dump()) if extra.batching else None
+    batching = BatchSettings(**extra.batching.model_dump()) if extra.batching else None
     return OnlineDeployment(
         name=keys.name,
         endpoint_name=keys.endpoint_name,
