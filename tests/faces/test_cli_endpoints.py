@@ -223,7 +223,7 @@ class EchoingEndpoint(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(answer)
 
-    def log_message(self, *_: object) -> None:
+    def log_message(self, format: str, *args: Any) -> None:
         """Writes nothing."""
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, cast
 
 from drumbeat.model.api.constraints import NO_OTHER_KEYS, Constraint, limited
 from drumbeat.model.api.requests import Digest, EnvironmentFiles
@@ -179,5 +179,6 @@ class OnlineDeployment:
     @property
     def inference_config(self) -> dict[str, Any]:
         """The routes of a server of one's own: `scoring_route` and others, each `{port, path}`; {} = there is none."""
-        written: dict[str, Any] = self.environment if isinstance(self.environment, dict) else {}
-        return written.get("inference_config") or {}
+        if not isinstance(self.environment, dict):
+            return {}
+        return cast("dict[str, Any]", self.environment).get("inference_config") or {}

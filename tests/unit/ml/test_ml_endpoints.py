@@ -16,6 +16,8 @@ from drumbeat.ml.calls.endpoints import OnlineDeploymentOperations, OnlineEndpoi
 from drumbeat.ml.entities import (
     CodeConfiguration,
     DefaultScaleSettings,
+    EndpointAuthKeys,
+    EndpointAuthToken,
     Environment,
     KubernetesOnlineDeployment,
     KubernetesOnlineEndpoint,
@@ -177,8 +179,11 @@ def test_deployment_that_is_not_ready_raises_its_sentence():
 
 
 def test_keys_and_tokens_have_azures_names():
-    assert endpoints(AnsweringClient()).get_keys("digits").primary_key == "first"
+    keys = endpoints(AnsweringClient()).get_keys("digits")
+    assert isinstance(keys, EndpointAuthKeys)
+    assert keys.primary_key == "first"
     token = endpoints(AnsweringClient(auth_mode="aml_token")).get_keys("digits")
+    assert isinstance(token, EndpointAuthToken)
     assert (token.access_token, token.expiry_time_utc) == ("t", int(NOW.timestamp()))
 
 
@@ -216,8 +221,12 @@ def test_deployment_of_the_server_is_changed_without_its_code():
 def test_client_dispatches_endpoints_and_deployments(monkeypatch: pytest.MonkeyPatch):
     client = MLClient(object(), "s", "g", "w")
     seen: list[str] = []
+
+    def see(entity: Any, **_: Any) -> None:
+        seen.append(entity.name)
+
     for name in ("online_endpoints", "online_deployments"):
-        monkeypatch.setattr(getattr(client, name), "begin_create_or_update", lambda one, **_: seen.append(one.name))
+        monkeypatch.setattr(getattr(client, name), "begin_create_or_update", see)
     client.begin_create_or_update(ManagedOnlineEndpoint(name="digits"))
     client.begin_create_or_update(KubernetesOnlineDeployment(name="blue", endpoint_name="digits"))
     assert seen == ["digits", "blue"]

@@ -137,11 +137,19 @@ class ResourceRequirementsSettings(Settings):
 
 
 class EndpointAuthKeys(Attributes):
-    """The keys of an endpoint: `primary_key`, `secondary_key`."""
+    """The keys of an endpoint."""
+
+    primary_key: str
+    secondary_key: str
 
 
 class EndpointAuthToken(Attributes):
-    """A token of an endpoint: `access_token`, `expiry_time_utc` in seconds since 1970, `token_type`."""
+    """A token of an endpoint. Times in seconds since 1970."""
+
+    access_token: str
+    expiry_time_utc: int
+    refresh_after_time_utc: int
+    token_type: str
 
 
 # --- endpoints ------------------------------------------------------------------------------------------------------
@@ -151,6 +159,8 @@ class OnlineEndpoint(Attributes):
     name: str
     traffic: dict[str, int]
     mirror_traffic: dict[str, int]
+    scoring_uri: str | None
+    provisioning_state: str | None
 
     def __init__(
         self,
@@ -277,6 +287,12 @@ class OnlineDeployment(Attributes):
 
     name: str
     endpoint_name: str
+    instance_count: int | None
+    provisioning_state: str
+    model: str | Model | None
+    code_configuration: CodeConfiguration | None
+    request_settings: OnlineRequestSettings | None
+    scale_settings: OnlineScaleSettings | None
     kind = ""
 
     def __init__(
@@ -430,6 +446,10 @@ def deployment_from_view(view: DeploymentView) -> OnlineDeployment:
     return made
 
 
+def _table(document: Mapping[str, Any], key: str) -> dict[str, Any]:
+    return document.get(key) or {}
+
+
 def changed_deployment(entity: OnlineDeployment) -> definitions.OnlineDeployment | None:
     """Returns the definition of a deployment that the server gave and a script changed; None = a script made it.
 
@@ -456,9 +476,9 @@ def changed_deployment(entity: OnlineDeployment) -> definitions.OnlineDeployment
         description=document.get("description") or "",
         model=changed if model else None,
         scale_settings=definitions.ScaleSettings(**scale),
-        request_settings=definitions.RequestSettings(**document.get("request_settings") or {}),
-        liveness_probe=definitions.ProbeSettings(**document.get("liveness_probe") or {}),
-        readiness_probe=definitions.ProbeSettings(**document.get("readiness_probe") or {}),
+        request_settings=definitions.RequestSettings(**_table(document, "request_settings")),
+        liveness_probe=definitions.ProbeSettings(**_table(document, "liveness_probe")),
+        readiness_probe=definitions.ProbeSettings(**_table(document, "readiness_probe")),
         environment_variables=document.get("environment_variables") or {},
         instance_count=document.get("instance_count") or 1,
         instance_type=document.get("instance_type") or "",
