@@ -24,9 +24,11 @@ instance_count: 2
 SCRIPT = """\
 import json, os, pathlib
 
+
 def init():
     global weights
     weights = json.loads((pathlib.Path(os.environ["AZUREML_MODEL_DIR"]) / "weights.json").read_text())
+
 
 def run(data):
     return sum(w * x for w, x in zip(weights, json.loads(data)["data"]))
@@ -141,10 +143,12 @@ from drumbeat.ml.entities import CodeConfiguration, ManagedOnlineDeployment, Man
 client = MLClient()
 client.online_endpoints.begin_create_or_update(ManagedOnlineEndpoint(name="digits")).result()
 blue = ManagedOnlineDeployment(
-    name="blue", endpoint_name="digits", model="azureml:digits@latest",
+    name="blue",
+    endpoint_name="digits",
+    model="azureml:digits@latest",
     code_configuration=CodeConfiguration(code="./src", scoring_script="score.py"),
 )
-client.online_deployments.begin_create_or_update(blue).result()     # returns when its replicas answer
+client.online_deployments.begin_create_or_update(blue).result()  # returns when its replicas answer
 endpoint = client.online_endpoints.get("digits")
 endpoint.traffic = {{"blue": 100}}
 client.online_endpoints.begin_create_or_update(endpoint).result()
