@@ -40,7 +40,8 @@ def issue(authority: Authority, folder: Path) -> None:
         (folder / f".{name}").replace(folder / name)
 
 
-def test_users_call_by_tls_with_given_files_which_are_renewed_without_restart(house: House, tmp_path: Path) -> None:
+def test_users_call_by_tls_with_given_files_which_are_renewed_without_restart(own_house: House, tmp_path: Path) -> None:
+    house = own_house
     authority = Authority.load_or_create(tmp_path / "our-ca.pem", datetime.now(UTC))
     issue(authority, tmp_path)
     files = "--tls-cert", str(tmp_path / "cert.pem"), "--tls-key", str(tmp_path / "key.pem")
@@ -80,7 +81,8 @@ def test_users_call_by_tls_with_given_files_which_are_renewed_without_restart(ho
     assert house.run("run", "--set", "code=null", "-q", "--", "true").returncode == 0  # Its agent calls by the socket.
 
 
-def test_login_trusts_the_fingerprint_that_it_was_given_and_keeps_the_token(house: House, tmp_path: Path) -> None:
+def test_login_trusts_the_fingerprint_that_it_was_given_and_keeps_the_token(own_house: House, tmp_path: Path) -> None:
+    house = own_house
     started = house.run("server", "start", "--tls", "own", "--idle-stop", "0")
     assert started.returncode == 0, started.stderr
     url, pin = started.stdout.split()[2], next(one for one in started.stdout.split() if one.startswith("sha256:"))
@@ -211,7 +213,8 @@ def test_set_up_of_an_image_writes_a_unit_that_systemd_accepts_and_its_user(tmp_
     assert "--allow-host b.org" in unit.read_text()
 
 
-def test_server_on_all_addresses_without_a_name_warns_when_it_is_started(house: House) -> None:
+def test_server_on_all_addresses_without_a_name_warns_when_it_is_started(own_house: House) -> None:
+    house = own_house
     started = house.run("server", "start", "--host", "0.0.0.0", "--allow-remote", "--tls", "own")
     assert started.returncode == 0, started.stderr
     assert "refuses calls from other machines until it knows" in started.stderr

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from drumbeat.client.logins import read_logins
 from drumbeat.model import wire
-from drumbeat.model.errors import UnauthorizedError, VersionError
+from drumbeat.model.errors import RefusedError, UnauthorizedError, VersionError
 
 if TYPE_CHECKING:
     import ssl
@@ -63,11 +63,15 @@ class ServerLocation:
 
     def trust(self, url: str) -> ssl.SSLContext | bool:
         """Returns what certificates of a server are compared with."""
-        if not self.ca or not url.startswith("https:"):
+        file = os.environ.get("SSL_CERT_FILE")  # httpx ignores it on loopback, where proxies mustn't be used.
+        if not url.startswith("https:") or not (self.ca or file):
             return True
         import ssl  # Takes 10 ms, which commands by the socket in the home don't spend.
 
-        return ssl.create_default_context(cadata=self.ca)
+        try:
+            return ssl.create_default_context(cadata=self.ca) if self.ca else ssl.create_default_context(cafile=file)
+        except OSError as error:
+            raise RefusedError(f"SSL_CERT_FILE can't be used: {error}", where=str(file)) from None
 
     @property
     def urls(self) -> tuple[str, ...]:
