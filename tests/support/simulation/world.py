@@ -418,14 +418,14 @@ class World:
 
     def _put_deployment(self, control: Control, definition: OnlineDeployment) -> None:
         endpoint = OnlineEndpoint(definition.endpoint_name)
-        control.endpoints.put(endpoint)
+        control.endpoints.put(endpoint, UNKNOWN)
         control.endpoints.put_deployment(definition, UNKNOWN)
 
     def _delete_deployment(self, control: Control, endpoint: str, name: str) -> None:
-        control.endpoints.delete_deployment(endpoint, name)
+        control.endpoints.delete_deployment(endpoint, name, UNKNOWN)
 
     def _delete_endpoint(self, control: Control, endpoint: str) -> None:
-        control.endpoints.delete(endpoint)
+        control.endpoints.delete(endpoint, UNKNOWN)
 
     def _endpoints(self, control: Control) -> None:
         if control.deployment_watch:

@@ -32,7 +32,7 @@ class Stage:
 
     def __init__(self) -> None:
         self.world = World()
-        self.endpoints.put(OnlineEndpoint("ships"))
+        self.endpoints.put(OnlineEndpoint("ships"), UNKNOWN)
 
     @property
     def endpoints(self) -> OnlineEndpoints:
@@ -140,13 +140,13 @@ def test_deleted_deployment_and_endpoint_are_gone_when_their_replicas_are_and_th
     stage.put(BLUE)
     stage.put(replace(BLUE, name="green", instance_count=1))
     stage.until("ready", "green")
-    stage.endpoints.delete_deployment("ships", "green")
+    stage.endpoints.delete_deployment("ships", "green", UNKNOWN)
     assert stage.endpoints.deployment("ships", "green").state == "deleting"
     with pytest.raises(ConflictError, match="is being deleted"):
         stage.put(replace(BLUE, name="green"))
     stage.turn(GRACE_TURNS)
     assert [one.definition.name for one in stage.endpoints.deployments("ships")] == ["blue"]
-    stage.endpoints.delete("ships")
+    stage.endpoints.delete("ships", UNKNOWN)
     with pytest.raises(ConflictError, match="is being deleted"):
         stage.put(BLUE)
     stage.turn(GRACE_TURNS)
@@ -156,25 +156,25 @@ def test_deleted_deployment_and_endpoint_are_gone_when_their_replicas_are_and_th
 
 def test_traffic_names_deployments_that_are_there_and_adds_up(stage: Stage):
     with pytest.raises(RefusedError, match="has no deployment blue; it has none yet"):
-        stage.endpoints.put(OnlineEndpoint("ships", traffic={"blue": 100}))
+        stage.endpoints.put(OnlineEndpoint("ships", traffic={"blue": 100}), UNKNOWN)
     stage.put(BLUE)
     for shares, said in (({"blue": 60}, "60 percent together"), ({"blue": 101}, "0 to 100 percent")):
         with pytest.raises(SpecError, match=said):
-            stage.endpoints.put(OnlineEndpoint("ships", traffic=shares))
+            stage.endpoints.put(OnlineEndpoint("ships", traffic=shares), UNKNOWN)
     with pytest.raises(SpecError, match="at most 50 percent"):
-        stage.endpoints.put(OnlineEndpoint("ships", mirror_traffic={"blue": 60}))
+        stage.endpoints.put(OnlineEndpoint("ships", mirror_traffic={"blue": 60}), UNKNOWN)
     with pytest.raises(SpecError, match="has live traffic already"):
-        stage.endpoints.put(OnlineEndpoint("ships", traffic={"blue": 100}, mirror_traffic={"blue": 10}))
-    stage.endpoints.put(OnlineEndpoint("ships", traffic={"blue": 100}))
+        stage.endpoints.put(OnlineEndpoint("ships", traffic={"blue": 100}, mirror_traffic={"blue": 10}), UNKNOWN)
+    stage.endpoints.put(OnlineEndpoint("ships", traffic={"blue": 100}), UNKNOWN)
     stage.turn()
     assert stage.route.traffic == {"blue": 100}
     with pytest.raises(ConflictError, match="100 percent of the endpoint's traffic"):
-        stage.endpoints.delete_deployment("ships", "blue")
+        stage.endpoints.delete_deployment("ships", "blue", UNKNOWN)
 
 
 def test_renewed_key_is_another_one_and_the_other_stays(stage: Stage):
     before = stage.endpoints.keys("ships", UNKNOWN)
-    stage.endpoints.put(OnlineEndpoint("ships", description="the same keys"))
+    stage.endpoints.put(OnlineEndpoint("ships", description="the same keys"), UNKNOWN)
     after = stage.endpoints.renew_key("ships", "primary", UNKNOWN)
     assert (after.primary != before.primary, after.secondary) == (True, before.secondary)
     stage.turn()
@@ -186,7 +186,7 @@ def test_renewed_key_is_another_one_and_the_other_stays(stage: Stage):
 
 
 def test_token_of_an_endpoint_is_one_that_the_router_checks_alone(stage: Stage):
-    stage.endpoints.put(OnlineEndpoint("ships", auth_mode="aml_token"))
+    stage.endpoints.put(OnlineEndpoint("ships", auth_mode="aml_token"), UNKNOWN)
     token = stage.endpoints.token("ships")
     stage.turn()
     key = bytes.fromhex(stage.route.token_key)
@@ -230,3 +230,24 @@ def test_failures_of_a_replica_are_forgotten_once_it_was_ready_for_a_minute(stag
     record = stage.world.look().records[job]
     assert (record.job.failures, record.job.state) == ((), State.RUNNING)
     assert any("its failures before count no more" in one.sentence for one in stage.world.look().events[job])
+
+
+@pytest.mark.feature("X3")
+def test_contributors_change_only_their_own_endpoints(stage: Stage) -> None:
+    ada, bob, owner = (Principal(user, role) for user, role in (
+        ("ada", Role.CONTRIBUTOR), ("bob", Role.CONTRIBUTOR), ("eve", Role.OWNER),
+    ))  # fmt: skip
+    endpoints, named = stage.endpoints, OnlineEndpoint("hers")
+    endpoints.put(named, ada)
+    deployment = OnlineDeployment("blue", "hers")
+    for change in (
+        lambda: endpoints.put(named, bob),
+        lambda: endpoints.delete("hers", bob),
+        lambda: endpoints.renew_key("hers", "primary", bob),
+        lambda: endpoints.put_deployment(deployment, bob),
+    ):
+        with pytest.raises(ForbiddenError, match="the endpoint hers is ada's, and bob, a contributor here"):
+            change()
+    endpoints.put(OnlineEndpoint("hers", description="changed"), owner)
+    endpoints.renew_key("hers", "primary", ada)
+    endpoints.delete("hers", ada)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from drumbeat.model.errors import RefusedError
+from drumbeat.model.programs import SERVER
 
 USER = "drumbeat"
 HOME = Path("/var/lib/drumbeat")
@@ -59,7 +60,7 @@ class TeamServer:
             tls = ["--tls-cert", str(self.tls_cert), "--tls-key", str(self.tls_key)]
         names = [text for name in self.names for text in ("--allow-host", name)]
         listen = ["--host", self.host, "--allow-remote", "--port", str(self.port)]
-        return [self.python, "-m", "drumbeat.server", "--home", str(HOME), *listen, *names, *tls, "--idle-stop", "0"]
+        return [self.python, "-m", SERVER, "--home", str(HOME), *listen, *names, *tls, "--idle-stop", "0"]
 
 
 def _is_address(text: str) -> bool:

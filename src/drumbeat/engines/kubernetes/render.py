@@ -67,9 +67,9 @@ def secret(spec: KubernetesCompute, gang: Gang, scope: PodScope) -> Json:
     own = _in_its_image(spec, gang)
     texts: dict[str, str] = {}
     for slot in gang.slots:
-        told: Json = json.loads(enrolment(own, slot.node, root=WORK, checkpoints=""))
-        texts[f"{slot.node}.json"] = json.dumps({key: told.pop(key) for key in OF_ONE_NODE})
-        texts[GANG_KEY] = json.dumps(told)
+        keys: Json = json.loads(enrolment(own, slot.node, root=WORK, checkpoints=""))
+        texts[f"{slot.node}.json"] = json.dumps({key: keys.pop(key) for key in OF_ONE_NODE})
+        texts[GANG_KEY] = json.dumps(keys)
     labels = {**_labels(), OWNER: scope.owner, GANG: name}
     metadata = {"name": name, "namespace": scope.namespace, "labels": labels, "annotations": {JOB: gang.name}}
     return {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": texts}

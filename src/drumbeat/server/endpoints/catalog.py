@@ -34,6 +34,8 @@ class StoredEndpoint:
     created_at: datetime
     is_deleting: bool = False
     """Whether it is removed once its deployments are gone."""
+    user: str = ""
+    """Who created it."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +89,8 @@ class EndpointCatalog:
     def put_endpoint(self, endpoint: StoredEndpoint) -> None:
         """Writes an endpoint, in place of the one of its name."""
         name = endpoint.definition.name
-        document = {"definition": wire.to_wire(endpoint.definition), "is_deleting": endpoint.is_deleting}
+        definition = wire.to_wire(endpoint.definition)
+        document = {"definition": definition, "is_deleting": endpoint.is_deleting, "user": endpoint.user}
         secrets = self._seal.close(name, wire.to_wire(endpoint.secrets))
         self._store.put_resource(
             Resource(ENDPOINT, name, document=document, created_at=endpoint.created_at, sealed=secrets)
@@ -104,6 +107,7 @@ class EndpointCatalog:
             wire.from_wire(EndpointSecrets, secrets),
             stored.created_at,
             bool(stored.document.get("is_deleting")),
+            str(stored.document["user"]),
         )
 
     # --- deployments ------------------------------------------------------------------------------------------

@@ -63,6 +63,13 @@ def no_logs(_job: str, _size: int) -> str:
     return ""
 
 
+def _require_own(by: Principal, endpoint: StoredEndpoint) -> None:
+    if by.role is not Role.OWNER and by.user != endpoint.user:
+        name = endpoint.definition.name
+        what = f"the endpoint {name} is {endpoint.user}'s, and {by.user}, a {by.role} here, changes only their own"
+        raise ForbiddenError(what, fix="Ask that user, or an owner of the server.")
+
+
 class OnlineEndpoints:
     """Creates, changes, shows and deletes endpoints and deployments. Thread-safe."""
 
@@ -87,11 +94,11 @@ class OnlineEndpoints:
         """Returns an endpoint. Raises NotFoundError."""
         return self._view(self.catalog.endpoint(name))
 
-    def put(self, definition: OnlineEndpoint) -> tuple[EndpointView, bool]:
+    def put(self, definition: OnlineEndpoint, by: Principal) -> tuple[EndpointView, bool]:
         """Creates an endpoint, or changes the one of its name; its keys stay. Returns it, and whether it is new.
 
-        Raises SpecError; RefusedError where traffic names a deployment that isn't there; ConflictError while it is
-        being deleted.
+        Raises SpecError; ForbiddenError if it is another user's; RefusedError where traffic names a deployment that
+        isn't there; ConflictError while it is being deleted.
         """
         check_name(definition.name)
         self._require_router()
@@ -100,15 +107,21 @@ class OnlineEndpoints:
             if before and before.is_deleting:
                 raise ConflictError(f"the endpoint {definition.name} is being deleted", fix="Wait until it is gone.")
             self._check_traffic(definition)
-            kept = before or StoredEndpoint(definition, _new_secrets(), datetime.now(UTC))
+            if before:
+                _require_own(by, before)
+            kept = before or StoredEndpoint(definition, _new_secrets(), datetime.now(UTC), user=by.user)
             self.catalog.put_endpoint(replace(kept, definition=definition))
         self.changed.set()
         return self.show(definition.name), before is None
 
-    def delete(self, name: str) -> None:
-        """Deletes an endpoint with its deployments; it is gone when their replicas are. Raises NotFoundError."""
+    def delete(self, name: str, by: Principal) -> None:
+        """Deletes an endpoint with its deployments; it is gone when their replicas are.
+
+        Raises NotFoundError, ForbiddenError.
+        """
         with self.lock:
             endpoint = self.catalog.endpoint(name)
+            _require_own(by, endpoint)
             for deployment in self.catalog.deployments(name):
                 self.catalog.put_deployment(replace(deployment, is_deleting=True))
             self.catalog.put_endpoint(replace(endpoint, is_deleting=True))
@@ -170,10 +183,11 @@ class OnlineEndpoints:
         return EndpointKeys(endpoint.secrets.primary, endpoint.secrets.secondary)
 
     def renew_key(self, name: str, key_type: KeyType, by: Principal) -> EndpointKeys:
-        """Replaces one of the keys; the other stays valid. Raises NotFoundError, RefusedError."""
+        """Replaces one of the keys; the other stays valid. Raises NotFoundError, RefusedError, ForbiddenError."""
         with self.lock:
             self.keys(name, by)
             endpoint = self.catalog.endpoint(name)
+            _require_own(by, endpoint)
             changed = replace(endpoint.secrets, **{key_type: _new_key()})
             self.catalog.put_endpoint(replace(endpoint, secrets=changed))
         self.changed.set()
@@ -203,13 +217,14 @@ class OnlineEndpoints:
         """Creates a deployment, or changes the one of its name. Returns it, and whether it is new.
 
         The same content changes nothing; other numbers of instances and limits of requests start no replica again; a
-        new generation replaces the replicas one by one. Raises SpecError, RefusedError, NotFoundError; ConflictError
-        while the deployment or its endpoint is being deleted.
+        new generation replaces the replicas one by one. Raises SpecError, RefusedError, NotFoundError; ForbiddenError
+        where the endpoint is another user's; ConflictError while the deployment or its endpoint is being deleted.
         """
         check_name(definition.name, "a deployment")
         _check_scale(definition.scale_settings)
         with self.lock:
             owner = self.catalog.endpoint(definition.endpoint_name)
+            _require_own(by, owner)
             before = self.catalog.find_deployment(definition.endpoint_name, definition.name)
             if owner.is_deleting or (before and before.is_deleting):
                 gone = "endpoint" if owner.is_deleting else "job"
@@ -282,10 +297,14 @@ class OnlineEndpoints:
             return self._loop.record(stored.job).job
         return None
 
-    def delete_deployment(self, endpoint: str, name: str) -> None:
-        """Deletes a deployment; it is gone when its replicas are. Raises NotFoundError; ConflictError with traffic."""
+    def delete_deployment(self, endpoint: str, name: str, by: Principal) -> None:
+        """Deletes a deployment; it is gone when its replicas are.
+
+        Raises NotFoundError, ForbiddenError; ConflictError with traffic.
+        """
         with self.lock:
             stored = self.catalog.deployment(endpoint, name)
+            _require_own(by, self.catalog.endpoint(endpoint))
             owner = self.catalog.endpoint(endpoint).definition
             if owner.traffic.get(name) or owner.mirror_traffic.get(name):
                 share = owner.traffic.get(name) or owner.mirror_traffic.get(name)

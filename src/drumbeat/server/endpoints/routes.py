@@ -40,19 +40,19 @@ def get_online_endpoint(endpoint: EndpointPath, control: ControlOf) -> EndpointV
 
 @router.put("/online-endpoints/{endpoint}", responses=_NEW)
 def put_online_endpoint(
-    endpoint: EndpointPath, definition: OnlineEndpoint, control: ControlOf, response: Response
+    endpoint: EndpointPath, definition: OnlineEndpoint, control: ControlOf, principal: PrincipalOf, response: Response
 ) -> EndpointView:
     """Creates an online endpoint, or changes the one of this name. Its keys stay."""
     _require_name(endpoint, definition.name, "name")
-    view, is_new = control.endpoints.put(definition)
+    view, is_new = control.endpoints.put(definition, principal)
     response.status_code = 201 if is_new else 200
     return view
 
 
 @router.delete("/online-endpoints/{endpoint}", status_code=204)
-def delete_online_endpoint(endpoint: EndpointPath, control: ControlOf) -> Response:
+def delete_online_endpoint(endpoint: EndpointPath, control: ControlOf, principal: PrincipalOf) -> Response:
     """Deletes an online endpoint with its deployments. It is gone when their replicas have ended."""
-    control.endpoints.delete(endpoint)
+    control.endpoints.delete(endpoint, principal)
     return Response(status_code=204)
 
 
@@ -106,9 +106,11 @@ def put_online_deployment(
 
 
 @router.delete("/online-endpoints/{endpoint}/deployments/{deployment}", status_code=204)
-def delete_online_deployment(endpoint: EndpointPath, deployment: DeploymentPath, control: ControlOf) -> Response:
+def delete_online_deployment(
+    endpoint: EndpointPath, deployment: DeploymentPath, control: ControlOf, principal: PrincipalOf
+) -> Response:
     """Deletes a deployment that has no traffic. It is gone when its replicas have ended."""
-    control.endpoints.delete_deployment(endpoint, deployment)
+    control.endpoints.delete_deployment(endpoint, deployment, principal)
     return Response(status_code=204)
 
 

@@ -201,14 +201,17 @@ def set_primary_metric(
     metric: Annotated[str, Query(min_length=1, max_length=500, description="As the jobs' scripts log it.")],
     goal: Annotated[Goal | None, Query(description="When absent, as the metric's name says.")] = None,
     control: ControlOf,
+    principal: PrincipalOf,
 ) -> ExperimentView:
     """Names the metric that counts for all jobs of an experiment, before what each of them says."""
+    control.job_users.require_own_experiment(principal, name)
     return experiment_view(*control.experiments.set_primary(name, PrimaryMetric(metric, goal or goal_of(metric))))
 
 
 @router.delete("/experiments/primary")
-def clear_primary_metric(name: Name, control: ControlOf) -> ExperimentView:
+def clear_primary_metric(name: Name, control: ControlOf, principal: PrincipalOf) -> ExperimentView:
     """Leaves it to each job of an experiment, and to the names of its metrics, which one counts. Idempotent."""
+    control.job_users.require_own_experiment(principal, name)
     return experiment_view(*control.experiments.set_primary(name, None))
 
 
