@@ -150,8 +150,10 @@ export async function session(): Promise<Session> {
 }
 
 /** Does something; once more where the token was that of an earlier session, which another link has replaced. */
-export async function act<T>(method: "POST" | "DELETE" | "PUT", path: string, query: Query = {}): Promise<T> {
-  const send = (token: string) => sent(address(path, query), { method, headers: { "Drumbeat-Action": token } });
+export async function act<T>(method: "POST" | "DELETE" | "PUT", path: string, query: Query = {}, body?: unknown): Promise<T> {
+  const content = body === undefined ? {} : { body: JSON.stringify(body) };
+  const headers: Record<string, string> = body === undefined ? {} : { "Content-Type": "application/json" };
+  const send = (token: string) => sent(address(path, query), { method, headers: { ...headers, "Drumbeat-Action": token }, ...content });
   const { action_token: token } = await session();
   const answer = await send(token).catch(async (error) => {
     if (!(error instanceof ApiError) || error.status !== 403) throw error;

@@ -5,7 +5,7 @@ import { useEffect, useState } from "preact/hooks";
 import { onExpired } from "./api";
 import { useEvents } from "./hooks";
 import { Nothing, NotLoaded } from "./parts/placeholders";
-import { href, jobIn, usePlace } from "./router";
+import { experimentIn, href, jobIn, usePlace } from "./router";
 import { JobScreen } from "./screens/job/job";
 import { stream } from "./stream";
 import { TARGETS } from "./targets";
@@ -31,11 +31,13 @@ export function App() {
 
 function Screen({ path }: { path: string }) {
   const job = jobIn(path);
+  const experiment = experimentIn(path);
   const target = TARGETS.find((one) => one.path === path);
   useEffect(() => {
-    document.title = job ? `${job} · drumbeat` : `${target?.label ?? "Nothing here"} · drumbeat`;
+    document.title = job ?? experiment ? `${job ?? experiment} · drumbeat` : `${target?.label ?? "Nothing here"} · drumbeat`;
   }, [path]);
   if (job) return <JobScreen key={job} name={job} />;
+  if (experiment !== undefined || path === "/runs") return <Late key={path} load={() => import("./screens/runs/runs").then((one) => one.RunsScreen)} />;
   if (target?.screen) return <target.screen />;
   if (target?.load) return <Late key={path} load={target.load} />;
   return (

@@ -14,8 +14,13 @@ export function place(): Place {
 }
 
 /** The job that a path names; undefined = none, also where its name is no text. */
-export function jobIn(path: string): string | undefined {
-  const name = /^\/jobs\/([^/]+)\/?$/.exec(path)?.[1];
+export const jobIn = (path: string): string | undefined => nameIn(path, /^\/jobs\/([^/]+)\/?$/);
+
+/** The same of the experiment whose runs a path names. */
+export const experimentIn = (path: string): string | undefined => nameIn(path, /^\/experiments\/([^/]+)\/?$/);
+
+function nameIn(path: string, pattern: RegExp): string | undefined {
+  const name = pattern.exec(path)?.[1];
   try {
     return name && decodeURIComponent(name);
   } catch {
@@ -35,6 +40,8 @@ export function href(path: string, query: Record<string, string | string[] | und
 
 export const jobHref = (name: string, query: Record<string, string | undefined> = {}): string =>
   href(`/jobs/${encodeURIComponent(name)}`, query);
+
+export const experimentHref = (name: string): string => href(`/experiments/${encodeURIComponent(name)}`);
 
 /** Goes to an address; another screen begins at its top. The browser itself restores the place where one goes back. */
 export function go(target: string, replaces = false): void {

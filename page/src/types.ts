@@ -189,3 +189,10 @@ export interface SpaceItem { kind: string; name: string; size: number; note: str
 /** asset: the registered version without which it could be deleted; "" = there is none. */
 export interface KeptItem { what: string; why: string; fix: string; asset: string }
 export interface Freed { items: SpaceItem[]; kept: KeptItem[]; total: number }
+export type RunCell = number | string | null;
+/** unit: text, number, any, time (milliseconds) or duration (seconds). */
+export interface RunColumn { field: string; unit: string }
+export interface RunRow { job: string; title: string; experiment: string; state: State; reason: string; type: Job["type"]; is_archived: boolean; values: RunCell[] }
+export interface RunTableAnswer { columns: RunColumn[]; runs: RunRow[]; total: number }
+export interface RunField { field: string; unit: string; runs: number; values: number; is_default: boolean }
+export interface RunView { name: string; columns: string; where: string; sort: string; group_by: string; person: string; saved_at: string }

@@ -39,6 +39,7 @@ FILLED = {
     "version": "7",
     "person": "ada",
     "request_id": "r",
+    "view": "w",
     "tunnel_id": "t",
     "session": "s",
     "service": "lab",

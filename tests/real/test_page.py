@@ -255,13 +255,21 @@ folder.mkdir(parents=True, exist_ok=True)
 
 @pytest.mark.feature("M11")
 def test_code_of_the_page_passes_its_own_tests():
-    assert " passed" in run_own_tests("--exclude", "tests/screens.test.mjs")
+    assert " passed" in run_own_tests("--exclude", "tests/*screens.test.mjs")
 
 
 @pytest.mark.thorough
 def test_screens_stand_slow_restarted_and_forgetful_servers():
     find_browser()
     printed = run_own_tests("tests/screens.test.mjs")
+    assert "skipped" not in printed
+
+
+@pytest.mark.thorough
+@pytest.mark.feature("M12", "M16")
+def test_tables_of_runs_and_comparisons_of_many_jobs_in_a_browser():
+    find_browser()
+    printed = run_own_tests("tests/runs-screens.test.mjs")
     assert "skipped" not in printed
 
 

@@ -8,7 +8,10 @@ import type { Mark } from "./honest-curves";
 import { numberTicks, timeTicks } from "./ticks";
 
 /** isPale: drawn behind the others, and not in the legend: the points of which another line is the mean. */
-export interface ChartLine { label: string; x: number[]; y: (number | null)[]; isPale?: boolean }
+export interface ChartLine { label: string; x: number[]; y: (number | null)[]; isPale?: boolean; colour?: LineColour }
+
+/** A colour that isn't that of the line's place. key: differs where it differs. */
+export interface LineColour { key: string; of: (style: CSSStyleDeclaration) => string }
 
 const HEIGHT = 170;
 const WHOLE = Array.from({ length: 15 }, (_, power) => [1, 2, 5].map((digit) => digit * 10 ** power)).flat();
@@ -38,6 +41,8 @@ interface Props {
   zoom?: [number, number] | undefined;
   /** Called with the part that was dragged over, or undefined where all was asked for by a double click. */
   onZoom?: (zoom: [number, number] | undefined) => void;
+  /** Makes the pointer over the lines, which then takes the place of the legend. colours: of the lines. */
+  pointer?: ((colours: string[]) => uPlot.Plugin) | undefined;
 }
 
 export type XKind = "step" | "seconds" | "number";
@@ -47,12 +52,12 @@ const NO_RESTARTS: number[] = [];
 const NONE: ChartLine[] = [];
 const NO_MARKS: Mark[] = [];
 
-export function Chart({ lines, others = NONE, isTime = false, isLog = false, label, syncKey, height = HEIGHT, range, marks = NO_MARKS, band, xKind = "step", restarts = NO_RESTARTS, zoom, onZoom }: Props) {
+export function Chart({ lines, others = NONE, isTime = false, isLog = false, label, syncKey, height = HEIGHT, range, marks = NO_MARKS, band, xKind = "step", restarts = NO_RESTARTS, zoom, onZoom, pointer }: Props) {
   const box = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot>(undefined);
-  const shape = JSON.stringify([lines.map((line) => [line.label, line.isPale]), others.length > 0, band !== undefined, isTime, isLog, syncKey, height, xKind, onZoom !== undefined]);
-  const behind = useRef<Behind>({ others, range, marks, restarts, zoom, onZoom });
-  behind.current = { others, range, marks, restarts, zoom, onZoom };
+  const shape = JSON.stringify([lines.map((line) => [line.label, line.isPale, line.colour?.key]), others.length > 0, band !== undefined, isTime, isLog, syncKey, height, xKind, onZoom !== undefined, pointer !== undefined]);
+  const behind = useRef<Behind>({ others, range, marks, restarts, zoom, onZoom, pointer });
+  behind.current = { others, range, marks, restarts, zoom, onZoom, pointer };
   // Two lines that can't be seen hold the ends of those behind, so that the scales leave room for them.
   const data = useMemo(() => joined([...lines, ...(others.length ? envelope(others) : band ?? [])]), [lines, others, band]);
   // Other colours make another plot: of the data of then, not of those that this shape began with.
@@ -163,7 +168,7 @@ const widthOf = (_plot: uPlot, texts: string[] | null): number =>
 interface Look { isTime: boolean; isLog: boolean; syncKey: string | undefined; width: number; height: number; hasBand: boolean; xKind: XKind }
 interface Behind {
   others: ChartLine[]; range: [number, number] | undefined; marks: Mark[]; restarts: number[];
-  zoom: [number, number] | undefined; onZoom: Props["onZoom"];
+  zoom: [number, number] | undefined; onZoom: Props["onZoom"]; pointer: Props["pointer"];
 }
 
 const MARK_SIZE = 5;
@@ -247,6 +252,7 @@ function options(lines: ChartLine[], behind: { current: Behind }, look: Look): u
   const hasOthers = behind.current.others.length > 0;
   const named = lines.filter((line) => !line.isPale).length;
   const zooming: Pick<uPlot.Options, "hooks" | "cursor"> = behind.current.onZoom ? zoomOptions(behind) : { cursor: { drag: { x: true, y: false } } };
+  const strokes = lines.map((line, n) => line.colour?.of(style) ?? colour(`--line-${colourOf(lines, n) % 8}`));
   const isDense = lines.reduce((sum, line) => sum + line.x.length, 0) > MAX_WIDE;
   return {
     hooks: {
@@ -257,10 +263,11 @@ function options(lines: ChartLine[], behind: { current: Behind }, look: Look): u
         (plot: uPlot) => drawMarks(plot, behind.current.marks, { nan: colour("--wait"), infinite: colour("--muted") }),
       ],
     },
+    plugins: behind.current.pointer ? [behind.current.pointer(strokes)] : [],
     width: Math.max(look.width, 100),
     height: look.height,
     padding: [8, look.isTime ? 32 : 8, 0, 0],
-    legend: { show: (named > 1 || look.hasBand) && named <= 12, live: true },
+    legend: { show: (named > 1 || look.hasBand) && named <= 12 && !behind.current.pointer, live: true },
     cursor: { ...(look.syncKey ? { sync: { key: look.syncKey } } : {}), points: lines.length > MAX_MARKED ? { show: false } : { size: 6 }, ...zooming.cursor },
     scales: {
       x: { time: look.isTime, ...(behind.current.onZoom ? { range: (_plot: uPlot, low: number, high: number) => behind.current.zoom ?? endsOfX(low, high) } : {}) },
@@ -278,11 +285,11 @@ function options(lines: ChartLine[], behind: { current: Behind }, look: Look): u
       { value: (_plot, value) => (value === null ? "–" : look.isTime ? exact(value * 1000) : look.xKind === "seconds" ? duration(value) : String(value)), label: look.isTime ? "time" : look.xKind === "seconds" ? "after" : look.xKind === "number" ? "x" : "step" },
       ...lines.map((line, n) => ({
         label: line.label,
-        stroke: colour(`--line-${colourOf(lines, n) % 8}`),
+        stroke: strokes[n]!,
         alpha: line.isPale ? 0.3 : 1,
         ...(line.isPale ? { class: "pale" } : {}),
         width: isDense ? 1 / devicePixelRatio : hasOthers ? 2.5 : 1.5,
-        ...(colourOf(lines, n) >= 8 ? { dash: [6, 3] } : {}),
+        ...(!line.colour && colourOf(lines, n) >= 8 ? { dash: [6, 3] } : {}),
         points: { show: line.x.length < 3 },
         value: (_plot: uPlot, value: number | null) => number(value),
       })),

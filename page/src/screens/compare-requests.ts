@@ -3,7 +3,7 @@
 import type { Query } from "../api";
 
 /** Jobs that the server compares at once. */
-export const MAX_COMPARED = 20;
+export const MAX_COMPARED = 200;
 
 const MAX_POINTS = 8000;
 /** Of all curves of a chart. */

@@ -1,21 +1,28 @@
 /** Jobs beside each other: what differs, the curves over each other, what came of them. */
 
-import { useMemo, useState } from "preact/hooks";
+import { useCallback, useMemo, useRef, useState } from "preact/hooks";
 import { segment } from "../api";
 import { drawable, whole } from "../format";
 import { useAnswer, useEvents, useInterval, useThrottled } from "../hooks";
 import { Chart } from "../parts/chart";
 import { centralRange, marksOf, outliersText } from "../parts/honest-curves";
+import { linePointer } from "../parts/line-pointer";
 import { Outliers } from "../parts/outliers";
 import { differenceOf } from "../parts/line-diff";
 import { Answered, Nothing, Refused } from "../parts/placeholders";
 import { ENDED, StateWord } from "../parts/job-state";
 import { href, jobHref, setQuery, usePlace } from "../router";
+import { colourable, colourOf, COLOURS, huesOf, type Hue } from "./compare-colours";
 import { curvesOf, MAX_COMPARED } from "./compare-requests";
 import { labelOf, textOf } from "./compared-row";
 import type { ComparedRow, Comparison, Definition, JobCurve, JobPage } from "../types";
 
+const MAX_CHIPS = 20;
+const MAX_COLUMNS = 5;
+/** Jobs that are columns of a table; more of them are its rows. */
 const MAX_CHARTS = 12;
+const MAX_NOTED = 3;
+/** Inputs and parameters that differ, of which the pointer tells beside a job's name. */
 const PAUSE_MS = 2500;
 const INTERVAL_MS = 5000;
 const STATES = new Set(["completed", "failed", "canceled", "running", "queued", "staging", "provisioning", "stopping", "finalizing"]);
@@ -23,6 +30,14 @@ const STATES = new Set(["completed", "failed", "canceled", "running", "queued", 
 export function CompareScreen() {
   const { query } = usePlace();
   const jobs = [...new Set(query.getAll("job"))];
+  if (jobs.length > MAX_COMPARED) {
+    return (
+      <div class="screen">
+        <h1>Compare</h1>
+        <Nothing>Compare takes at most {MAX_COMPARED} jobs, and these are {whole(jobs.length)}. <a href={href("/runs")}>Filter and group runs</a> to choose fewer.</Nothing>
+      </div>
+    );
+  }
   return (
     <div class="screen">
       <h1>Compare</h1>
@@ -35,6 +50,9 @@ export function CompareScreen() {
 
 function Picked({ jobs }: { jobs: string[] }) {
   const [name, setName] = useState("");
+  const hasOwn = !usePlace().query.has("colour");
+  const [isOpen, setOpen] = useState(false);
+  const shown = isOpen ? jobs : jobs.slice(0, MAX_CHIPS);
   const known = useAnswer<JobPage>(name ? "/jobs" : undefined, { limit: 50, text: name });
   const add = (job: string) => {
     if (!job || jobs.includes(job) || !known.value?.jobs.some((one) => one.name === job)) return;
@@ -43,12 +61,15 @@ function Picked({ jobs }: { jobs: string[] }) {
   };
   return (
     <div class="filters picked">
-      {jobs.map((job, n) => (
-        <span key={job} class={`chip chosen job-${n % 8}`}>
-          <span class="swatch" aria-hidden="true" /><a href={jobHref(job)}>{job}</a>
+      {shown.map((job, n) => (
+        <span key={job} class={`chip chosen${hasOwn ? ` job-${n % COLOURS}` : ""}`}>
+          {hasOwn && <span class="swatch" aria-hidden="true" />}<a href={jobHref(job)}>{job}</a>
           <button type="button" class="quiet" aria-label={`Leave out ${job}`} onClick={() => setQuery({ job: jobs.filter((one) => one !== job) })}>×</button>
         </span>
       ))}
+      {jobs.length > MAX_CHIPS && (
+        <button type="button" class="chip" aria-expanded={isOpen} onClick={() => setOpen(!isOpen)}>{isOpen ? "fewer" : `and ${whole(jobs.length - MAX_CHIPS)} more`}</button>
+      )}
       {jobs.length < MAX_COMPARED && (
         <form onSubmit={(event) => {
           event.preventDefault();
@@ -76,6 +97,8 @@ function Compared({ jobs }: { jobs: string[] }) {
   const known = metrics.size === 1 ? first.value : undefined;
   const primary = known?.[0]?.name;
   const isLive = hasUnfinished(answer.value);
+  const { query: words } = usePlace();
+  const [colourBy, pinned] = [words.get("colour") ?? "", words.get("pin") ?? ""];
   useFollowed(jobs, isLive, () => {
     answer.reload();
     first.reload();
@@ -84,6 +107,9 @@ function Compared({ jobs }: { jobs: string[] }) {
     <Answered answer={answer}>
       {(comparison) => {
         const others = comparison.outcomes.filter((row) => row.section === "metrics").map((row) => row.key).filter((key) => key !== primary);
+        const byRow = colourable(comparison.differences);
+        const hues = huesOf(byRow.find((row) => row.key === colourBy), jobs.length);
+        const notes = jobs.map((_, n) => byRow.slice(0, MAX_NOTED).map((row) => `${row.key} ${textOf(row, row.values[n])}`).join(", "));
         const drawn = [...(primary === undefined ? [] : [primary]), ...others];
         return (
           <>
@@ -94,8 +120,20 @@ function Compared({ jobs }: { jobs: string[] }) {
             </section>
             {drawn.length > 0 && (first.value || first.error) && (
               <section>
-                <h2>Curves</h2>
-                <div class="charts">{drawn.slice(0, MAX_CHARTS).map((metric) => <Overlay key={metric} jobs={jobs} isLive={isLive} metric={metric} known={metric === primary ? known : undefined} />)}</div>
+                <div class="section-head">
+                  <h2>Curves</h2>
+                  {byRow.length > 0 && (
+                    <label class="select">
+                      <span>Colour by</span>
+                      <select value={colourBy} onChange={(event) => setQuery({ colour: event.currentTarget.value })}>
+                        <option value="">job</option>
+                        {byRow.map((row) => <option key={`${row.section} ${row.key}`} value={row.key}>{row.key}</option>)}
+                      </select>
+                    </label>
+                  )}
+                  {pinned && <span class="chip chosen">{pinned} <button type="button" class="quiet" aria-label={`Let go of ${pinned}`} onClick={() => setQuery({ pin: "" })}>×</button></span>}
+                </div>
+                <div class="charts">{drawn.slice(0, MAX_CHARTS).map((metric) => <Overlay key={metric} jobs={jobs} isLive={isLive} metric={metric} known={metric === primary ? known : undefined} hues={hues} notes={notes} pinned={pinned} />)}</div>
               </section>
             )}
             <section>
@@ -122,7 +160,9 @@ function useFollowed(jobs: string[], isLive: boolean, reload: () => void): void 
 }
 
 /** known: the curves, where they were asked for before. */
-function Overlay({ jobs, isLive, metric, known }: { jobs: string[]; isLive: boolean; metric: string; known: JobCurve[] | undefined }) {
+function Overlay({ jobs, isLive, metric, known, hues, notes, pinned }: {
+  jobs: string[]; isLive: boolean; metric: string; known: JobCurve[] | undefined; hues: Hue[]; notes: string[]; pinned: string;
+}) {
   const [path, query] = curvesOf(jobs, metric);
   const own = useAnswer<JobCurve[]>(known ? undefined : path, query);
   const curves = known ?? own.value;
@@ -132,30 +172,69 @@ function Overlay({ jobs, isLive, metric, known }: { jobs: string[]; isLive: bool
     return { label: job, x: curve?.steps ?? [], values: curve?.values ?? [] };
   }), [curves]);
   const [lines, range, marks] = useMemo(() =>
-    [points.map(({ label, x, values }) => ({ label, x, y: values.map(drawable) })), centralRange(points), marksOf(points)] as const, [points]);
+    [
+      points.map(({ label, x, values }, n) => ({ label, x, y: values.map(drawable), colour: { key: JSON.stringify(hues[n]), of: (style: CSSStyleDeclaration) => colourOf(hues[n]!, style) } })),
+      centralRange(points), marksOf(points),
+    ] as const, [points, JSON.stringify(hues)]);
+  const held = useRef(-1);
+  held.current = jobs.indexOf(pinned);
+  const told = useRef(notes);
+  told.current = notes;
+  const pointer = useCallback((colours: string[]) => linePointer(jobs.length, {
+    labelOf: (line) => ({ name: jobs[line]!, note: told.current[line] ?? "" }),
+    colourOf: (line) => colours[line]!,
+    pinned: held,
+    pin: (line) => setQuery({ pin: held.current === line ? "" : jobs[line]! }),
+  }), [jobs.join("\n")]);
   const [showsAll, setShowsAll] = useState(false);
   return (
     <figure class="chart-card">
       <figcaption><span class="chart-name">{metric}</span></figcaption>
       {own.error && <Refused error={own.error} />}
-      {curves && <Chart lines={lines} label={`${metric} of ${jobs.join(", ")} by step`} syncKey="compare" height={200} range={showsAll ? undefined : range} marks={marks} />}
+      {curves && <Chart lines={lines} label={`${metric} of ${jobs.join(", ")} by step`} syncKey="compare" height={200} range={showsAll ? undefined : range} marks={marks} pointer={pointer} />}
       {curves && range && <Outliers text={outliersText(points, range, (x) => `at step ${whole(x)}`)} isShown={showsAll} toggle={() => setShowsAll(!showsAll)} />}
     </figure>
   );
 }
 
 function RowTable({ label, jobs, rows }: { label: string; jobs: string[]; rows: ComparedRow[] }) {
+  const hasOwn = !usePlace().query.has("colour");
+  if (jobs.length > MAX_COLUMNS) return <JobTable label={label} jobs={jobs} rows={rows} />;
   return (
     <div class="scroll" tabIndex={0} role="region" aria-label={label}>
       <table class="plain compared">
         <thead>
-          <tr><th scope="col">What</th>{jobs.map((job, n) => <th scope="col" key={job} class={`job-${n % 8}`}><span class="swatch" aria-hidden="true" />{job}</th>)}</tr>
+          <tr><th scope="col">What</th>{jobs.map((job, n) => <th scope="col" key={job} class={hasOwn ? `job-${n % COLOURS}` : ""}>{hasOwn && <span class="swatch" aria-hidden="true" />}{job}</th>)}</tr>
         </thead>
         <tbody>
           {rows.map((row) => (
             <tr key={`${row.section} ${row.key}`}>
               <th scope="row"><span class="muted">{row.section === "outcome" ? "" : row.section}</span> {labelOf(row)}</th>
               {row.values.map((value, n) => <td key={n} class={`number${isBest(row, n) ? " best" : ""}`}><Value row={row} value={value} /></td>)}
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+/** The same with a job in each row, which many jobs need. */
+function JobTable({ label, jobs, rows }: { label: string; jobs: string[]; rows: ComparedRow[] }) {
+  return (
+    <div class="scroll compared-jobs" tabIndex={0} role="region" aria-label={label}>
+      <table class="plain compared">
+        <thead>
+          <tr>
+            <th scope="col">Job</th>
+            {rows.map((row) => <th scope="col" key={`${row.section} ${row.key}`}><span class="muted">{row.section === "outcome" ? "" : row.section}</span> {labelOf(row)}</th>)}
+          </tr>
+        </thead>
+        <tbody>
+          {jobs.map((job, n) => (
+            <tr key={job}>
+              <th scope="row"><a href={jobHref(job)}>{job}</a></th>
+              {rows.map((row) => <td key={`${row.section} ${row.key}`} class={`number${isBest(row, n) ? " best" : ""}`}><Value row={row} value={row.values[n] ?? null} /></td>)}
             </tr>
           ))}
         </tbody>

@@ -6,7 +6,7 @@ import { counted } from "../format";
 import { useAnswer, useEvents, useMayAct, useThrottled } from "../hooks";
 import { Answered, Nothing, Refused } from "../parts/placeholders";
 import { Ago } from "../parts/time";
-import { href, setQuery, usePlace } from "../router";
+import { experimentHref, href, setQuery, usePlace } from "../router";
 import type { Experiment } from "../types";
 
 const INTERVAL_MS = 5000;
@@ -59,11 +59,11 @@ function Table({ experiments, move }: { experiments: Experiment[]; move: ((one: 
         {experiments.map((one) => (
           <tr key={one.id}>
             <td>
-              <a class="row-link" href={href("/", { experiment: one.name })}>{one.name}</a>
+              <a class="row-link" href={experimentHref(one.name)}>{one.name}</a>
               {one.archived && <span class="tag">archived</span>}
               {one.names.length > 1 && <span class="under">earlier {one.names.filter((name) => name !== one.name).join(", ")}</span>}
             </td>
-            <td class="right number">{counted(one.jobs, "job")}</td>
+            <td class="right number"><a href={href("/", { experiment: one.name })}>{counted(one.jobs, "job")}</a></td>
             <td class="right"><Ago at={one.latest_at} /></td>
             <td class="right muted wide-only"><Ago at={one.created_at} /></td>
             <td class="right">{move && <button type="button" class="quiet" onClick={() => move(one)}>{one.archived ? "Restore" : "Archive"}</button>}</td>

@@ -20,6 +20,9 @@ import { changesSince, listedNow, pagesBefore, useJobPages, withEvent, type Chan
 import { MAX_COMPARED } from "./compare-requests";
 import { choiceOf, countsOf, GROUPS, hangingOf, isChosen, listOf, sumsOf, PAGE, type Choice } from "./jobs-filter";
 
+/** The jobs that were selected last. Who opens one and goes back finds them so. */
+let lastSelected: ReadonlySet<string> = new Set();
+
 export function JobsScreen() {
   const { query: words } = usePlace();
   const choice = choiceOf(words);
@@ -30,7 +33,8 @@ export function JobsScreen() {
   const pages = shown.key === key ? shown.pages : 1;
   const page = useJobPages(path, query, pages);
   const [changes, setChanges] = useState<Changes>(new Map());
-  const [selected, setSelected] = useState<ReadonlySet<string>>(new Set());
+  const [selected, setSelected] = useState<ReadonlySet<string>>(lastSelected);
+  useEffect(() => void (lastSelected = selected), [selected]);
   const reload = useThrottled(page.reload, 1000);
   const jobs = useMemo(() => listedNow(page.value?.jobs ?? [], changes, page.asked), [page.value, page.asked, changes]);
 

@@ -30,6 +30,7 @@ from drumbeat.server.jobs import log_routes as job_logs
 from drumbeat.server.jobs import routes as jobs
 from drumbeat.server.metrics import routes as metrics
 from drumbeat.server.metrics.mlflow import service as mlflow
+from drumbeat.server.metrics.run_table import routes as run_table
 from drumbeat.server.models import routes as models
 from drumbeat.server.nodes import routes as nodes
 from drumbeat.server.nodes.agent_api import environments, inputs, programs, sync, tunnels
@@ -83,7 +84,7 @@ def make_app(context: ServerContext, *, token: str, hosts: frozenset[str]) -> Fa
     context.services = ServicePorts(token, context.callers, hosts, context.service_host, require_own, context.tls)
     for part in (
         sync, server_info, jobs, job_logs, job_events, job_files, aliases, computes,
-        store_files, space, sweeps, pipelines, exec_sessions, services, metrics, ledger, nodes, page_events,
+        store_files, space, sweeps, pipelines, exec_sessions, services, metrics, run_table, ledger, nodes, page_events,
         monitoring, users, page_sessions, page, programs, tunnels, inputs, environments, agent_metrics, mlflow,
         azure, models, endpoints, schedules,
     ):  # fmt: skip

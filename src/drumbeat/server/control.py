@@ -55,6 +55,8 @@ from drumbeat.server.metrics.metrics import MetricPlace, Metrics
 from drumbeat.server.metrics.mlflow_target import MlflowTarget
 from drumbeat.server.metrics.overview import Overviews
 from drumbeat.server.metrics.run_copies import RunCopies
+from drumbeat.server.metrics.run_table.run_table import RunTable
+from drumbeat.server.metrics.run_table.saved_views import SavedViews
 from drumbeat.server.models.lineage import LineageReader
 from drumbeat.server.models.mlflow_rows import ModelRows
 from drumbeat.server.models.models import Models
@@ -232,6 +234,8 @@ class Control:
         self.computes = Computes(self.loop, self.engines, self.addresses, states)
         self.experiments = Experiments(self.loop, self.metrics, setting.artifacts, self.inputs.contents)
         self.overviews = Overviews(self.loop, self.metrics, self.experiments.names_in_jobs)
+        self.run_table = RunTable(self.loop, self.metrics, self.experiments.title)
+        self.saved_views = SavedViews(self.metrics, clock)
         self.job_users = JobUsers(self.loop, self.experiments.names_in_jobs)
         self.ledger = Ledger(self.loop, self.experiments.title, self.metrics.saves)
         self.space = Space(self.loop, setting.artifacts, self.catalogs.environments, setting.caches, runs=self.metrics)

@@ -11,6 +11,9 @@ import { MAX_COMPARED } from "../compare-requests";
 import { DeletionDialog } from "./deletion";
 import type { Job } from "../../types";
 
+/** What actions need of a job. */
+export type Acted = Pick<Job, "name" | "state" | "archived" | "type">;
+
 type Action = "cancel" | "archive" | "restore" | "delete";
 
 const TITLES: Record<Action, string> = { cancel: "Cancel", archive: "Archive", restore: "Restore", delete: "Delete" };
@@ -21,14 +24,14 @@ const EFFECTS: Record<Exclude<Action, "delete">, string> = {
   restore: "They are shown in lists again.",
 };
 
-const done = (action: Action, job: Job): Promise<unknown> =>
+const done = (action: Action, job: Acted): Promise<unknown> =>
   action === "delete"
     ? act("DELETE", `/jobs/${segment(job.name)}`)
     : act("POST", `/jobs/${segment(job.name)}/${action}`);
 
 /** Does it to each of the jobs, also where one is refused. Throws what was refused, and why. */
-async function doneToAll(action: Action, jobs: Job[]): Promise<void> {
-  const refusals: { job: Job; error: ApiError }[] = [];
+async function doneToAll(action: Action, jobs: Acted[]): Promise<void> {
+  const refusals: { job: Acted; error: ApiError }[] = [];
   for (const job of jobs) {
     await done(action, job).catch((error) => refusals.push({ job, error: error instanceof ApiError ? error : new ApiError(0, String(error)) }));
   }
@@ -38,7 +41,7 @@ async function doneToAll(action: Action, jobs: Job[]): Promise<void> {
   throw new ApiError(0, what, "", "", refusals.map(({ job, error }) => `${job.name}: ${error.what}${error.fix && `. ${error.fix}`}`));
 }
 
-export function possible(action: Action, job: Job): boolean {
+export function possible(action: Action, job: Acted): boolean {
   if (action === "cancel") return !ENDED.has(job.state);
   if (action === "restore") return job.archived;
   return ENDED.has(job.state) && (action === "delete" || !job.archived);
@@ -46,7 +49,7 @@ export function possible(action: Action, job: Job): boolean {
 
 /** onRefused: called where the server has refused it for some of the jobs; it may have done it to the others. */
 export function ActionButtons({ jobs, onDone, onRefused }: {
-  jobs: Job[]; onDone: (action: Action) => void; onRefused: () => void;
+  jobs: Acted[]; onDone: (action: Action) => void; onRefused: () => void;
 }) {
   const [asked, setAsked] = useState<Action>();
   const mayAct = useMayAct();
@@ -80,7 +83,7 @@ export function ActionButtons({ jobs, onDone, onRefused }: {
   );
 }
 
-export function SelectionBar({ jobs, clear, done }: { jobs: Job[]; clear: () => void; done: () => void }) {
+export function SelectionBar({ jobs, clear, done }: { jobs: Acted[]; clear: () => void; done: () => void }) {
   return (
     <div class="selection" role="region" aria-label="Selected jobs">
       <span>{counted(jobs.length, "job")} selected</span>

@@ -6,6 +6,7 @@ import { counted, size } from "../../format";
 import { Confirm } from "../../parts/dialog";
 import { Refused } from "../../parts/placeholders";
 import type { Freed, Job, KeptItem } from "../../types";
+import type { Acted } from "./actions";
 
 /** The path of a registered version such as `data cifar:1`; undefined = the page can't delete such. */
 export function pathOf(asset: string): string | undefined {
@@ -26,7 +27,7 @@ export function sizesOf(freed: Freed): string {
 
 const PARTS: Record<Job["type"], string> = { sweep: "trial", pipeline: "step", deployment: "replica", command: "part" };
 
-export function DeletionDialog({ jobs, action, onClose }: { jobs: Job[]; action: () => Promise<unknown>; onClose: () => void }) {
+export function DeletionDialog({ jobs, action, onClose }: { jobs: Acted[]; action: () => Promise<unknown>; onClose: () => void }) {
   const [plan, setPlan] = useState<Freed>();
   const [error, setError] = useState<ApiError>();
   const [too, setToo] = useState<ReadonlySet<string>>(new Set());

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from drumbeat.cli.commands.metrics import render_results
+from drumbeat.cli.commands.run_tables import COLUMNS_HELP, GROUP_BY_HELP, SORT_HELP, WHERE_HELP, list_runs, quoted
 from drumbeat.cli.terminal.connect import connect
 from drumbeat.cli.terminal.failures import Exit
 from drumbeat.cli.terminal.formatting import (
@@ -75,12 +76,36 @@ def list_jobs(
     reason: Annotated[
         Reason | None, typer.Option("--reason", metavar="REASON", help="List only jobs of this reason: `hanging`, say.")
     ] = None,
+    columns: Annotated[str, typer.Option("--columns", metavar="FIELDS", help=COLUMNS_HELP)] = "",
+    where: Annotated[str, typer.Option("--where", metavar="FILTER", help=WHERE_HELP)] = "",
+    sort: Annotated[str, typer.Option("--sort", metavar="FIELDS", help=SORT_HELP)] = "",
+    group_by: Annotated[str, typer.Option("--group-by", metavar="FIELDS", help=GROUP_BY_HELP)] = "",
     limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", min=1, help="Maximum number of jobs.")] = 50,
     as_json: AsJson = False,
 ) -> None:
-    """List jobs, newest first. Trials and steps are listed with --parent only."""
+    """List jobs, newest first. Trials and steps are listed with --parent only.
+
+    With --columns, --where, --sort or --group-by, list them as a table of runs, with the values of any of their fields.
+    """
     client = connect()
     parent = parent and find_job(client, parent).name
+    if columns or where or sort or group_by:
+        also = {"state": state, "person": person, "reason": reason}
+        where = " and ".join(
+            [*(f"{field} = {quoted(value)}" for field, value in also.items() if value), *filter(None, [where])]
+        )
+        runs = client.runs(
+            columns=columns,
+            where=where,
+            sort=sort,
+            group_by=group_by,
+            experiment=experiment,
+            parent=parent,
+            archived=all_,
+            limit=limit,
+        )
+        list_runs(runs, group_by, as_json=as_json)
+        return
     jobs = client.list(
         state=state, experiment=experiment, archived=all_, limit=limit, parent=parent, person=person, reason=reason
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -20,8 +21,13 @@ from drumbeat.model.api.metrics import (
     PointView,
 )
 from drumbeat.model.api.overview import OverviewView
+from drumbeat.model.api.runs import RunFieldView, RunTableView, RunViewRequest, SavedRunView
 from drumbeat.model.metrics import MLFLOW_CREDENTIALS
 from drumbeat.model.primary_metrics import Goal
+from drumbeat.model.wire import to_wire
+
+MAX_RUNS = 2000
+"""Maximum number of runs that the server lists at once."""
 
 
 class MetricCalls:
@@ -93,7 +99,7 @@ class MetricCalls:
         return views(JobCurveView, self.connection.call("GET", "/curves", params=given))
 
     def compare(self, *names: str) -> ComparisonView:
-        """Returns what differs between 2 to 20 jobs, and what came of them. Raises NotFoundError."""
+        """Returns what differs between 2 to 200 jobs, and what came of them. Raises NotFoundError, SpecError."""
         return view(ComparisonView, self.connection.call("GET", "/compare", params={"job": names}))
 
     def ledger(self, *names: str, by: str = LedgerGroup.JOB, since: datetime | None = None) -> LedgerView:
@@ -149,6 +155,58 @@ class MetricCalls:
     def clear_primary_metric(self, experiment: str) -> ExperimentView:
         """Leaves it to each job, and to the names of its metrics, which one counts. Raises NotFoundError."""
         return view(ExperimentView, self.connection.call("DELETE", "/experiments/primary", params={"name": experiment}))
+
+    def runs(  # noqa: PLR0913 - each condition is a word of its own
+        self,
+        *,
+        columns: str = "",
+        where: str = "",
+        sort: str = "",
+        group_by: str = "",
+        experiment: str | None = None,
+        parent: str | None = None,
+        archived: bool = False,
+        limit: int = 1000,
+    ) -> RunTableView:
+        """Returns runs of jobs as a table, with the values of any of their fields.
+
+        columns, sort, group_by: fields with commas, like `input.lr, metric.val/acc desc`; default columns, the newest
+        first, and no groups for "". where: a filter, like `metric.loss < 0.5 and error ~ KeyError`. parent: only the
+        trials of this sweep or the steps of this pipeline; "" = only jobs that are neither. archived: these too.
+        limit: any number. Raises SpecError for a text that can't be parsed; its `where` is the parameter and the place.
+        """
+        params: dict[str, Any] = {"columns": columns, "where": where, "sort": sort, "group_by": group_by}
+        params |= {"archived": "all" if archived else "false"}
+        params |= {key: value for key, value in (("experiment", experiment), ("parent", parent)) if value is not None}
+        table: RunTableView | None = None
+        while True:
+            read = len(table.runs) if table else 0
+            page = {"offset": read, "limit": min(limit - read, MAX_RUNS)}
+            more = view(RunTableView, self.connection.call("GET", "/runs", params=params | page))
+            table = replace(table, runs=(*table.runs, *more.runs)) if table else more
+            if not more.runs or len(table.runs) >= min(limit, more.total):
+                return table
+
+    def run_fields(self, experiment: str | None = None) -> list[RunFieldView]:
+        """Returns the fields that runs have: of an experiment, or of all. Raises NotFoundError."""
+        path = "/run-fields" if experiment is None else f"/experiments/{part(experiment)}/run-fields"
+        return views(RunFieldView, self.connection.call("GET", path))
+
+    def run_views(self, experiment: str) -> list[SavedRunView]:
+        """Returns the views that are saved for an experiment, by name. Raises NotFoundError."""
+        return views(SavedRunView, self.connection.call("GET", f"/experiments/{part(experiment)}/views"))
+
+    def save_run_view(self, experiment: str, name: str, request: RunViewRequest) -> SavedRunView:
+        """Saves a view of an experiment for every user, or replaces it. Its texts are those of `runs`.
+
+        Raises NotFoundError, SpecError; ForbiddenError for another user's view.
+        """
+        path = f"/experiments/{part(experiment)}/views/{part(name)}"
+        return view(SavedRunView, self.connection.call("PUT", path, json=to_wire(request)))
+
+    def delete_run_view(self, experiment: str, name: str) -> None:
+        """Deletes a view of an experiment. Raises NotFoundError; ForbiddenError for another user's view."""
+        self.connection.call("DELETE", f"/experiments/{part(experiment)}/views/{part(name)}")
 
     def _change(self, verb: str, params: dict[str, str]) -> ExperimentView:
         return view(ExperimentView, self.connection.call("POST", f"/experiments/{verb}", params=params))

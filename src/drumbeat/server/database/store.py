@@ -281,6 +281,19 @@ class SqlStore:
         with self._database.read() as connection:
             return jobs.page(connection, chosen, self._remembered)
 
+    def job_heads(self, chosen: JobFilter) -> list[tuple[str, int, bool]]:
+        """Returns name, version and whether it is archived of every job that a filter chooses, newest first.
+
+        The text and the page of the filter are ignored.
+        """
+        with self._database.read() as connection:
+            return jobs.heads(connection, chosen)
+
+    def jobs_named(self, names: Sequence[str]) -> list[Record]:
+        """Returns the jobs with these names that exist, in any order, whether or not they are archived."""
+        with self._database.read() as connection:
+            return jobs.named(connection, names)
+
     def count_jobs(self, chosen: JobFilter) -> dict[State, int]:
         """Returns how many jobs are in each state, of all that a filter chooses but for its text and its page."""
         with self._database.read() as connection:

@@ -125,6 +125,21 @@ def page(connection: Connection, chosen: JobFilter, remembered: Remembered) -> l
     return _records(connection, heads, remembered)
 
 
+def heads(connection: Connection, chosen: JobFilter) -> list[tuple[str, int, bool]]:
+    """Returns name, version and whether it is archived of every job that a filter chooses, newest first.
+
+    The text and the page of the filter are ignored.
+    """
+    conditions = replace(chosen, text="").conditions()
+    rows = connection.execute(_HEADS.where(*conditions).order_by(jobs.c.number.desc()))
+    return [(row.name, row.version, row.archived) for row in rows]
+
+
+def named(connection: Connection, names: Sequence[str]) -> list[Record]:
+    """Returns the jobs with these names that exist, not marked as archived. They aren't cached."""
+    return list(_parsed(connection, names).values())
+
+
 @lru_cache(256)  # The children of jobs are listed often.
 def _page(chosen: JobFilter) -> Select[*tuple[Any, ...]]:
     return _HEADS.where(*chosen.conditions()).order_by(jobs.c.number.desc()).limit(chosen.limit)

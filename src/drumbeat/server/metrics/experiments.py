@@ -11,7 +11,7 @@ from drumbeat.core.ledger_times import Save
 from drumbeat.core.lifecycle.job import Job
 from drumbeat.jobfile.reading.error_messages import nearest
 from drumbeat.model.api.metrics import ComparisonView
-from drumbeat.model.errors import DrumbeatError, NotFoundError
+from drumbeat.model.errors import DrumbeatError, NotFoundError, SpecError
 from drumbeat.model.metrics import experiment_id
 from drumbeat.model.primary_metrics import PRIMARY_TAG, PrimaryMetric
 from drumbeat.server.database.records import ExperimentUse, Record
@@ -26,6 +26,12 @@ from drumbeat.server.metrics.metrics import Metrics
 
 MAX_TOLD = 1000
 """Jobs of an experiment whose followers are told of a change of its own, the newest."""
+MAX_COMPARED = 200
+"""Maximum number of jobs in a comparison."""
+MAX_CODES = 20
+"""Maximum number of different snapshots whose files are compared; of more, only the digests are."""
+MAX_CURVES = 1000
+"""Maximum number of curves that are read to compare metrics at the last step that all jobs reached."""
 
 
 @dataclass(frozen=True)
@@ -59,8 +65,7 @@ class Experiments:
             own = self._metrics.store.experiment(experiment_id(name))
         except NotFoundError:
             names = [one.name for one in self._metrics.store.experiments("all")]
-            close = nearest(name, names)
-            fix = f"Did you mean `{close}`?" if close else "List the experiments: drumbeat experiment list"
+            fix = nearest(name, names) or "List the experiments: drumbeat experiment list"
             raise NotFoundError(f"no experiment is called {name[:80]!r}", fix=fix) from None
         return own, _usage(uses.get(own.id, []))
 
@@ -106,14 +111,16 @@ class Experiments:
             return name
 
     def compare(self, names: Sequence[str]) -> ComparisonView:
-        """Compares jobs. Raises NotFoundError."""
+        """Compares jobs. Raises NotFoundError; SpecError for fewer than two jobs or more than `MAX_COMPARED`."""
+        _require_comparable(names)
         records = [self._loop.record(name) for name in names]
         saves = self._metrics.saves([record.job.name for record in records])
-        has_one_code = len({record.job.plan.code for record in records}) == 1
+        codes = {record.job.plan.code for record in records}
         jobs = [
-            self._compared(record, saves.get(record.job.name, []), has_files=not has_one_code) for record in records
+            self._compared(record, saves.get(record.job.name, []), has_files=1 < len(codes) <= MAX_CODES)
+            for record in records
         ]
-        names = uneven([one.metrics for one in jobs])
+        names = uneven([one.metrics for one in jobs])[: MAX_CURVES // len(jobs)]
         curves = [{name: self._metrics.curve(one.record.job.name, name) for name in names} for one in jobs]
         highlights = self._metrics.highlights([one.record.job.name for one in jobs])
         whole = [
@@ -158,6 +165,14 @@ class Experiments:
 
     def _now_ms(self) -> int:
         return int(self._loop.clock.now().timestamp() * 1000)
+
+
+def _require_comparable(names: Sequence[str]) -> None:
+    if len(names) > MAX_COMPARED:
+        what = f"Compare takes at most {MAX_COMPARED} jobs, and these are {len(names):,}"
+        raise SpecError(what, where="job", fix="Choose fewer, or filter and group the runs of their experiment.")
+    if len(names) < 2:
+        raise SpecError("a comparison is of two jobs or more", where="job", fix="Name another job.")
 
 
 def _usage(uses: Sequence[ExperimentUse]) -> ExperimentUsage:

@@ -53,6 +53,20 @@ class RunSearch:
     token: str = ""
 
 
+UseKind = Literal["metric", "param", "tag"]
+"""What scripts log by a name."""
+
+
+@dataclass(frozen=True)
+class FieldUse:
+    """A metric, parameter or tag of runs. runs: how many have it. values: of a parameter, how many different ones."""
+
+    kind: UseKind
+    key: str
+    runs: int
+    values: int
+
+
 @dataclass(frozen=True)
 class HistoryPage:
     """Points of one series in the order of arrival."""

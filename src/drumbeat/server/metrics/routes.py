@@ -25,7 +25,7 @@ from drumbeat.model.primary_metrics import Goal, PrimaryMetric, goal_of
 from drumbeat.server.context import ControlOf, PrincipalOf, current
 from drumbeat.server.control import Control
 from drumbeat.server.jobs.job_filter import JobFilter
-from drumbeat.server.metrics.experiments import ExperimentUsage
+from drumbeat.server.metrics.experiments import MAX_COMPARED, ExperimentUsage
 from drumbeat.server.metrics.metric_records import Experiment, View
 from drumbeat.server.metrics.metrics import STATUS_OF
 from drumbeat.server.metrics.series_views import point_view, series_view, time_of
@@ -42,6 +42,8 @@ MIN_SHARE = 20
 """Minimum number of points of each curve, regardless of the total."""
 CURVES_METRIC = "When absent, the primary metric of each job; of the trials of `parent`, the metric of the sweep."
 MAX_TOTAL = f"Points of all curves together, of which each curve gets an equal share, at least {MIN_SHARE}."
+
+COMPARED = f"2 to {MAX_COMPARED} jobs."
 
 Rank = Annotated[int | None, Query(description="Only this rank; -1 is node 0 itself, -2 node 1. All when absent.")]
 Name = Annotated[str, Query(description="The experiment's current or earlier name.")]
@@ -154,7 +156,7 @@ def _curve(name: str, metric: str, points: list[Point]) -> JobCurveView:
 
 
 @router.get("/compare")
-def compare_jobs(job: Annotated[list[str], Query(min_length=2, max_length=20)], control: ControlOf) -> ComparisonView:
+def compare_jobs(job: Annotated[list[str], Query(description=COMPARED)], control: ControlOf) -> ComparisonView:
     """Compares jobs: their submissions and outcomes."""
     return control.experiments.compare(job)
 

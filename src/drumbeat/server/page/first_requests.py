@@ -34,7 +34,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     "canceled": ("canceled",),
 }
 """The states of each filter of the list; `waiting` is the former name of `queued` in bookmarked URLs."""
-MAX_COMPARED, COMPARED_POINTS = 20, 8000
+MAX_COMPARED, COMPARED_POINTS = 200, 8000
 LOG_BYTES = 64 << 10
 CHART_POINTS = 800
 MAX_CHARTS = 4
@@ -60,6 +60,8 @@ SCREENS: Mapping[str, str] = {
     "/server": "src/screens/server.tsx",
 }
 """The modules of screens that aren't in the page's main script."""
+RUNS = "src/screens/runs/runs.tsx"
+"""The module of tables of runs."""
 TAB_MODULES: Mapping[str, str] = {
     "overview": "src/screens/job/overview.tsx",
     "metrics": "src/screens/job/metrics.tsx",
@@ -123,6 +125,8 @@ def first_requests(path: str, query: str, job: KnownJob | None = None) -> FirstR
         return FirstRequests(tuple(_compared([value for key, value in words if key == "job"])), SCREENS[path])
     if name := job_in(path):
         return _of_job(name, words, job)
+    if path == "/runs" or (path.startswith("/experiments/") and path != "/experiments/"):
+        return FirstRequests(module=RUNS)
     return FirstRequests(module=SCREENS.get(path, ""))
 
 

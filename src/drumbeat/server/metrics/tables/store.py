@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 from sqlalchemy import Connection, delete, func, select, text, update
 
+from drumbeat.core.run_queries.fields import Cell
+from drumbeat.core.run_queries.fields import Point as PointOfCurve
 from drumbeat.model.metric_lines import Spooled
 from drumbeat.model.metrics import (
     JsonObject,
@@ -23,8 +25,17 @@ from drumbeat.model.metrics import (
 )
 from drumbeat.server.database.database import Database, parse_url
 from drumbeat.server.database.upgrade import Revisions, upgrade
-from drumbeat.server.metrics.metric_records import Document, Experiment, HistoryPage, RunPage, RunSearch, Taken, View
-from drumbeat.server.metrics.tables import documents, experiments, primary_series, read_curves, run_search
+from drumbeat.server.metrics.metric_records import (
+    Document,
+    Experiment,
+    FieldUse,
+    HistoryPage,
+    RunPage,
+    RunSearch,
+    Taken,
+    View,
+)
+from drumbeat.server.metrics.tables import documents, experiments, primary_series, read_curves, run_search, run_values
 from drumbeat.server.metrics.tables import records as arrivals
 from drumbeat.server.metrics.tables.curve_cache import CurveCache
 from drumbeat.server.metrics.tables.group_writer import GroupWriter
@@ -217,6 +228,25 @@ class SqlMetricStore:
             return run_search.page(connection, search)
 
         return self._read(page)
+
+    # --- values of many runs ---
+    def metric_values(
+        self, runs: Sequence[str], names: Collection[str], point: PointOfCurve
+    ) -> dict[str, dict[str, Cell]]:
+        """Returns the last, lowest or highest value of metrics of rank 0, by run and name; NaN where it is NaN."""
+        return self._read(lambda connection: run_values.metric_values(connection, runs, names, point))
+
+    def text_values(
+        self, table: Literal["params", "tags"], runs: Sequence[str], names: Collection[str]
+    ) -> dict[str, dict[str, Cell]]:
+        """Returns parameters or tags, by run and name."""
+        return self._read(lambda connection: run_values.text_values(connection, table, runs, names))
+
+    def field_uses(self, runs: Sequence[str], limit: int) -> list[FieldUse]:
+        """Returns the metrics of rank 0 except `system/…`, the parameters and the tags of runs, at most `limit` of
+        each kind, those of most runs first.
+        """
+        return self._read(lambda connection: run_values.field_uses(connection, runs, limit))
 
     # --- series ---
     def series(self, run: str) -> list[Series]:

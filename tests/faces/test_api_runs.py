@@ -1,0 +1,225 @@
+"""Tables of runs over HTTP, with the metrics' own database: columns, filters, orders, groups, saved views, roles."""
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from drumbeat.cli.main import app
+from drumbeat.cli.terminal.failures import Exit
+from drumbeat.client import Client
+from drumbeat.model.api.runs import RunViewRequest
+from drumbeat.model.errors import ForbiddenError, NotFoundError, SpecError
+from drumbeat.model.metrics import ParamsLogged, RunUpdated, TagsSet, run_id
+
+from .api_house import BEARER, TOKEN, House, house_in
+from .test_api_metrics import points, send
+
+pytestmark = [pytest.mark.feature("M16"), pytest.mark.xdist_group("test_api_runs")]
+
+EXPERIMENT = "cifar"
+
+
+@pytest.fixture(scope="module")
+def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+    with house_in(tmp_path_factory.mktemp("house")) as there:
+        for number, (lr, accuracy) in enumerate(((0.1, 0.7), (0.01, 0.9), (0.1, 0.8), (0.01, math.nan))):
+            job = f"run-{number}"
+            there.submit(job, inputs={"lr": lr}, tags={"owner": "ada"}, experiment_name=EXPERIMENT)
+            logged = ParamsLogged(run_id(job), {"optimizer": "sgd" if number else "adam"})
+            tags = TagsSet(run_id(job), {"note": f"n{number}", "mlflow.source": "x"})
+            send(there, job, points(job, "val/acc", 0.1, accuracy), points(job, "loss", 3, 1, 2), logged, tags)
+            there.finish(job, code=int(number == 3))
+        there.submit("waits", experiment_name=EXPERIMENT)
+        there.submit("other", experiment_name="other")
+        yield there
+
+
+@pytest.fixture
+def client(house: House) -> Iterator[Client]:
+    with Client(url=house.url, token=TOKEN) as one:
+        yield one
+
+
+def table(house: House, path: str = f"/experiments/{EXPERIMENT}/runs", **asked: Any) -> Any:
+    answer = house.http.get(f"/api/v1{path}", params=asked, headers=BEARER)
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+def names(answer: Any) -> list[str]:
+    return [run["job"] for run in answer["runs"]]
+
+
+def test_columns_have_the_values_of_jobs_metrics_params_and_tags(house: House) -> None:
+    columns = 'state, input.lr, metric.val/acc, min(metric.loss), max(metric."loss"), param.optimizer, tag.owner'
+    columns += ", tag.note, gpus"
+    answer = table(house, columns=columns, sort="name")
+    assert [(one["field"], one["unit"]) for one in answer["columns"]] == [
+        ("state", "text"), ("input.lr", "any"), ("metric.val/acc", "number"), ("min(metric.loss)", "number"),
+        ("max(metric.loss)", "number"), ("param.optimizer", "any"), ("tag.owner", "text"), ("tag.note", "text"),
+        ("gpus", "number"),
+    ]  # fmt: skip
+    assert answer["total"] == 5
+    assert [run["values"] for run in answer["runs"]] == [
+        ["completed", 0.1, 0.7, 1.0, 3.0, "adam", "ada", "n0", 0.0],
+        ["completed", 0.01, 0.9, 1.0, 3.0, "sgd", "ada", "n1", 0.0],
+        ["completed", 0.1, 0.8, 1.0, 3.0, "sgd", "ada", "n2", 0.0],
+        ["failed", 0.01, "NaN", 1.0, 3.0, "sgd", "ada", "n3", 0.0],
+        [answer["runs"][4]["state"], None, None, None, None, None, None, None, 0.0],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("where", "sort", "found"),
+    [
+        ("metric.val/acc > 0.75", "metric.val/acc desc", ["run-1", "run-2"]),
+        ("", "metric.val/acc desc, name desc", ["run-1", "run-2", "run-0", "waits", "run-3"]),
+        ("input.lr = 0.01", "", ["run-3", "run-1"]),
+        ("error ~ 'exit code [1-9]'", "", ["run-3"]),
+        ("state = completed and param.optimizer = adam", "", ["run-0"]),
+        ("metric.val/acc = nan", "", ["run-3"]),
+        ("tag.note LIKE 'n_' and tags.owner = 'ada'", "input.lr, tag.note", ["run-1", "run-3", "run-0", "run-2"]),
+        ("duration >= 0 and status = FAILED", "", ["run-3"]),
+    ],
+)
+def test_runs_are_filtered_and_sorted_by_any_fields(house: House, where: str, sort: str, found: list[str]) -> None:
+    assert names(table(house, columns="name", where=where, sort=sort)) == found
+
+
+def test_pages_follow_one_another_and_know_the_total(house: House) -> None:
+    pages = [table(house, columns="name", sort="name", limit=2, offset=offset) for offset in (0, 2, 4, 6)]
+    assert [names(page) for page in pages] == [["run-0", "run-1"], ["run-2", "run-3"], ["waits"], []]
+    assert {page["total"] for page in pages} == {5}
+
+
+def test_groups_have_mean_and_spread_of_all_their_runs(house: House) -> None:
+    answer = table(house, columns="metric.val/acc,tag.owner", where="state = completed", group_by="input.lr", limit=1)
+    assert [(group["values"], group["jobs"]) for group in answer["groups"]] == [
+        ([0.01], ["run-1"]), ([0.1], ["run-2", "run-0"]),
+    ]  # fmt: skip
+    accuracy, owner = answer["groups"][1]["cells"]
+    assert (accuracy["numbers"], accuracy["low"], accuracy["high"]) == (2, 0.7, 0.8)
+    assert math.isclose(accuracy["mean"], 0.75)
+    assert math.isclose(accuracy["spread"], 0.1 / math.sqrt(2))
+    assert owner["common"] == "ada"
+    assert len(answer["runs"]) == 1
+
+
+def test_runs_of_all_experiments_are_listed_and_narrowed(house: House) -> None:
+    assert {"run-0", "run-3", "waits", "other"} <= set(names(table(house, "/runs", columns="experiment")))
+    assert names(table(house, "/runs", where="experiment = other")) == ["other"]
+    assert names(table(house, "/runs", experiment="other")) == ["other"]
+
+
+def test_fields_say_what_runs_have_and_which_are_shown_at_first(house: House) -> None:
+    fields = {one["field"]: one for one in table(house, f"/experiments/{EXPERIMENT}/run-fields")}
+    assert (fields["metric.val/acc"]["runs"], fields["input.lr"]["values"], fields["tag.note"]["runs"]) == (4, 2, 4)
+    assert not any(field.startswith("tag.mlflow.") for field in fields)
+    defaults = [field for field, one in fields.items() if one["is_default"]]
+    assert {"state", "metric.val/acc", "metric.loss", "input.lr", "param.optimizer", "duration"} <= set(defaults)
+    assert {one["field"] for one in table(house)["columns"]} == set(defaults)
+
+
+@pytest.mark.parametrize("parameter", ["columns", "where", "sort", "group_by"])
+def test_text_that_cannot_be_parsed_is_refused_with_its_place(house: House, parameter: str) -> None:
+    answer = house.http.get(f"/api/v1/experiments/{EXPERIMENT}/runs", params={parameter: "metrc.x < 1"}, headers=BEARER)
+    assert answer.status_code in (400, 422)
+    refusal = answer.json()
+    assert refusal["where"] == f"{parameter}:1"
+    assert "Did you mean `metric.`?" in refusal["fix"]
+
+
+def test_unknown_experiment_is_refused_with_the_nearest(house: House) -> None:
+    answer = house.http.get("/api/v1/experiments/cifer/runs", headers=BEARER)
+    assert (answer.status_code, answer.json()["fix"]) == (404, f"Did you mean `{EXPERIMENT}`?")
+
+
+def test_values_follow_the_run(house: House) -> None:
+    job = house.submit("late", experiment_name="late")
+    where = {"columns": "state,metric.loss,tag.note"}
+    send(house, job, points(job, "loss", 3))
+    first = table(house, "/experiments/late/runs", **where)["runs"][0]["values"]
+    send(house, job, points(job, "loss", 3, 2), TagsSet(run_id(job), {"note": "x"}), RunUpdated(run_id(job), "RUNNING"))
+    house.finish(job)
+    assert first[1:] == [3.0, None]
+    assert table(house, "/experiments/late/runs", **where)["runs"][0]["values"] == ["completed", 2.0, "x"]
+
+
+def test_view_is_the_same_for_every_user_and_survives_a_new_name(house: House, client: Client) -> None:
+    house.submit("viewed", experiment_name="before")
+    ada = Client(url=house.url, token=client.create_token("ada", "contributor").token)
+    bob = Client(url=house.url, token=client.create_token("bob", "contributor").token)
+    reader = Client(url=house.url, token=client.create_token("rita", "reader").token)
+    asked = RunViewRequest("state,input.lr", "state = failed", "name desc", "input.lr")
+    saved = ada.save_run_view("before", "failed ones", asked)
+    assert (saved.name, saved.where, saved.person) == ("failed ones", "state = failed", "ada")
+    assert bob.run_views("before") == reader.run_views("before") == [saved]
+    with pytest.raises(ForbiddenError, match=r"is ada's, and bob"):
+        bob.save_run_view("before", "failed ones", RunViewRequest())
+    with pytest.raises(ForbiddenError, match="is ada's"):
+        bob.delete_run_view("before", "failed ones")
+    with pytest.raises(ForbiddenError, match="readers change nothing"):
+        reader.save_run_view("before", "mine", RunViewRequest())
+    client.rename_experiment("before", after := "after/all views")
+    assert bob.run_views(after) == [saved]
+    assert [run.job for run in bob.runs(experiment=after).runs] == ["viewed"]
+    assert [one.field for one in bob.run_fields(after)][:1] == ["name"]
+    bob.save_run_view(after, "bob's", RunViewRequest(sort="name"))
+    client.delete_run_view(after, "failed ones")
+    assert [one.name for one in ada.run_views(after)] == ["bob's"]
+    with pytest.raises(NotFoundError, match="no view 'failed ones'"):
+        ada.delete_run_view(after, "failed ones")
+    for one in (ada, bob, reader):
+        one.close()
+
+
+def test_view_with_a_text_that_cannot_be_parsed_is_not_saved(client: Client, house: House) -> None:
+    house.submit("unparsed", experiment_name="unparsed")
+    with pytest.raises(SpecError, match="no field begins with") as refusal:
+        client.save_run_view("unparsed", "bad", RunViewRequest(where="metrc.x < 1"))
+    assert refusal.value.where == "where:1"
+    assert client.run_views("unparsed") == []
+
+
+@pytest.fixture
+def drumbeat(house: House, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("DRUMBEAT_SERVER", house.url)
+    monkeypatch.setenv("DRUMBEAT_TOKEN", TOKEN)
+    monkeypatch.setenv("COLUMNS", "120")
+    monkeypatch.delenv("FORCE_COLOR", raising=False)
+
+    def typed(*words: str) -> Result:
+        return CliRunner().invoke(app, ["list", "--experiment", EXPERIMENT, *words])
+
+    return typed
+
+
+def test_list_prints_a_table_of_chosen_columns(drumbeat) -> None:
+    shown = drumbeat(
+        "--columns", "input.lr,metric.val/acc,state", "--sort", "metric.val/acc desc", "--where", "input.lr > 0"
+    )
+    lines = [line.split() for line in shown.stdout.splitlines()]
+    assert lines[0] == ["job", "input.lr", "metric.val/acc", "state"]
+    assert lines[2:] == [
+        ["run-1", "0.01", "0.9", "completed"], ["run-2", "0.1", "0.8", "completed"],
+        ["run-0", "0.1", "0.7", "completed"], ["run-3", "0.01", "NaN", "failed"],
+    ]  # fmt: skip
+
+
+def test_list_prints_groups_with_mean_and_deviation(drumbeat) -> None:
+    shown = drumbeat("--columns", "metric.val/acc", "--group-by", "input.lr", "--state", "completed").stdout
+    lines = [line.split() for line in shown.splitlines()]
+    assert lines[0] == ["input.lr", "jobs", "metric.val/acc"]
+    assert lines[2:] == [["0.01", "1", "0.9"], ["0.1", "2", "0.75", "±", "0.0707107"]]
+
+
+def test_list_says_how_many_are_left_out_and_where_a_filter_is_wrong(drumbeat) -> None:
+    assert "1 of 5 jobs" in drumbeat("--sort", "name", "-n", "1").stdout
+    assert drumbeat("--where", "state = stopping").stdout == "no jobs\n"
+    refused = drumbeat("--where", "state = faild")
+    assert refused.exit_code == Exit.BAD_JOB
+    assert "'faild' is no state, at character 9" in refused.stderr
+    assert "Did you mean `failed`?" in refused.stderr
