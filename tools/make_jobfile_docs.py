@@ -15,7 +15,7 @@ from pydantic_core import PydanticUndefined
 from drumbeat.jobfile.data import inputs_outputs
 from drumbeat.jobfile.environments import environment_keys
 from drumbeat.jobfile.job import distribution, extensions, identity, job, resources_and_limits, services
-from drumbeat.jobfile.pipelines import component, step_types
+from drumbeat.jobfile.pipelines import component, parallel, step_types
 from drumbeat.jobfile.pipelines import pipeline_job as pipelines
 from drumbeat.jobfile.reading.frozen_model import Model
 from drumbeat.jobfile.sweeping import early_termination, search_space, sweep
@@ -24,8 +24,8 @@ from tools.generated_page import write_or_check
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "jobfile.md"
 PIPELINE = """\
-Steps that take each other's outputs ([pipelines](pipelines.md)). `command`, `sweep` and `pipeline` steps run;
-`parallel` steps and those of other types are refused when the pipeline is planned or submitted."""
+Steps that take each other's outputs ([pipelines](pipelines.md)). `command`, `parallel` ([batch scoring](batch.md)),
+`sweep` and `pipeline` steps run; those of other types are refused when the pipeline is planned or submitted."""
 SWEEP = """\
 Many trials of one command, named after the sweep: `SWEEP_0`, `SWEEP_1`, … Where a choice lists mappings, a trial has
 the keys of one of them as parameters, too; where not every trial has a value, its use belongs in `$[[ ]]`."""
@@ -206,10 +206,12 @@ CHAPTERS: list[tuple[str, str, tuple[type[Model], ...]]] = [
             step_types.CommandNode,
             step_types.SweepNode,
             step_types.ParallelNode,
-            step_types.RetrySettings,
+            parallel.ParallelTask,
+            parallel.RetrySettings,
             pipelines.PipelineNode,
             step_types.OtherNode,
             component.CommandComponent,
+            parallel.ParallelComponent,
             pipelines.PipelineComponent,
         ),
     ),

@@ -22,8 +22,7 @@ def test_page_lists_which_steps_of_a_pipeline_run() -> None:
     page = make_jobfile_docs.render_page()
     chapter = page.partition("## Pipeline\n")[2]
     intro = " ".join(chapter.partition("###")[0].split())
-    assert "`command`, `sweep` and `pipeline` steps run" in intro
-    assert "`parallel` steps and those of other types are refused" in intro
+    assert "`sweep` and `pipeline` steps run; those of other types are refused" in intro
     assert "comes later" not in page
 
 

@@ -267,7 +267,6 @@ def test_cancel_ends_all_steps(house: House) -> None:
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("jobs: {p: {type: parallel, task: {code: .}}}", "this version of drumbeat doesn't run `parallel` steps yet"),
         ("jobs: {p: {type: spark}}", "drumbeat reads `spark` steps but doesn't run them"),
         ("jobs: {p: {command: x, compute: nowhere}}", "step p: compute: no compute named 'nowhere'"),
         (

@@ -15,7 +15,7 @@ from tools.import_rooms import find_breaches, find_circles, find_foreign, parse_
 
 SOURCE = Path(__file__).parents[2] / "src" / "drumbeat"
 # These are shipped to nodes, where they meet whatever Python there is.
-STANDARD_LIBRARY_ONLY = ("model", "launchers", "node", "rank", "scoring", "train")
+STANDARD_LIBRARY_ONLY = ("model", "launchers", "node", "parallel", "rank", "scoring", "train")
 WITHIN_FUNCTIONS = {"train": {"torch"}}
 """What a room may import within its functions only, because its callers have it."""
 FOR_ITS_CALLERS = {"train/fastai.py": {"fastai", "torch"}}

@@ -97,7 +97,8 @@ def inline_component(document: Mapping[str, Any], origin: FileOrigin) -> Inlined
     if whole.get("type") == "pipeline":
         own = {"": StepSource(inputs)} if defaults else {}
         return Inlined(whole, {**own, **_jobs(whole, origin, "", None)})
-    return Inlined(whole, {"": StepSource(inputs, (whole, origin), (whole, origin))})
+    command = _with_code(whole, origin)
+    return Inlined(whole, {"": StepSource(inputs, command, command)})
 
 
 def inline_trial(document: Mapping[str, Any], origin: FileOrigin) -> tuple[Table, FileOrigin]:
@@ -140,7 +141,7 @@ def _step(node: Table, origin: FileOrigin, path: str, compute: str | None) -> It
     component: Any
     key = "trial" if node.get("type") == "sweep" else "component"
     own = _compute(node, compute)
-    if node.get("type") in (None, "command", "sweep", "pipeline") and key in node:
+    if node.get("type") in (None, "command", "parallel", "sweep", "pipeline") and key in node:
         component, inside = _component(node[key], origin, (key,))
         node[key] = component
     else:
@@ -152,9 +153,9 @@ def _step(node: Table, origin: FileOrigin, path: str, compute: str | None) -> It
         yield from _jobs(table, inside, f"{path}/", own).items()
         return
     origin.count.add(origin.where())
-    command = (table, inside) if table is not None else (node, origin)
+    command = _with_code(*((table, inside) if table is not None else (node, origin)))
     environment = (node, origin) if node.get("environment") is not None else command
-    has_command = table is not None or "command" in node
+    has_command = table is not None or "command" in node or "task" in node
     yield (
         path,
         StepSource(
@@ -163,6 +164,13 @@ def _step(node: Table, origin: FileOrigin, path: str, compute: str | None) -> It
             environment if has_command or node.get("environment") is not None else None,
         ),
     )
+
+
+def _with_code(table: Table, origin: FileOrigin) -> tuple[Table, FileOrigin]:
+    """The table that names code and environment of a step or component: of a parallel one, its `task`."""
+    task = table.get("task")
+    is_parallel = table.get("type") == "parallel" and isinstance(task, dict)
+    return (cast("Table", task), origin.at("task")) if is_parallel else (table, origin)
 
 
 def _compute(table: Table, outer: str | None) -> str | None:

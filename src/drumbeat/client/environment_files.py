@@ -92,7 +92,7 @@ def with_environments(table: Mapping[str, Any], base: Path) -> dict[str, Any]:
     written = made.get("environment")
     if isinstance(written, str) and written.startswith(_FILE) and not written.startswith(f"{_FILE}//"):
         made["environment"] = _read(base / Path(written.removeprefix(_FILE)).expanduser(), written)
-    for key in ("trial", "component"):
+    for key in ("trial", "component", "task"):
         if isinstance(made.get(key), dict):
             made[key] = with_environments(made[key], base)
     if isinstance(made.get("jobs"), dict):

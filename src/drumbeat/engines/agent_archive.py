@@ -11,7 +11,7 @@ from pathlib import Path
 
 import drumbeat
 
-ROOMS = ("model", "launchers", "node", "rank", "scoring", "train")
+ROOMS = ("model", "launchers", "node", "parallel", "rank", "scoring", "train")
 """The packages of the agent itself, and those that it gives to the ranks."""
 _START = """\
 import runpy

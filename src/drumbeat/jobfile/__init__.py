@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from drumbeat.jobfile.builders.command import Command, command, load_job
     from drumbeat.jobfile.builders.component import ComponentFunction, load_component
     from drumbeat.jobfile.builders.estimator import Estimator
+    from drumbeat.jobfile.builders.parallel import RunFunction, parallel_run_function
     from drumbeat.jobfile.builders.pipeline import Pipeline, pipeline
     from drumbeat.jobfile.builders.sweep import Sweep
     from drumbeat.jobfile.compute.amlcompute import AmlCompute
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
     from drumbeat.jobfile.job.services import JupyterLabService, Service, SshService, TensorBoardService, VsCodeService
     from drumbeat.jobfile.job_file import Job, Loaded, from_dict, load, load_file, loads
     from drumbeat.jobfile.pipelines.component import CommandComponent
+    from drumbeat.jobfile.pipelines.parallel import ParallelComponent, ParallelTask
     from drumbeat.jobfile.pipelines.pipeline_job import PipelineComponent, PipelineJob
     from drumbeat.jobfile.reading.expressions import Reference, references, render
     from drumbeat.jobfile.reading.writer import dumps, to_dict
@@ -84,6 +86,7 @@ if TYPE_CHECKING:
 HOMES = {
     "builders.command": ["Command", "command", "load_job"],
     "builders.component": ["ComponentFunction", "load_component"],
+    "builders.parallel": ["RunFunction", "parallel_run_function"],
     "builders.pipeline": ["Pipeline", "pipeline"],
     "job.identity": ["AmlTokenIdentity", "ManagedIdentity", "UserIdentity"],
     "job.resources_and_limits": ["CommandJobLimits", "JobResourceConfiguration", "QueueSettings", "Resources"],
@@ -105,6 +108,7 @@ HOMES = {
     "job.job": ["CommandJob"],
     "job_file": ["Job", "Loaded", "from_dict", "load", "load_file", "loads"],
     "pipelines.component": ["CommandComponent"],
+    "pipelines.parallel": ["ParallelComponent", "ParallelTask"],
     "pipelines.pipeline_job": ["PipelineComponent", "PipelineJob"],
     "schedules.schedule": ["JobSchedule", "ScheduleSettings", "load_schedule", "schedule_from"],
     "schedules.triggers": ["CronTrigger", "RecurrencePattern", "RecurrenceTrigger"],
@@ -181,6 +185,8 @@ __all__ = [
     "Normal",
     "Objective",
     "Output",
+    "ParallelComponent",
+    "ParallelTask",
     "Pipeline",
     "PipelineComponent",
     "PipelineJob",
@@ -199,6 +205,7 @@ __all__ = [
     "RecurrenceTrigger",
     "Reference",
     "Resources",
+    "RunFunction",
     "ScheduleSettings",
     "Service",
     "SlurmCompute",
@@ -229,6 +236,7 @@ __all__ = [
     "load_job",
     "load_schedule",
     "loads",
+    "parallel_run_function",
     "pipeline",
     "references",
     "render",

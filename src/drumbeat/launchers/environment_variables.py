@@ -96,6 +96,9 @@ def _dialect(plan: Plan, member: Member) -> dict[str, str]:
 CHECKPOINT_KEEP = "DRUMBEAT_CHECKPOINT_KEEP"
 """The variable that says how many checkpoints `drumbeat.train.Checkpoints` keeps; a job may set it."""
 
+GANG_SECRET = "DRUMBEAT_GANG_SECRET"  # noqa: S105 - the name of a variable
+"""The variable with a secret that the ranks of an attempt share, by which they can authenticate each other."""
+
 UNIQUE_JOB = "DRUMBEAT_UNIQUE_JOB"
 """The variable with the job's unique name if a deleted job had its name; `drumbeat.train.Checkpoints` needs it to keep
 their checkpoints apart.
@@ -105,6 +108,6 @@ RESERVED = (
     "AZUREML_RUN_ID", "AZUREML_NODE_COUNT", "AZUREML_CR_NODE_RANK", "AZ_BATCH_HOST_LIST",
     "AZ_BATCHAI_JOB_MASTER_NODE_IP",
     "DRUMBEAT_JOB", "DRUMBEAT_ATTEMPT", "DRUMBEAT_ROUND", "DRUMBEAT_OUTPUT_DIR", "DRUMBEAT_CHECKPOINT_DIR",
-    UNIQUE_JOB, "DRUMBEAT_METRICS", mesh.VARIABLE, "AZUREML_EXPERIMENT_ID", "CUDA_VISIBLE_DEVICES",
+    UNIQUE_JOB, GANG_SECRET, "DRUMBEAT_METRICS", mesh.VARIABLE, "AZUREML_EXPERIMENT_ID", "CUDA_VISIBLE_DEVICES",
 )  # fmt: skip
 """Variables that drumbeat sets under every launcher: a job that sets one is refused."""

@@ -27,6 +27,7 @@ PLACES: dict[str, dict[str, str]] = {
         ),
     },
     "dsl": _dialect("pipeline"),
+    "parallel": _dialect("RunFunction parallel_run_function"),
     "sweep": {
         **_dialect(
             "BanditPolicy Choice LogNormal LogUniform MedianStoppingPolicy Normal Objective QLogNormal QLogUniform "
@@ -41,7 +42,7 @@ PLACES: dict[str, dict[str, str]] = {
     "entities": {
         **_dialect(
             "AmlCompute BuildContext Command CommandJobLimits CronTrigger JobResourceConfiguration KubernetesCompute "
-            "Pipeline QueueSettings RecurrencePattern RecurrenceTrigger Sweep",
+            "ParallelTask Pipeline QueueSettings RecurrencePattern RecurrenceTrigger Sweep",
             AmlTokenConfiguration="AmlTokenIdentity",
             ResourceConfiguration="Resources",
             UserIdentityConfiguration="UserIdentity",
@@ -115,7 +116,7 @@ FAMILIES = {
     "internal": "it is only used inside of Azure's own SDK",
     "monitors": "drumbeat doesn't monitor models in Azure. Log what you watch with mlflow.log_metric",
     "packages": "drumbeat doesn't package models. Give the model to a command as an input",
-    "parallel": "drumbeat has no parallel steps. Write a command with instance_count, and divide the files by its rank",
+    "parallel": "make parallel steps by drumbeat.ml.parallel.parallel_run_function, or load_component(FILE)",
     "scoring": "this version of drumbeat has no batch endpoints, and collects no requests. Run the scoring as a "
     "command job, and log what you watch",
     "serverless": "drumbeat sells no models. Register one of your own: client.models.create_or_update(Model(...))",
@@ -177,7 +178,7 @@ _ENTITIES = {
         "ModelPackage ModelPackageInput PackageInputPathId PackageInputPathUrl PackageInputPathVersion "
         "TritonInferencingServer"
     ),
-    "parallel": "Parallel ParallelComponent ParallelTask",
+    "parallel": "Parallel ParallelComponent",
     "scoring": (
         "BatchDeployment BatchEndpoint BatchRetrySettings DataCollector Deployment DeploymentCollection "
         "DeploymentTemplate DeploymentTemplateReference Endpoint EndpointAadToken ModelBatchDeployment "
@@ -226,6 +227,7 @@ _OTHERS: dict[str, dict[str, str]] = {
         ),
         "scoring": "DeploymentException",
     },
+    "parallel": {"parallel": "ParallelJob"},
     "operations": {
         "connections": "WorkspaceConnectionsOperations IndexOperations AzureOpenAIDeploymentOperations",
         "features": "FeatureSetOperations FeatureStoreEntityOperations FeatureStoreOperations",
@@ -241,7 +243,7 @@ REFUSED: dict[str, dict[str, str]] = {
 }
 """By module, the family of each name that drumbeat doesn't have."""
 
-WHOLE = ("automl", "data_transfer", "finetuning", "identity", "parallel")
+WHOLE = ("automl", "data_transfer", "finetuning", "identity")
 """Modules of which drumbeat has nothing: each is a family of its own."""
 
 OPERATIONS_REFUSED = {

@@ -120,13 +120,13 @@ def test_a_registered_component_stays_a_name(tmp_path: Path) -> None:
         ("./trian/train.yml", "p.yml: jobs.fit.component: no such file"),
         ("./train.yml", "A registered component is named `azureml:NAME:VERSION`."),
         ("azureml:x@best", "components have no label `best`; there is `latest`"),
-        ("./parallel.yml", "this version of drumbeat doesn't run components of type `parallel`"),
+        ("./sweep.yml", "this version of drumbeat doesn't run components of type `sweep`"),
         ("./loop.yml", "component files name one another in a circle"),
     ],
 )
 def test_a_component_that_cannot_be_read_is_refused_with_its_place(tmp_path: Path, name: str, problem: str) -> None:
     loop = "type: pipeline\njobs: {again: {type: pipeline, component: ./loop.yml}}\n"
-    lay(tmp_path, **{"parallel.yml": "type: parallel\ntask: {}\n", "loop.yml": loop})
+    lay(tmp_path, **{"sweep.yml": "type: sweep\ntrial: {}\n", "loop.yml": loop})
     with pytest.raises(Exception) as caught:  # noqa: PT011 - SpecError and NotYetError
         inlined(tmp_path, f"type: pipeline\njobs: {{fit: {{component: '{name}'}}}}\n")
     assert problem in str(caught.value)

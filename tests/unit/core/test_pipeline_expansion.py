@@ -432,7 +432,7 @@ def test_a_step_changes_what_its_component_runs_in() -> None:
 @pytest.mark.parametrize(
     ("jobs", "problem"),
     [
-        ({"s": {"type": "parallel", "task": {"code": "."}}}, "s.type: this version of drumbeat doesn't run `parallel`"),
+        ({"s": {"type": "parallel", "component": "./p.yml"}}, "component ./p.yml is a file that was not sent"),
         ({"s": {"type": "spark"}}, "s.type: drumbeat reads `spark` steps but doesn't run them"),
         ({"s": {"component": "./train.yml"}}, "component ./train.yml is a file that was not sent"),
     ],

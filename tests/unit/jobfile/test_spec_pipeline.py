@@ -63,6 +63,7 @@ jobs:
   score:
     type: parallel
     task: {type: run_function, code: ./s, entry_script: e.py}
+    input_data: ${{inputs.d}}
     mini_batch_size: 10
     retry_settings: {max_retries: 1, timeout: 60}
     inputs: {d: "${{parent.jobs.tune.outputs.whatever}}"}

@@ -38,7 +38,7 @@ def test_installed_drumbeat_is_preferred(tmp_path: Path):
 
 def test_modules_are_those_of_the_rooms_in_a_folder_and_in_the_agents_archive(tmp_path: Path):
     package = Path(drumbeat.__file__).parent
-    rooms = [path for room in ("rank", "scoring", "train") for path in (package / room).glob("*.py")]
+    rooms = [path for room in ("parallel", "rank", "scoring", "train") for path in (package / room).glob("*.py")]
     expected = {*(path.relative_to(package).as_posix() for path in rooms), *modules_for_ranks.BESIDE}
     assert set(modules_for_ranks.files()) == expected
     archive = agent_archive()

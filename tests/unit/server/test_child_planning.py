@@ -64,7 +64,7 @@ class OlderRequests(MemoryStore):
         made = super().request(name)
         if not self.refused or "jobs" not in made.document:
             return made
-        jobs = {**made.document["jobs"], self.refused: {"type": "parallel", "task": {"type": "run_function"}}}
+        jobs = {**made.document["jobs"], self.refused: {"type": "spark"}}
         return replace(made, document={**made.document, "jobs": jobs})
 
 
@@ -162,7 +162,7 @@ def test_pipeline_with_an_outdated_stored_request_fails_with_the_reason(tmp_path
         until(lambda: house.state("p") is State.FAILED)
         pipeline = store.load("p").job.pipeline
         assert pipeline is not None
-        assert "doesn't run `parallel` steps yet" in pipeline.steps[1].sentence
+        assert "reads `spark` steps but doesn't run them" in pipeline.steps[1].sentence
     finally:
         house.control.stop()
 

@@ -13,10 +13,12 @@ from typing import cast
 from drumbeat.core.pipelines.binding import Resolve, bind_inputs, bind_ports, text_value
 from drumbeat.core.pipelines.graph import Bound, Data, Graph, PipelineStep, Settings, StepOutput, Value
 from drumbeat.core.pipelines.outputs import placed, step_outputs
+from drumbeat.core.pipelines.parallel_steps import parallel_command, parallel_notes
 from drumbeat.core.pipelines.scope import Scope, merged_settings, producer
 from drumbeat.jobfile.data.inputs_outputs import Input, Output
 from drumbeat.jobfile.pipelines.component import CommandComponent
 from drumbeat.jobfile.pipelines.graph import StepCount, depends_on, has_artifacts
+from drumbeat.jobfile.pipelines.parallel import ParallelComponent
 from drumbeat.jobfile.pipelines.pipeline_job import PipelineComponent, PipelineJob, PipelineNode
 from drumbeat.jobfile.pipelines.step_inputs import has_other_form
 from drumbeat.jobfile.pipelines.step_types import CommandNode, OtherNode, ParallelNode, SweepNode, unfilled_ports
@@ -104,13 +106,14 @@ def _steps(scope: Scope) -> Iterator[PipelineStep]:
             case CommandNode() | SweepNode():
                 yield _step(scope, name, node, is_artifacts_asked=path in asked)
             case ParallelNode():
-                what = "this version of drumbeat doesn't run `parallel` steps yet"
-                raise NotYetError(what, where=f"{path}.type", fix="Write it as a `command` step.")
+                command = parallel_command(node, f"{path}.component")
+                scope.notes.extend(f"step {path}: {note}" for note in parallel_notes(node))
+                yield _step(scope, name, command, is_artifacts_asked=path in asked)
             case _:
                 kind = node.type if isinstance(node, OtherNode) else type(node).__name__
                 what = f"drumbeat reads `{kind}` steps but doesn't run them"
                 raise NotYetError(
-                    what, where=f"{path}.type", fix="Write it as a `command`, `sweep` or `pipeline` step."
+                    what, where=f"{path}.type", fix="Write it as a `command`, `parallel`, `sweep` or `pipeline` step."
                 )
 
 
@@ -159,6 +162,8 @@ def _bound_inputs(scope: Scope, name: str, node: Model) -> dict[str, Bound]:
                 scope.bound[name] = bind_ports(ports, node.inputs, resolver(scope), path)
             case CommandNode() | SweepNode():
                 scope.bound[name] = _step_inputs(scope, path, node)
+            case ParallelNode():
+                scope.bound[name] = _step_inputs(scope, path, parallel_command(node, f"{path}.component"))
             case _:
                 scope.bound[name] = {}
     return scope.bound[name]
@@ -267,9 +272,10 @@ def _step_output(scope: Scope, reference: Reference) -> StepOutput:
             what = f"{reference.text}: no step of `{reference.job}` gives output `{reference.name}`"
             raise SpecError(what, fix=fix)
         return made
-    if isinstance(node, CommandNode | SweepNode):
+    if isinstance(node, CommandNode | SweepNode | ParallelNode):
         declared = node.trial if isinstance(node, SweepNode) else node.component
-        outputs = declared.outputs if isinstance(declared, CommandComponent) else node.outputs
+        is_known = isinstance(declared, CommandComponent | ParallelComponent)
+        outputs = declared.outputs if is_known else node.outputs
         if reference.name not in outputs and not has_artifacts(node, reference.name):
             what = f"{reference.text}: step `{reference.job}` has no output `{reference.name}`"
             raise SpecError(what, fix=either(reference.name, outputs, "It has"))

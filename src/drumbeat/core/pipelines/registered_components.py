@@ -132,7 +132,7 @@ class _Resolver:
             return node
         table = cast("Table", node)
         key = "trial" if table.get("type") == "sweep" else "component"
-        if table.get("type") not in (None, "command", "sweep", "pipeline") or key not in table:
+        if table.get("type") not in (None, "command", "parallel", "sweep", "pipeline") or key not in table:
             self._count.add(path)
             return table
         if table.get("environment") is not None:

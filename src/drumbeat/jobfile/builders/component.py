@@ -22,8 +22,9 @@ from drumbeat.jobfile.pipelines.absolute_paths import with_absolute_paths
 from drumbeat.jobfile.pipelines.component import CommandComponent
 from drumbeat.jobfile.pipelines.component_file import Component, component_from, load_component_text
 from drumbeat.jobfile.pipelines.component_trials import with_component
+from drumbeat.jobfile.pipelines.parallel import ParallelComponent
 from drumbeat.jobfile.pipelines.pipeline_job import PipelineComponent, PipelineNode
-from drumbeat.jobfile.pipelines.step_types import CommandNode
+from drumbeat.jobfile.pipelines.step_types import CommandNode, ParallelNode
 from drumbeat.jobfile.reading.error_messages import nearest
 from drumbeat.jobfile.reading.loader import read_text
 from drumbeat.jobfile.reading.writer import to_dict
@@ -81,14 +82,15 @@ class ComponentStep(Sweepable):
         """Settings of the step in the queue."""
         self.queue_settings = {"job_tier": job_tier, "priority": priority}
 
-    def to_node(self, names: Mapping[int, str]) -> CommandNode | PipelineNode:
+    def to_node(self, names: Mapping[int, str]) -> CommandNode | ParallelNode | PipelineNode:
         """The step as the file has it."""
         own = {key: step_value(getattr(self, key), names) for key in OF_A_STEP if getattr(self, key)}
         inputs = bound(self.inputs, self.component.inputs, names)
         outputs = {name: value for name, value in self.outputs.items() if value != self.component.outputs.get(name)}
         own |= {"outputs": outputs} if outputs else {}
-        cls = PipelineNode if isinstance(self.component, PipelineComponent) else CommandNode
-        return cls.made({**own, "component": self.reference or self.component, "inputs": inputs})
+        return _node_class(self.component).made(
+            {**own, "component": self.reference or self.component, "inputs": inputs}
+        )
 
     # --- as the trial of a sweep --------------------------------------------------------------------------------
     def document(self) -> dict[str, Any]:
@@ -103,6 +105,8 @@ class ComponentStep(Sweepable):
         """The component with what was set for this use of it. Raises SpecError where it isn't a command."""
         if isinstance(self.component, PipelineComponent):
             raise SpecError("a pipeline component can't be swept", fix="Sweep the component of one of its steps.")
+        if isinstance(self.component, ParallelComponent):
+            raise SpecError("a parallel component can't be swept", fix="Sweep a component of type command.")
         own = {key: value for key, value in self.document().items() if key in OF_THE_TRIAL}
         if "environment_variables" in own:
             own["environment_variables"] = self.component.environment_variables | own["environment_variables"]
@@ -148,6 +152,12 @@ class ComponentFunction:
     def __setattr__(self, key: str, value: Any) -> None:
         object.__setattr__(self, "component", type(self.component).made({**set_keys(self.component), key: value}))
         object.__setattr__(self, "reference", "")
+
+
+def _node_class(component: Component) -> type[CommandNode | ParallelNode | PipelineNode]:
+    if isinstance(component, PipelineComponent):
+        return PipelineNode
+    return ParallelNode if isinstance(component, ParallelComponent) else CommandNode
 
 
 def load_component(source: str | Path) -> ComponentFunction:

@@ -24,7 +24,7 @@ def environment_with_absolute_paths(environment: Mapping[str, Any], base: Path) 
 def with_changed_paths(component: Mapping[str, Any], change: Callable[[str], str]) -> Table:
     """Returns a document in which each text that may be a path is what `change` makes of it."""
     table = dict(component)
-    for key in ("code", "component", "trial"):
+    for key in ("code", "component", "trial", "task"):
         if isinstance(table.get(key), str):
             table[key] = change(table[key])
         elif isinstance(table.get(key), dict):

@@ -10,16 +10,17 @@ from typing import Any, cast
 
 from drumbeat.jobfile.data.paths import local_path
 from drumbeat.jobfile.pipelines.component import CommandComponent
+from drumbeat.jobfile.pipelines.parallel import ParallelComponent
 from drumbeat.jobfile.pipelines.pipeline_job import PipelineComponent
 from drumbeat.jobfile.reading.error_messages import fold, nearest, shown, words
 from drumbeat.jobfile.reading.frozen_model import Model
 from drumbeat.jobfile.reading.loader import DocumentKind, Places, load_text, model_from
 from drumbeat.model.errors import NotYetError, Problem, SpecError
 
-Component = CommandComponent | PipelineComponent
+Component = CommandComponent | ParallelComponent | PipelineComponent
 
-KINDS = ("command", "pipeline")
-LATER = ("parallel", "sweep", "automl", "spark", "import", "data_transfer")
+KINDS = ("command", "parallel", "pipeline")
+LATER = ("sweep", "automl", "spark", "import", "data_transfer")
 """Types of component that other services have, and this version does not run."""
 LATEST = "latest"
 
@@ -78,6 +79,8 @@ def _choose_model(document: Mapping[str, Any], places: Places) -> type[Model]:
     match fold(kind) if isinstance(kind, str) else kind:
         case None | "command":
             return CommandComponent
+        case "parallel":
+            return ParallelComponent
         case "pipeline":
             return PipelineComponent
         case str(other) if other in map(fold, LATER):

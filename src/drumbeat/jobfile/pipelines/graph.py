@@ -146,7 +146,7 @@ def _step_output(key: Loc, reference: Reference, jobs: Mapping[str, Model]) -> I
 
 def has_artifacts(node: Model, output: str) -> bool:
     """Whether it is the output that a step with ranks has without declaring it: what they write to `./outputs`."""
-    return output == ARTIFACTS and getattr(node, "type", "") in ("command", "sweep")
+    return output == ARTIFACTS and getattr(node, "type", "") in ("command", "parallel", "sweep")
 
 
 def ports(node: Model, table: str) -> list[str] | None:

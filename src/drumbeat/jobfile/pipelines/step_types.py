@@ -17,20 +17,20 @@ from drumbeat.jobfile.job.resources_and_limits import CommandJobLimits, ComputeN
 from drumbeat.jobfile.job.services import ServiceValue
 from drumbeat.jobfile.pipelines.component import CommandComponent, ComponentValue
 from drumbeat.jobfile.pipelines.graph import has_artifacts
+from drumbeat.jobfile.pipelines.parallel import (
+    ParallelComponent,
+    ParallelComponentValue,
+    ParallelKeys,
+    parallel_contradictions,
+    size_contradictions,
+)
 from drumbeat.jobfile.reading.error_messages import either, shown
 from drumbeat.jobfile.reading.field_types import (
     AsText,
-    Count,
     Filled,
     Identifier,
     Json,
-    Number,
-    Seconds,
-    Table,
-    Tally,
     Text,
-    TextOrList,
-    TextOrTable,
     Variable,
     complaint,
     pattern,
@@ -141,39 +141,28 @@ class SweepNode(RunNode):
             yield from port_contradictions(self, self.trial, [*self.search_space])
 
 
-class RetrySettings(Model):
-    """Retries of a failed mini-batch."""
-
-    max_retries: Tally = Field(default=3, description="Maximum number of retries of a mini-batch.")
-    timeout: Seconds = Field(default=60.0, description="Seconds for one mini-batch.")
-
-
-class ParallelNode(RunNode):
-    """Runs one script over the mini-batches of its input in parallel."""
+class ParallelNode(ParallelKeys, RunNode):
+    """Runs one script over the mini-batches of its input, in worker processes on one or several nodes."""
 
     type: Annotated[Literal["parallel"], AnyCase()] = Field(default="parallel", description="Always `parallel`.")
-    component: TextOrTable | None = Field(
+    component: ParallelComponentValue | None = Field(
         default=None, description="Component: a file, a reference, or an inline definition."
     )
-    task: Table | None = Field(default=None, description="The script and its arguments.")
-    input_data: Text | None = Field(default=None, description="The input to split into mini-batches.")
-    mini_batch_size: AsText | None = Field(
-        default=None, description="Size of a mini-batch: a number of files, or bytes like `10kb`."
-    )
-    mini_batch_error_threshold: Number | None = Field(
-        default=None, description="Number of failed mini-batches to tolerate."
-    )
-    error_threshold: Number | None = Field(
-        default=None, description="Number of failed items to tolerate; -1 means all."
-    )
-    max_concurrency_per_instance: Count | None = Field(default=None, description="Processes on each node.")
-    partition_keys: TextOrList | None = Field(default=None, description="Columns to partition by, instead of size.")
-    retry_settings: RetrySettings = Field(default_factory=RetrySettings, description="Retries of a failed mini-batch.")
-    logging_level: Text | None = Field(default=None, description="Logging level.")
+    limits: CommandJobLimits = Field(default_factory=CommandJobLimits, description="Time limits.")
+    drumbeat: Extensions = Field(default_factory=Extensions, description="What drumbeat adds to the dialect.")
 
     def contradictions(self) -> Iterator[Contradiction]:
-        if self.component is None and self.task is None:
-            yield Contradiction((), "neither `component` nor `task`", "Give one of them.")
+        if (self.component is None) == (self.task is None):
+            both = "neither `component` nor `task`" if self.task is None else "both `component` and `task`"
+            yield Contradiction((), both, "Give exactly one of them.")
+        elif self.task is not None:
+            yield from parallel_contradictions(self, self.inputs, [*self.outputs])
+        else:
+            if self.input_data is not None:
+                yield Contradiction(("input_data",), "the component says which input is divided", "Leave it out.")
+            yield from size_contradictions(self)
+        if isinstance(self.component, ParallelComponent):
+            yield from port_contradictions(self, self.component)
 
 
 class OtherNode(Model):
@@ -213,7 +202,7 @@ def is_other(kind: str) -> bool:
 
 
 def port_contradictions(
-    node: StepKeys, component: CommandComponent, drawn: list[str] | None = None
+    node: StepKeys, component: CommandComponent | ParallelComponent, drawn: list[str] | None = None
 ) -> Iterator[Contradiction]:
     """What a step gives to its component that it doesn't take, and what it leaves out.
 

@@ -10,6 +10,7 @@ from drumbeat.jobfile.builders.command import Command
 from drumbeat.jobfile.builders.component import ComponentFunction
 from drumbeat.jobfile.builders.pipeline import is_pipeline_function, pipeline_component
 from drumbeat.jobfile.pipelines.component import CommandComponent
+from drumbeat.jobfile.pipelines.parallel import ParallelComponent
 from drumbeat.jobfile.pipelines.pipeline_job import PipelineComponent
 from drumbeat.ml.calls.operation import ARCHIVED_ONLY, Operations, pages, refuse_archive, unavailable, version_of
 from drumbeat.ml.objects.components import Component
@@ -67,7 +68,7 @@ class ComponentOperations(Operations):
         raise unavailable("drumbeat.ml doesn't download components", f"See it: drumbeat component show {name}")
 
 
-def component_model(given: Any) -> CommandComponent | PipelineComponent:
+def component_model(given: Any) -> CommandComponent | ParallelComponent | PipelineComponent:
     """Returns what a script calls a component as its model. Raises SpecError."""
     if is_pipeline_function(given):
         return pipeline_component(given)
@@ -75,7 +76,7 @@ def component_model(given: Any) -> CommandComponent | PipelineComponent:
         return given.component
     if isinstance(given, Command):
         return given.component
-    if isinstance(given, CommandComponent | PipelineComponent):
+    if isinstance(given, CommandComponent | ParallelComponent | PipelineComponent):
         return given
     if hasattr(given, "_mldesigner") or hasattr(given, "_component"):
         what = "a function of mldesigner is no component of drumbeat.ml: mldesigner builds on Azure's own package"

@@ -85,7 +85,7 @@ class AssignedUserConfiguration(Ignored):
 
 
 class RetrySettings(Ignored):
-    """Retries of mini-batches; without effect, since drumbeat has no parallel steps."""
+    """Retries of the mini-batches of a parallel step."""
 
     def __init__(self, *, timeout: int | str | None = None, max_retries: int | str | None = None, **keys: Any) -> None:
         super().__init__(timeout=timeout, max_retries=max_retries, **keys)

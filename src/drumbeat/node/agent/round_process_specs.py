@@ -8,6 +8,8 @@ supervisor starts and stops them, in `supervisor/rank_round.py`: SIGTERM first, 
 from __future__ import annotations
 
 import contextlib
+import hashlib
+import hmac
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -15,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from drumbeat.launchers import render, starter, warm_start_fit
 from drumbeat.launchers.container_command import ContainerEngine, contained
+from drumbeat.launchers.environment_variables import GANG_SECRET
 from drumbeat.launchers.preparation import preparation
 from drumbeat.launchers.services import ServiceNode, has_process, service_process, services_on
 from drumbeat.launchers.tracking_variables import direct, tracked
@@ -199,6 +202,7 @@ class RoundProcesses:
             self._with_replica_secret(self._with_modules(self._tracked(each, metrics)))
             for each in render(self._plan, roster, node)
         ]
+        ranks = [replace(each, set={**each.set, GANG_SECRET: self._gang_secret}) for each in ranks]
         ranks = [self._contained(self._with_end_mark(each), roster.member(node)) for each in ranks]
         beside = starter(self._plan, roster, node)
         round_ = NodeRound(self._plan, roster, node, self._enrolment.shared_secret)
@@ -238,6 +242,10 @@ class RoundProcesses:
         if SETTINGS_VARIABLE not in self._plan.variables:
             return spec
         return replace(spec, set={**spec.set, SECRET_VARIABLE: replica_secret(self._enrolment.secret)})
+
+    @property
+    def _gang_secret(self) -> str:
+        return hmac.new(self._enrolment.shared_secret.encode(), b"ranks", hashlib.sha256).hexdigest()
 
     def _with_end_mark(self, spec: ProcessSpec) -> ProcessSpec:
         mark = mark_path(f"{self._enrolment.root}/{spec.log}")

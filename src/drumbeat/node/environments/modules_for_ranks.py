@@ -11,7 +11,7 @@ from drumbeat.model.errors import StorageError
 from drumbeat.node.environments import program_end
 from drumbeat.node.platform.files import write_whole
 
-ROOMS = ("rank", "scoring", "train")
+ROOMS = ("parallel", "rank", "scoring", "train")
 """The packages whose modules ranks get."""
 BESIDE = (
     "_version.py", "model/__init__.py", "model/errors.py", "model/home_socket.py", "model/mesh.py", "model/programs.py",
