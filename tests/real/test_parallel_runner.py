@@ -297,6 +297,7 @@ def run(files, context):
     assert step.rows == ["1 3 a", "1 4 b", "2 3 cd", "2 3 cd"]
 
 
+@pytest.mark.thorough
 def test_data_frames_are_written_with_spaces_and_without_header(step: Step) -> None:
     add_mlflow(step)
     script = """
@@ -334,6 +335,7 @@ def test_workers_and_the_script_do_not_see_the_secret(step: Step) -> None:
     assert set(step.rows) == {"False"}
 
 
+@pytest.mark.thorough
 def test_mlflow_model_without_a_script_predicts_each_row_of_each_table(step: Step, tmp_path: Path) -> None:
     add_mlflow(step)
     for one in step.input.iterdir():

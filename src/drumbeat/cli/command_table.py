@@ -86,6 +86,8 @@ COMMANDS = {
     "model": CommandEntry("models:app"),
     "online-endpoint": CommandEntry("online_endpoints:app"),
     "online-deployment": CommandEntry("online_deployments:app"),
+    "batch-endpoint": CommandEntry("batch_endpoints:endpoint"),
+    "batch-deployment": CommandEntry("batch_endpoints:deployment"),
     "notice": CommandEntry("resource_family:notice"),
     "registry": CommandEntry("resource_family:registry"),
     "schedule": CommandEntry("schedules:app"),
@@ -103,6 +105,7 @@ GROUPS = {
     "End, keep and delete jobs": ("cancel", "wait", "download", "archive", "restore", "delete", "prune"),
     "Data and what jobs share": ("data", "model", "datastore", "environment", "component", "experiment", "sweep"),
     "Answer requests": ("online-endpoint", "online-deployment"),
+    "Score data": ("batch-endpoint", "batch-deployment"),
     "Computes": ("compute", "alias", "registry", "bench"),
     "The server and its users": (
         "server",

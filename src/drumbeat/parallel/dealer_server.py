@@ -56,7 +56,7 @@ class DealerServer:
         self._nodes: set[NodeConnection] = set()
         self._waiting: deque[tuple[NodeConnection, int]] = deque()
         self._began_at = self._progress_at = time.monotonic()
-        self._reported = ("", self._began_at)
+        self._reported = (dealer.summary(), self._began_at)
         self._failures_shown = 0
         self._secret = ""
         self._thread = threading.Thread(target=self._run, name="dealer", daemon=True)

@@ -10,9 +10,10 @@ from drumbeat.parallel.settings import ParallelSettings
 
 def results_file(settings: ParallelSettings) -> str:
     """The file that gets the results; "" = none does."""
-    if settings.append_to and os.path.isdir(settings.append_to):
-        return os.path.join(settings.append_to, settings.file_name)
-    return settings.append_to
+    if not settings.append_to:
+        return ""
+    path = os.path.abspath(settings.append_to)
+    return os.path.join(path, settings.file_name) if os.path.isdir(path) else path
 
 
 def write(settings: ParallelSettings, journal: MiniBatchJournal) -> None:

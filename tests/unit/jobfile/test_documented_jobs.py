@@ -12,11 +12,14 @@ import pytest
 from drumbeat.cli.commands.computes import SCALE_EXAMPLE
 from drumbeat.client.resource_files import resolved
 from drumbeat.jobfile import compute_from, environment_from, from_dict
+from drumbeat.jobfile.batch.deployments import BATCH_DEPLOYMENT
+from drumbeat.jobfile.batch.endpoints import BATCH_ENDPOINT
 from drumbeat.jobfile.compute.computes import CLASSES as COMPUTES
 from drumbeat.jobfile.data.assets import data_from
 from drumbeat.jobfile.data.datastores import CLASSES as DATASTORES
 from drumbeat.jobfile.data.datastores import datastore_from
 from drumbeat.jobfile.pipelines.step_types import CommandNode, SweepNode
+from drumbeat.jobfile.reading.loader import model_from
 from drumbeat.jobfile.reading.yaml_tree import parse, plain
 from drumbeat.resources.notice_target import NOTICE_TARGET
 from drumbeat.resources.registry import REGISTRY
@@ -52,6 +55,10 @@ def blocks(language: str) -> list[Any]:
 
 def read(document: dict[str, Any]) -> object:
     """What drumbeat reads from an example, which may be a part of a job's, a pipeline's or a compute's file."""
+    if "auth_mode" in document:
+        return model_from(document, BATCH_ENDPOINT, "endpoint")
+    if "endpoint_name" in document:
+        return model_from(document, BATCH_DEPLOYMENT, "deployment")
     if "name" in document and "command" not in document:
         for types, reader in OTHERS:
             if document.get("type") in types:

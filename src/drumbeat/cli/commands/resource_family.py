@@ -42,7 +42,7 @@ def resource_family(kind: Kind[Any], *others: Command) -> typer.Typer:
         "list": ("list", lists, f"{start} list{chosen}"),
         "show": ("show", shows, f"{start} show {sentences.example}"),
         **own,
-        "delete": ("delete", deletes, f"{start} delete {sentences.example}"),
+        "delete": own.get("delete", ("delete", deletes, f"{start} delete {sentences.example}")),
     }
     for word, command, example in commands.values():
         add_command(family, word, command, example)

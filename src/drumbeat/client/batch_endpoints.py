@@ -1,0 +1,163 @@
+"""Batch endpoints of a server: their deployments, and the jobs that these run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from drumbeat.model.errors import SpecError
+from drumbeat.resources.batch import BATCH_DEPLOYMENT, BATCH_ENDPOINT
+
+if TYPE_CHECKING:
+    from drumbeat.client.batch_jobs import BatchInvocation
+    from drumbeat.client.client import Client
+    from drumbeat.jobfile.batch.deployments import ModelBatchDeployment, PipelineBatchDeployment
+    from drumbeat.model.api.batch import BatchDeploymentView, BatchEndpointView
+    from drumbeat.model.api.jobs import JobView
+
+
+class BatchEndpoints:
+    """The batch endpoints of a client's server."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    def create_deployment(self, file: str | Path, *, sets: Sequence[str] = ()) -> BatchDeploymentView:
+        """Creates a deployment, or replaces the one of its name, with its code, environment and model.
+
+        Raises SpecError, with the line; NotFoundError for an endpoint that isn't there.
+        """
+        from drumbeat.jobfile.batch.deployments import BATCH_DEPLOYMENT as FILE
+        from drumbeat.jobfile.batch.deployments import PipelineBatchDeployment
+        from drumbeat.jobfile.reading.loader import load_text, read_text
+
+        path = Path(file)
+        given: Any = load_text(read_text(path), FILE, str(file), sets)
+        self._client.resource(BATCH_ENDPOINT, given.endpoint_name)
+        base = path.absolute().parent
+        kept = self._pipeline(given, base) if isinstance(given, PipelineBatchDeployment) else self._model(given, base)
+        head = {"name": f"{given.endpoint_name}.{given.name}", "description": given.description, "tags": given.tags}
+        document = {key: value for key, value in {**head, **kept}.items() if value not in (None, {}, "")}
+        return self._client.create_resource(BATCH_DEPLOYMENT, document)
+
+    def _model(self, given: ModelBatchDeployment, base: Path) -> dict[str, Any]:
+        from drumbeat.client.batch_jobs import component_document, runner_settings
+        from drumbeat.client.environment_files import with_environments
+        from drumbeat.jobfile.batch.deployments import model_path
+        from drumbeat.jobfile.pipelines.absolute_paths import with_absolute_paths
+
+        path = model_path(given.model)
+        model, folder = self._model_input(given, base) if path else (None, "")
+        document = component_document(given, model, folder)
+        made = self._client.create_component(with_absolute_paths(with_environments(document, base), base))
+        return {
+            "type": "model",
+            "component": f"azureml:{made.title}",
+            "compute": given.compute,
+            "instance_count": given.resources.instance_count,
+            "model": path,
+            "settings": runner_settings(given),
+            "output_file_name": given.setting("output_file_name", "predictions.csv"),
+        }
+
+    def _model_input(self, given: ModelBatchDeployment, base: Path) -> tuple[dict[str, Any], str]:
+        """The input that the model is, and the name of its file or folder."""
+        from drumbeat.client.batch_jobs import last_part, model_input
+        from drumbeat.jobfile.batch.deployments import model_path, model_type
+
+        path = model_path(given.model)
+        default = "custom_model" if given.code_configuration else "mlflow_model"
+        kind = model_type(given.model, default)
+        if not path.startswith("azureml:") or path.startswith("azureml://"):
+            return model_input(path, kind, base), last_part(path)
+        title = path.removeprefix("azureml:")
+        name, mark, version = title.partition("@") if "@" in title else title.partition(":")
+        one = self._client.model(name, "" if mark == "@" and version == "latest" else f"{mark.strip(':')}{version}")
+        if given.code_configuration is None and one.type != "mlflow_model":
+            what = f"model {name} is a {one.type}, and only an mlflow_model scores without a script"
+            raise SpecError(what, where="model", fix="Add `code_configuration:`.")
+        return {"type": one.type, "path": f"azureml:{name}:{one.version}"}, last_part(one.uri)
+
+    def _pipeline(self, given: PipelineBatchDeployment, base: Path) -> dict[str, Any]:
+        from drumbeat.client.batch_jobs import component_name
+        from drumbeat.client.environment_files import with_environments
+        from drumbeat.jobfile.pipelines.absolute_paths import with_absolute_paths
+        from drumbeat.jobfile.pipelines.component_file import component_path
+        from drumbeat.jobfile.reading.writer import to_dict
+
+        reference = given.component
+        own = [f"name={component_name(given.endpoint_name, given.name)}"]
+        if not isinstance(reference, str):
+            document = with_absolute_paths(with_environments(to_dict(reference), base), base)
+            made = self._client.create_component({**document, "name": own[0].partition("=")[2]})
+            reference = f"azureml:{made.title}"
+        elif not reference.startswith("azureml:"):
+            made = self._client.create_component(component_path(reference, base), sets=own)
+            reference = f"azureml:{made.title}"
+        settings = {key: getattr(given.settings, key) for key in given.settings.model_fields_set}
+        return {"type": "pipeline", "component": reference, "pipeline_settings": settings}
+
+    def invoke(self, endpoint: str, asked: BatchInvocation) -> JobView:
+        """Starts the job of an invocation, and returns it. Raises NotFoundError, SpecError, and what `submit` does."""
+        from drumbeat.client.batch_jobs import job_document
+
+        return self._client.submit(
+            job_document(self.chosen(endpoint, asked.deployment), asked), name=asked.job_name or None
+        )
+
+    def chosen(self, endpoint: str, deployment: str = "") -> BatchDeploymentView:
+        """Returns the deployment that an invocation runs: the default one, or the only one. Raises NotFoundError."""
+        name = deployment or self._client.resource(BATCH_ENDPOINT, endpoint).default_deployment
+        if name:
+            return self._client.resource(BATCH_DEPLOYMENT, f"{endpoint}.{name}")
+        all_of_it = self.deployments(endpoint)
+        if len(all_of_it) == 1:
+            return all_of_it[0]
+        names = ", ".join(one.name for one in all_of_it) or "none"
+        what = f"batch endpoint {endpoint} has no default deployment; deployments: {names}"
+        fix = f"Name one, or make it the default: {_default_command(endpoint)}"
+        raise SpecError(what, where="deployment", fix=fix)
+
+    def deployments(self, endpoint: str = "") -> list[BatchDeploymentView]:
+        """The deployments of an endpoint, or of all."""
+        return [one for one in self._client.resources(BATCH_DEPLOYMENT) if endpoint in ("", one.endpoint)]
+
+    def update(self, kind: Any, name: str, sets: Sequence[str]) -> Any:
+        """Changes keys of an endpoint, or of a deployment as it is kept. Raises SpecError."""
+        from drumbeat.jobfile.reading.loader import model_from
+
+        kept = dict(self._client.resource(kind, name).document)
+        model = model_from(kept, kind.model(), kind.name, overrides=sets)
+        return self._client.create_resource(kind, model)
+
+    def set_default(self, one: BatchDeploymentView) -> BatchEndpointView:
+        """Makes a deployment the one that its endpoint's invocations run."""
+        return self.update(BATCH_ENDPOINT, one.endpoint, [f"defaults.deployment_name={one.name}"])
+
+    def delete_deployment(self, endpoint: str, name: str) -> None:
+        """Deletes a deployment. Raises NotFoundError; SpecError for the default one beside others."""
+        default = self._client.resource(BATCH_ENDPOINT, endpoint).default_deployment
+        if name == default and len(self.deployments(endpoint)) > 1:
+            fix = f"Make another one the default: {_default_command(endpoint)}"
+            raise SpecError(f"{name} is the default deployment of {endpoint}", where="deployment", fix=fix)
+        self._client.delete_resource(BATCH_DEPLOYMENT, f"{endpoint}.{name}")
+
+    def delete_endpoint(self, name: str) -> None:
+        """Deletes an endpoint with its deployments. Raises NotFoundError."""
+        self._client.resource(BATCH_ENDPOINT, name)
+        for one in self.deployments(name):
+            self._client.delete_resource(BATCH_DEPLOYMENT, f"{name}.{one.name}")
+        self._client.delete_resource(BATCH_ENDPOINT, name)
+
+    def jobs(self, endpoint: str, deployment: str = "", *, limit: int = 100) -> list[JobView]:
+        """The jobs of an endpoint's invocations, or of one deployment's, newest first."""
+        from drumbeat.client.batch_jobs import DEPLOYMENT_TAG, ENDPOINT_TAG
+
+        wanted = {ENDPOINT_TAG: endpoint, **({DEPLOYMENT_TAG: deployment} if deployment else {})}
+        jobs = self._client.list(parent="", text=endpoint, limit=1000)
+        return [job for job in jobs if wanted.items() <= job.tags.items()][:limit]
+
+
+def _default_command(endpoint: str) -> str:
+    return f"drumbeat batch-endpoint update {endpoint} --set defaults.deployment_name=NAME"
