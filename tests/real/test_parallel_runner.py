@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from drumbeat.parallel import messages
+from drumbeat.parallel.journal import MiniBatchJournal
 from tools.kept_programs import MLFLOW, NotFetchedError
 
 from .house import until
@@ -256,6 +257,13 @@ def test_journal_of_another_input_is_not_used(step: Step) -> None:
     assert code == 0, text
     assert "earlier attempts" not in text
     assert step.rows == [*NAMES, "f60"]
+
+
+def test_journal_begun_in_place_of_another_ones_is_read_again(tmp_path: Path) -> None:
+    MiniBatchJournal(str(tmp_path), "first").keep(0, "a\n", 0, "")
+    MiniBatchJournal(str(tmp_path), "second").keep(3, "b\n", 1, "short")
+    again = MiniBatchJournal(str(tmp_path), "second")
+    assert (again.text(3), [*again.done], again.failed, again.lost) == ("b\n", [3], 1, 1)
 
 
 def test_init_that_always_fails_ends_the_step_with_its_error(step: Step) -> None:

@@ -30,7 +30,7 @@ class MiniBatchJournal:
 
     def __init__(self, folder: str, division: str) -> None:
         self._path = os.path.join(folder, FILE) if folder else ""
-        self._file = open(_opened(self._path), "r+b", buffering=0)  # noqa: SIM115 - held until the process ends
+        self._fd = _opened(self._path)
         self.done: dict[int, DoneMiniBatch] = {}
         self.failed = 0
         """Mini-batches that have failed for good."""
@@ -42,20 +42,21 @@ class MiniBatchJournal:
 
     def _read(self, division: str) -> None:
         """Takes over what an earlier attempt has written for the same division; what a kill has cut off is dropped."""
-        lines = iter(self._lines())
-        _, head = next(lines, (0, {}))
+        lines, nothing = self._lines(), dict[str, Any]()
+        _, head = next(lines, (0, nothing))
         if head.get("division") != division:
-            self._file.truncate(0)
+            os.ftruncate(self._fd, 0)
+            self._end = 0
             self._append({"division": division})
             return
         for offset, line in lines:
             self._note(line, offset, self._end - offset)
-        self._file.truncate(self._end)
+        os.ftruncate(self._fd, self._end)
 
     def _lines(self) -> Iterator[tuple[int, dict[str, Any]]]:
         """Yields offset and content of each whole line; `_end` is then behind it."""
-        self._file.seek(0)
-        with os.fdopen(os.dup(self._file.fileno()), "rb") as file:
+        os.lseek(self._fd, 0, os.SEEK_SET)
+        with os.fdopen(os.dup(self._fd), "rb") as file:
             for line in file:
                 try:
                     content: object = json.loads(line)
@@ -84,11 +85,11 @@ class MiniBatchJournal:
         rest = memoryview(json.dumps(line).encode() + b"\n")
         offset = self._end
         while rest:
-            count = os.pwrite(self._file.fileno(), rest, self._end)
+            count = os.pwrite(self._fd, rest, self._end)
             rest, self._end = rest[count:], self._end + count
         now = time.monotonic()
         if now - self._synced_at > _SYNC_INTERVAL_S:
-            os.fsync(self._file.fileno())
+            os.fsync(self._fd)
             self._synced_at = now
         return offset, self._end - offset
 
@@ -100,7 +101,7 @@ class MiniBatchJournal:
     def text(self, mini_batch: int) -> str:
         """Returns the results of a mini-batch."""
         one = self.done[mini_batch]
-        return str(json.loads(os.pread(self._file.fileno(), one.size, one.offset))["text"])
+        return str(json.loads(os.pread(self._fd, one.size, one.offset))["text"])
 
 
 def _opened(path: str) -> int:

@@ -77,7 +77,7 @@ def from_json(text: str, **own: Any) -> ParallelSettings:
     names = {one.name for one in fields(ParallelSettings)}
     if unknown := sorted(set(given) - names):
         raise RunnerError(f"this version of drumbeat knows no setting {', '.join(unknown)} of a parallel step")
-    lists = {key: tuple(given[key]) for key in ("partition_keys", "arguments") if key in given}
+    lists: dict[str, Any] = {key: tuple(given[key]) for key in ("partition_keys", "arguments") if key in given}
     return ParallelSettings(**{**given, **lists, **own})
 
 

@@ -12,7 +12,7 @@ import sys
 import traceback
 from collections.abc import Callable
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from drumbeat.parallel import entry_script
 from drumbeat.parallel.messages import MAX_BYTES, BlockingChannel, Message
@@ -78,7 +78,7 @@ def results_as_text(results: Any) -> tuple[str, int]:
     if hasattr(results, "to_csv"):
         return results.to_csv(None, sep=" ", header=False, index=False), len(results)
     if isinstance(results, str | bytes | dict) or not hasattr(results, "__iter__"):
-        raise TypeError(f"run() returned {type(results).__name__}, not a list, a tuple or a DataFrame")
+        raise TypeError(f"run() returned {type(cast('object', results)).__name__}, not a list, a tuple or a DataFrame")
     lines = [f"{one}\n" for one in results]
     return "".join(lines), len(lines)
 

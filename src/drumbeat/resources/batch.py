@@ -24,8 +24,9 @@ def _deployment_model() -> DocumentKind:
 
 
 def _endpoint(kept: StoredResource) -> BatchEndpointView:
-    document = dict(kept.document)
-    default = (document.get("defaults") or {}).get("deployment_name") or ""
+    document: dict[str, Any] = dict(kept.document)
+    defaults: dict[str, Any] = document.get("defaults") or {}
+    default = str(defaults.get("deployment_name") or "")
     return BatchEndpointView(
         kept.name, default, document.get("description") or "", document.get("tags") or {}, document
     )

@@ -107,10 +107,12 @@ def _beside(value: Any, base: Path) -> Any:
     """An input whose local path counts from the folder of its file."""
     from drumbeat.jobfile.data.paths import local_path
 
-    table = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+    if not isinstance(value, dict):
+        return value
+    table = cast("dict[str, Any]", value)
     path = table.get("path")
     local = local_path(path) if isinstance(path, str) else None
-    return value if local is None else {**table, "path": str((base / Path(local).expanduser()).absolute())}
+    return table if local is None else {**table, "path": str((base / Path(local).expanduser()).absolute())}
 
 
 def _file_name(sets: list[str]) -> str:

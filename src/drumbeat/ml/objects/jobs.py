@@ -9,6 +9,7 @@ from drumbeat.jobfile.builders.bindings import NamedValues, as_table
 from drumbeat.jobfile.builders.component import ComponentFunction
 from drumbeat.jobfile.job import job as command_models
 from drumbeat.jobfile.job.job import JobKeys
+from drumbeat.jobfile.pipelines import component as component_models
 from drumbeat.jobfile.pipelines import pipeline_job as pipeline_models
 from drumbeat.jobfile.pipelines.component_trials import with_component
 from drumbeat.jobfile.reading.frozen_model import Model
@@ -75,7 +76,7 @@ class SweepJob(Job):
         """Returns the checked sweep; a component as its trial becomes its command."""
         keys = {key: value for key, value in self.keys.items() if value is not None}
         trial: Any = keys.get("trial")
-        if isinstance(trial, ComponentFunction) and not isinstance(trial.component, pipeline_models.PipelineComponent):
+        if isinstance(trial, ComponentFunction) and isinstance(trial.component, component_models.CommandComponent):
             return self.model.made(with_component(keys, trial.component))
         if hasattr(trial, "document"):
             written: dict[str, Any] = trial.document()
