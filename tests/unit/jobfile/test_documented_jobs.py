@@ -57,7 +57,7 @@ def read(document: dict[str, Any]) -> object:
     """What drumbeat reads from an example, which may be a part of a job's, a pipeline's or a compute's file."""
     if "auth_mode" in document:
         return model_from(document, BATCH_ENDPOINT, "endpoint")
-    if "endpoint_name" in document:
+    if {"endpoint_name", "settings"} <= document.keys():
         return model_from(document, BATCH_DEPLOYMENT, "deployment")
     if "name" in document and "command" not in document:
         for types, reader in OTHERS:

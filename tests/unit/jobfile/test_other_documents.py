@@ -20,6 +20,12 @@ SCHEMA = "$schema: https://azuremlschemas.azureedge.net/latest/{}.schema.json\n"
         ("name: d\ntype: uri_folder\npath: ./m\n", "data", "data create -f my.yml"),
         ("name: e\nauth_mode: key\n", "an endpoint", "online-endpoint create -f my.yml"),
         (SCHEMA.format("managedOnlineDeployment") + "name: e\n", "a deployment", "online-deployment create -f my.yml"),
+        (SCHEMA.format("batchEndpoint") + "name: e\n", "a batch endpoint", "batch-endpoint create -f my.yml"),
+        (
+            SCHEMA.format("modelBatchDeployment") + "name: e\n",
+            "a batch deployment",
+            "batch-deployment create -f my.yml",
+        ),
         ("name: s\ntrigger: {type: cron}\ncreate_job: ./j.yml\n", "a schedule", "drumbeat schedule create"),
         ("name: c\ntype: amlcompute\n", "a compute", "compute create -f my.yml"),
         ("name: d\ntype: azure_blob\n", "a datastore", "datastore create -f my.yml"),

@@ -33,7 +33,7 @@ class BatchRetrySettings(Model):
     timeout: Annotated[Number, Field(gt=0, le=259_200)] = Field(default=30.0, description="Seconds for one.")
 
 
-class BatchSettings(Model):
+class BatchDeploymentSettings(Model):
     """How a model deployment divides its input, and what it does with results and failures."""
 
     mini_batch_size: Count | None = Field(default=None, description="Files of a mini-batch; 10 when not set.")
@@ -72,7 +72,7 @@ class DeploymentKeys(Model):
     properties: dict[Text, AsText] = Field(default_factory=dict, description="Labels that can't be changed.")
 
 
-class ModelBatchDeployment(DeploymentKeys, BatchSettings):
+class ModelBatchDeployment(DeploymentKeys, BatchDeploymentSettings):
     """A model that scores files, by a script, or by itself if it is an MLflow model."""
 
     type: Annotated[Literal["model"], AnyCase()] = Field(default="model", description="`model`; optional.")
@@ -81,7 +81,9 @@ class ModelBatchDeployment(DeploymentKeys, BatchSettings):
     environment: EnvironmentValue | None = Field(default=None, description="Environment to run in.")
     compute: ComputeName | None = Field(default=None, description="The compute to run on.")
     resources: Resources = Field(default_factory=Resources, description="Number and kind of nodes.")
-    settings: BatchSettings = Field(default_factory=BatchSettings, description="Division, results and failures.")
+    settings: BatchDeploymentSettings = Field(
+        default_factory=BatchDeploymentSettings, description="Division, results and failures."
+    )
 
     def contradictions(self) -> Iterator[Contradiction]:
         for key in self.settings.model_fields_set & self.model_fields_set:

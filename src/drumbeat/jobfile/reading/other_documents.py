@@ -24,14 +24,14 @@ class OtherDocument:
 
 
 DOCUMENTS = (
-    OtherDocument("a batch deployment", "Create it: drumbeat batch-deployment create -f {file}", ("batchdeployment",)),
-    OtherDocument("a batch endpoint", "Create it: drumbeat batch-endpoint create -f {file}", ("batchendpoint",)),
     OtherDocument(
         "a component",
         "Use it in a pipeline or a sweep (`component: ./{name}`), or register it: drumbeat component create -f {file}",
         ("component",),
         keys=("is_deterministic", "additional_includes"),
     ),
+    OtherDocument("a batch deployment", "Create it: drumbeat batch-deployment create -f {file}", ("batchdeployment",)),
+    OtherDocument("a batch endpoint", "Create it: drumbeat batch-endpoint create -f {file}", ("batchendpoint",)),
     OtherDocument(
         "an environment",
         "Name it in a job (`environment: file:{name}`), or register it: drumbeat environment create -f {file}",
