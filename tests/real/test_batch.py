@@ -68,7 +68,7 @@ def waited(house: House, name: str) -> JobWithEvents:
 
 def test_parallel_step_goes_on_from_its_journal_when_node_0s_runner_is_killed(house: House, tmp_path: Path) -> None:
     house.client.submit(write_step(tmp_path / "p", 0.5), name="p")
-    journal = house.home / "jobs/p_score/checkpoints/mini-batches.jsonl"
+    journal = house.home / "jobs/p_score/checkpoints/.mini-batches.jsonl"
     until(lambda: journal.exists() and len(journal.read_bytes().splitlines()) > 3, 120, "mini-batches")
     runners = [one for one in house.processes() if "-m drumbeat.parallel --settings" in line_of(one)]
     first = [one for one in runners if "python" in one.name() and one.environ().get("NODE_RANK") == "0"]

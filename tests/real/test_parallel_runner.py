@@ -96,7 +96,7 @@ class Step:
     def journaled(self) -> int:
         """Mini-batches in the journal."""
         with contextlib.suppress(FileNotFoundError):
-            return max(0, len((self.checkpoints / "mini-batches.jsonl").read_bytes().splitlines()) - 1)
+            return max(0, len((self.checkpoints / ".mini-batches.jsonl").read_bytes().splitlines()) - 1)
         return 0
 
 
@@ -231,7 +231,7 @@ def test_node_0_killed_in_the_middle_goes_on_from_its_journal(step: Step) -> Non
     assert first[1].wait(30) != 0, "the other node ends when the dealer is lost"
     assert "connection reset by peer" in (first[1].stdout.read() if first[1].stdout else "")
     kept = step.journaled
-    with (step.checkpoints / "mini-batches.jsonl").open("ab") as journal:
+    with (step.checkpoints / ".mini-batches.jsonl").open("ab") as journal:
         journal.write(b'{"mini_batch": 9, "text": "f4')
     code, text = step.run(SLOW, nodes=2)
     assert code == 0, text

@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, cast
 
-FILE = "mini-batches.jsonl"
+FILE = ".mini-batches.jsonl"
+"""Hidden, so that the node makes no copies of it as of files that a cut-off save may destroy."""
 _SYNC_INTERVAL_S = 1.0
 
 
