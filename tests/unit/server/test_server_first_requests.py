@@ -61,7 +61,7 @@ def test_list_of_jobs_is_asked_for_as_the_address_chooses(query: str, asked: str
         ]),
         ("/compare?job=a&job=b", None, ["curves?job=a&job=b&max_points=800", "compare?job=a&job=b"]),
         ("/compare?job=a", None, []),
-        ("/compare?" + "job=a&" * 21, None, []),
+        ("/compare?" + "job=a&" * 201, None, []),
         ("/ledger", None, []),
         ("/jobs/", None, []),
         ("/nowhere", None, []),

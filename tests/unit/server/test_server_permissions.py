@@ -75,6 +75,8 @@ def test_submitting_and_looking_change_no_job(request_: str) -> None:
 
 SHARED = (
     "aliases",
+    "batch-deployments",
+    "batch-endpoints",
     "components",
     "computes",
     "data",

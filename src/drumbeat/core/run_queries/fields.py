@@ -90,7 +90,7 @@ class Field:
         return {"metric": Unit.NUMBER, "tag": Unit.TEXT}.get(self.kind, Unit.ANY)
 
     def __str__(self) -> str:
-        """The text by which queries name it: `state`, `input.lr`, `min(metric.loss)`, `tag."a b"`."""
+        """The text by which queries name it: `state`, `min(metric.loss)`, `tag."a b"`."""
         if self.kind == "attribute":
             return self.key
         key = self.key if _PLAIN.fullmatch(self.key) else '"' + self.key.replace('"', '""') + '"'

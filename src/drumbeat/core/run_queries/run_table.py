@@ -66,8 +66,8 @@ def grouped(rows: Sequence[T], fields: Sequence[Field], value_of: ValueOf[T]) ->
     """Returns the values of each group and its rows in their order, the groups sorted by their values."""
 
     def values(row: T) -> tuple[tuple[bool, tuple[int, float, str]], ...]:
-        found = [sort_value(value_of(row, field)) for field in fields]
-        return tuple((one is None, one or (0, 0.0, "")) for one in found)
+        cells = [sort_value(value_of(row, field)) for field in fields]
+        return tuple((one is None, one or (0, 0.0, "")) for one in cells)
 
     groups = [list(members) for _, members in groupby(sorted(rows, key=values), key=values)]
     return [(tuple(value_of(members[0], field) for field in fields), members) for members in groups]

@@ -16,7 +16,7 @@ class RunColumn:
     """
 
     field: str
-    """As queries name it: `state`, `input.lr`, `min(metric.val/loss)`."""
+    """As queries name it: `state`, `min(metric.val/loss)`."""
     unit: str
 
 

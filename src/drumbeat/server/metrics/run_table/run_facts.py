@@ -57,16 +57,16 @@ class KnownFacts:
     def get(self, name: str, version: int) -> RunFacts | None:
         """Returns the facts of a job if they are cached at that version."""
         with self._lock:
-            known = self._facts.get(name)
-            return known[1] if known is not None and known[0] == version else None
+            cached = self._facts.get(name)
+            return cached[1] if cached is not None and cached[0] == version else None
 
     def put(self, records: Iterable[Record]) -> dict[str, RunFacts]:
         """Adds the facts of jobs, and drops the oldest ones. Returns the added ones by job."""
         made = {record.job.name: (record.version, facts_of(record)) for record in records}
         with self._lock:
-            for name, known in made.items():
+            for name, versioned in made.items():
                 self._facts.pop(name, None)
-                self._facts[name] = known
+                self._facts[name] = versioned
             while len(self._facts) > self._size:
                 self._facts.popitem(last=False)
         return {name: facts for name, (_, facts) in made.items()}

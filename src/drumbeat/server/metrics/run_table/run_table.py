@@ -132,9 +132,9 @@ class RunTable:
 
     def _rows(self, chosen: JobFilter) -> list[_Row]:
         heads = self._loop.store.job_heads(chosen)
-        known = {name: self._known.get(name, version) for name, version, _ in heads}
-        fresh = self._known.put(self._loop.store.jobs_named([name for name, facts in known.items() if facts is None]))
-        facts = [(known[name] or fresh.get(name), is_archived) for name, _, is_archived in heads]
+        cached = {name: self._known.get(name, version) for name, version, _ in heads}
+        fresh = self._known.put(self._loop.store.jobs_named([name for name, facts in cached.items() if facts is None]))
+        facts = [(cached[name] or fresh.get(name), is_archived) for name, _, is_archived in heads]
         return [_Row(one, is_archived, {}) for one, is_archived in facts if one is not None]  # Others were deleted.
 
     def _fill(self, rows: Sequence[_Row], fields: Iterable[Field], now: datetime) -> None:
@@ -221,9 +221,9 @@ def _defaults(fields: Sequence[tuple[Field, int, int]]) -> frozenset[Field]:
     metrics = [(field, runs) for field, runs, _ in fields if field.kind == "metric"]
     metrics.sort(key=lambda one: (_RESULT.search(one[0].key) is None, -one[1], one[0].key))
     settings = [(field, runs) for field, runs, values in fields if field.kind in ("input", "param") and values > 1]
-    known = {field.key for field, _ in settings if field.kind == "input"}
+    inputs = {field.key for field, _ in settings if field.kind == "input"}
     # Scripts often log their inputs as parameters, too.
-    settings = [one for one in settings if one[0].kind == "input" or one[0].key not in known]
+    settings = [one for one in settings if one[0].kind == "input" or one[0].key not in inputs]
     persons = [field for field, _, values in fields if field == Field("attribute", "person") and values > 1]
     attributes = [Field("attribute", key) for key in ("state", "duration", "submitted")]
     chosen = [one for one, _ in metrics[:DEFAULT_METRICS]] + [one for one, _ in settings[:DEFAULT_INPUTS]]
