@@ -62,6 +62,8 @@ def test_list_of_jobs_is_asked_for_as_the_address_chooses(query: str, asked: str
         ("/compare?job=a&job=b", None, ["curves?job=a&job=b&max_points=800", "compare?job=a&job=b"]),
         ("/compare?job=a", None, []),
         ("/compare?" + "job=a&" * 201, None, []),
+        ("/runs", None, []),
+        ("/experiments/vision%2Fcifar?sort=name", None, []),
         ("/ledger", None, []),
         ("/jobs/", None, []),
         ("/nowhere", None, []),
@@ -88,6 +90,7 @@ def test_filters_of_the_list_are_those_of_the_page() -> None:
 def test_code_of_a_screen_comes_with_what_it_imports() -> None:
     for path, names in {
         "/compare": ["compare", "chart"],
+        "/experiments/cifar?sort=name": ["runs"],
         "/jobs/one?tab=settings": ["sweep", "sweep-requests"],
     }.items():
         place, _, query = path.partition("?")
