@@ -94,7 +94,6 @@ def _run(settings: ParallelSettings) -> int:
             raise
     server.wait()
     if dealer.over != DONE:
-        journal.remove()
         raise RunnerError(dealer.over)
     results.write(settings, journal)
     return 0

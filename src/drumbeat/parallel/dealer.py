@@ -31,7 +31,7 @@ class Dealer:
     """Each mini-batch is queued, at a worker, or done. `over` is `DONE`, or the sentence with which the step fails."""
 
     def __init__(self, batches: Sequence[MiniBatch], settings: ParallelSettings, journal: MiniBatchJournal) -> None:
-        self._batches, self._settings, self._journal = batches, settings, journal
+        self._batches, self._settings, self.journal = batches, settings, journal
         self.tries: Counter[int] = Counter()
         self.over = ""
         self.is_any_ready = False
@@ -44,7 +44,7 @@ class Dealer:
     @property
     def done(self) -> int:
         """Mini-batches that are done."""
-        return len(self._journal.done)
+        return len(self.journal.done)
 
     def next(self) -> int | None:
         """Takes the next mini-batch; None = there is none now."""
@@ -69,7 +69,7 @@ class Dealer:
             self._queue.append(number)
             return
         lost = max(0, expected - outcome.count) if why else 0
-        self._journal.keep(number, outcome.text, lost, why)
+        self.journal.keep(number, outcome.text, lost, why)
         if not self.over:
             self._check(why)
 
@@ -89,7 +89,7 @@ class Dealer:
     def _check(self, why: str = "") -> None:
         """Decides whether the step has ended. why: the last failure."""
         settings, last = self._settings, f". The last failure: {why}" if why else ""
-        failed, lost, most = self._journal.failed, self._journal.lost, settings.mini_batch_error_threshold
+        failed, lost, most = self.journal.failed, self.journal.lost, settings.mini_batch_error_threshold
         if 0 <= most < failed:
             self.over = f"{failed} mini-batches failed; mini_batch_error_threshold is {most}{last}"
         elif 0 <= settings.error_threshold < lost:
@@ -106,6 +106,6 @@ class Dealer:
         parts += [f"{self.kept} of them by earlier attempts"] if self.kept else []
         again = sum(self.tries.values()) - len(self.tries)
         parts += [f"{again} tried again"] if again > 0 else []
-        parts += [f"{self._journal.failed} failed"] if self._journal.failed else []
-        parts += [f"{self._journal.lost} items without a result"] if self._journal.lost else []
+        parts += [f"{self.journal.failed} failed"] if self.journal.failed else []
+        parts += [f"{self.journal.lost} items without a result"] if self.journal.lost else []
         return ", ".join(parts)

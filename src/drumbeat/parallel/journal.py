@@ -95,7 +95,7 @@ class MiniBatchJournal:
         return offset, self._end - offset
 
     def remove(self) -> None:
-        """Removes the file: with it, a failed step would look like one that can go on. Raises OSError."""
+        """Removes the file. Raises OSError."""
         if self._path:
             os.unlink(self._path)
 

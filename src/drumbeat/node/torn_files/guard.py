@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from drumbeat.model.agent import Enrolment, NodeMessage
+from drumbeat.model.folder_layout import LAST_GOOD
 
 if TYPE_CHECKING:
     from drumbeat.node.torn_files.copies import FileCopies, TornFiles
@@ -81,7 +82,9 @@ class CheckpointGuard:
         return any(answers)
 
     def _has_saved(self) -> bool:
-        return any(names for _, _, names in os.walk(self._folder))
+        # The copies and their locks stay for a moment when a program has removed what it saved.
+        copies = f"{self._folder}/{LAST_GOOD}"
+        return any(names for place, _, names in os.walk(self._folder) if not f"{place}/".startswith(f"{copies}/"))
 
     def _remove_copies(self) -> None:
         self._stop()
