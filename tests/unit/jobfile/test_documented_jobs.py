@@ -18,9 +18,11 @@ from drumbeat.jobfile.compute.computes import CLASSES as COMPUTES
 from drumbeat.jobfile.data.assets import data_from
 from drumbeat.jobfile.data.datastores import CLASSES as DATASTORES
 from drumbeat.jobfile.data.datastores import datastore_from
+from drumbeat.jobfile.endpoints.deployment_keys import deployment_from
 from drumbeat.jobfile.pipelines.step_types import CommandNode, SweepNode
 from drumbeat.jobfile.reading.loader import model_from
 from drumbeat.jobfile.reading.yaml_tree import parse, plain
+from drumbeat.jobfile.schedules.schedule import schedule_from
 from drumbeat.resources.notice_target import NOTICE_TARGET
 from drumbeat.resources.registry import REGISTRY
 
@@ -37,6 +39,13 @@ OTHERS: tuple[tuple[set[str], Callable[[dict[str, Any]], object]], ...] = (
     ({*COMPUTES}, compute_from),
 )
 """What reads a file with a name, by its type."""
+BY_KEYS: tuple[tuple[set[str], Callable[[dict[str, Any]], object]], ...] = (
+    ({"auth_mode"}, lambda document: model_from(document, BATCH_ENDPOINT, "endpoint")),
+    ({"endpoint_name", "settings"}, lambda document: model_from(document, BATCH_DEPLOYMENT, "deployment")),
+    ({"endpoint_name"}, deployment_from),
+    ({"trigger"}, lambda document: schedule_from({"name": "nightly", "create_job": "./job.yml", **document})),
+)
+"""What reads a file that has these keys."""
 FOREIGN = {"scrape_configs": "Prometheus", "paths": "an MLTable"}
 """Files of others, by a key of each."""
 
@@ -55,10 +64,9 @@ def blocks(language: str) -> list[Any]:
 
 def read(document: dict[str, Any]) -> object:
     """What drumbeat reads from an example, which may be a part of a job's, a pipeline's or a compute's file."""
-    if "auth_mode" in document:
-        return model_from(document, BATCH_ENDPOINT, "endpoint")
-    if {"endpoint_name", "settings"} <= document.keys():
-        return model_from(document, BATCH_DEPLOYMENT, "deployment")
+    for keys, reader in BY_KEYS:
+        if keys <= document.keys():
+            return reader(document)
     if "name" in document and "command" not in document:
         for types, reader in OTHERS:
             if document.get("type") in types:
