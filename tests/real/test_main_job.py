@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -105,10 +106,11 @@ def check_rank(house: House, job: str, rank: int, said: dict[str, object], shape
         "MLFLOW_EXPERIMENT_NAME": "job", "MLFLOW_RUN_ID": run_id(job),
         "MLFLOW_TRACKING_URI": env["DRUMBEAT_METRICS"], "DRUMBEAT_METRICS": env["DRUMBEAT_METRICS"],
         "MLFLOW_TRACKING_TOKEN": env["DRUMBEAT_METRICS"].split("/")[-2],
-        "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
+        "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true", "DRUMBEAT_GANG_SECRET": env["DRUMBEAT_GANG_SECRET"],
         **({"OMP_NUM_THREADS": 1} if per_node > 1 else {}),
     }  # fmt: skip
     assert env["DRUMBEAT_METRICS"].endswith(f"/{rank}")
+    assert re.fullmatch("[0-9a-f]{64}", env["DRUMBEAT_GANG_SECRET"])
     assert {name: env.get(name) for name in expected} == {name: str(value) for name, value in expected.items()}
     # Everything else is what this machine passes on, and none of it is of another launcher or of drumbeat's own.
     rest = {name for name in env if name not in expected and is_scrubbed(name, SCRUBBED)}
