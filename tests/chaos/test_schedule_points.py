@@ -24,7 +24,14 @@ drumbeat: {{missed: skip, overlap: skip}}
 """
 
 
-@pytest.mark.parametrize("point", ["schedule.decided", "schedule.submitted", "schedule.noted"])
+@pytest.mark.parametrize(
+    "point",
+    [
+        pytest.param("schedule.decided", marks=pytest.mark.thorough),
+        "schedule.submitted",
+        pytest.param("schedule.noted", marks=pytest.mark.thorough),
+    ],
+)
 def test_job_of_a_time_runs_once_when_its_server_is_killed(mortal: Mortal, point: str):
     name, client = point.replace(".", "-"), mortal.house.client
     folder = mortal.house.folder / name

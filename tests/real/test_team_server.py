@@ -162,6 +162,7 @@ def can_overlay(folder: Path) -> bool:
     return subprocess.run(["unshare", "--mount", "sh", "-c", mount], capture_output=True, check=False).returncode == 0
 
 
+@pytest.mark.thorough
 def test_one_command_sets_a_server_up_on_which_two_people_run_and_keep_to_their_own_jobs(tmp_path: Path) -> None:
     if os.geteuid() != 0 or not can_overlay(tmp_path):
         pytest.skip("needs root and overlay mounts in a namespace")
