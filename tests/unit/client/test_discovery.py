@@ -42,4 +42,4 @@ def test_refusal_of_a_token_that_was_set_says_which_variable_takes_another(tmp_p
         UnauthorizedError("that token is wrong, or was removed")
     )
     assert error.what == "that token is wrong, or was removed"
-    assert error.fix.startswith("Set DRUMBEAT_TOKEN to your token")
+    assert error.fix.startswith("Sign in again: drumbeat login http://there:1, or set DRUMBEAT_TOKEN to your token")

@@ -13,14 +13,14 @@ from drumbeat.model.plan import Plan
 
 @given(st.from_type(AgentStatus))
 def test_a_status_survives(status: AgentStatus):
-    if all(e.at == e.at for e in status.exits):
-        assert wire.loads(AgentStatus, wire.dumps(status)) == status
+    text = wire.dumps(status)
+    assert wire.dumps(wire.loads(AgentStatus, text)) == text  # As values, NaN wouldn't equal itself.
 
 
 @given(st.from_type(Directive))
 def test_a_directive_survives(directive: Directive):
-    if directive.grace_s == directive.grace_s:
-        assert wire.loads(Directive, wire.dumps(directive)) == directive
+    text = wire.dumps(directive)
+    assert wire.dumps(wire.loads(Directive, text)) == text
 
 
 @pytest.mark.parametrize(

@@ -122,7 +122,7 @@ def _format_unused(variables: list[str]) -> str:
     )
 
 
-@server_app.command("init", epilog="Example: sudo drumbeat server init --for-team --name train.example.org")
+@server_app.command("init", epilog="Example: drumbeat server init --for-team --name train.example.org")
 def init(
     for_team: Annotated[bool, typer.Option("--for-team", help="A server for several people, kept by systemd.")] = False,
     name: Annotated[
