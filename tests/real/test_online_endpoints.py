@@ -183,7 +183,8 @@ def test_next_version_replaces_the_one_before_without_a_failed_request(endpoint:
         endpoint.deploy(SCRIPT.format(version="two"), instance_count=2)
         endpoint.await_state("ready", seconds=300)
         endpoint.watch(seen, "version two")
-        assert endpoint.invoke().json()["version"] == "two"
+        # Beside the load, one more request may be one too many (429).
+        until(lambda: endpoint.invoke().json().get("version") == "two", 30, "version two answers")
         endpoint.deploy(RAISES, instance_count=2)
         failed = endpoint.await_state("failed", seconds=300)
         endpoint.watch(seen, "version three failed")
