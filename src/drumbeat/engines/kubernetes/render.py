@@ -65,11 +65,11 @@ def secret(spec: KubernetesCompute, gang: Gang, scope: PodScope) -> Json:
     """
     name = gang_name(scope.owner, gang.name)
     own = _in_its_image(spec, gang)
-    texts: dict[str, str] = {}
-    for slot in gang.slots:
-        keys: Json = json.loads(enrolment(own, slot.node, root=WORK, checkpoints=""))
-        texts[f"{slot.node}.json"] = json.dumps({key: keys.pop(key) for key in OF_ONE_NODE})
-        texts[GANG_KEY] = json.dumps(keys)
+    shared: Json = json.loads(enrolment(own, own.slots[0].node, root=WORK, checkpoints=""))
+    texts = {GANG_KEY: json.dumps({key: value for key, value in shared.items() if key not in OF_ONE_NODE})}
+    for slot in own.slots:
+        node = (slot.node, own.node_secret(slot.node), slot.gpus)
+        texts[f"{slot.node}.json"] = json.dumps(dict(zip(OF_ONE_NODE, node, strict=True)))
     labels = {**_labels(), OWNER: scope.owner, GANG: name}
     metadata = {"name": name, "namespace": scope.namespace, "labels": labels, "annotations": {JOB: gang.name}}
     return {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": texts}

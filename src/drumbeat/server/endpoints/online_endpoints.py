@@ -37,7 +37,7 @@ from drumbeat.model.endpoints import (
 )
 from drumbeat.model.errors import ConflictError, ForbiddenError, NotFoundError, RefusedError, SpecError
 from drumbeat.model.plan import Plan
-from drumbeat.model.principal import Principal, Role
+from drumbeat.model.principal import Principal, Role, require_own
 from drumbeat.model.states import State
 from drumbeat.server.computes.agent_addresses import AgentAddresses
 from drumbeat.server.database.records import Submission
@@ -64,10 +64,7 @@ def no_logs(_job: str, _size: int) -> str:
 
 
 def _require_own(by: Principal, endpoint: StoredEndpoint) -> None:
-    if by.role is not Role.OWNER and by.user != endpoint.user:
-        name = endpoint.definition.name
-        what = f"the endpoint {name} is {endpoint.user}'s, and {by.user}, a {by.role} here, changes only their own"
-        raise ForbiddenError(what, fix="Ask that user, or an owner of the server.")
+    require_own(by, endpoint.user, f"the endpoint {endpoint.definition.name}")
 
 
 class OnlineEndpoints:

@@ -18,8 +18,8 @@ from drumbeat.jobfile.reading.writer import to_dict
 from drumbeat.jobfile.schedules.schedule import JobSchedule, job_reference, schedule_from, with_updates
 from drumbeat.model.api.requests import JobRequest
 from drumbeat.model.api.schedules import NewSchedule, ScheduleView
-from drumbeat.model.errors import ConflictError, ForbiddenError, NotFoundError, RefusedError, SpecError
-from drumbeat.model.principal import Principal, Role
+from drumbeat.model.errors import ConflictError, NotFoundError, RefusedError, SpecError
+from drumbeat.model.principal import Principal, Role, require_own
 from drumbeat.server.database.records import Record
 from drumbeat.server.jobs.jobs import Jobs
 from drumbeat.server.loop.loop import Loop
@@ -65,7 +65,7 @@ class Schedules:
         model, now = schedule_from(given.document, given.source), self._loop.clock.now()
         before = self._find(model.name)
         if before is not None:
-            self._require_own(by, before)
+            require_own(by, before.user, f"schedule {before.name}")
             if given.is_new:
                 raise ConflictError(f"schedule {model.name} exists already", fix="Give this one another name.")
         document = to_dict(model)
@@ -82,7 +82,7 @@ class Schedules:
         with self._lock:
             made = replace(made, job_type=kind)
             if before := self._find(model.name):
-                self._require_own(by, before)
+                require_own(by, before.user, f"schedule {before.name}")
                 made = _replaced(before, made)
             is_new = self._store.put_resource(made.to_resource())
         log.info("schedule %s is stored, of %s", model.name, made.user)
@@ -96,7 +96,7 @@ class Schedules:
         """
         with self._lock:
             stored = self._one(name)
-            self._require_own(by, stored)
+            require_own(by, stored.user, f"schedule {stored.name}")
             if is_enabled:
                 self._principal(stored)
             if stored.is_enabled != is_enabled:
@@ -112,7 +112,7 @@ class Schedules:
         Idempotent for a key. Raises NotFoundError, ForbiddenError, and what submitting raises.
         """
         stored = self._one(name)
-        self._require_own(by, stored)
+        require_own(by, stored.user, f"schedule {stored.name}")
         key = stored.key(f"triggered/{key or secrets.token_hex(8)}")
         if earlier := self._store.submitted(key):
             return earlier
@@ -125,7 +125,7 @@ class Schedules:
     def delete(self, name: str, by: Principal) -> None:
         """Deletes a schedule; its jobs stay. Raises NotFoundError, ForbiddenError."""
         with self._lock:
-            self._require_own(by, self._one(name))
+            require_own(by, self._one(name).user, f"schedule {name}")
             self._store.remove_resource(KIND, name, "")
         self.on_change()
 
@@ -187,12 +187,6 @@ class Schedules:
             what = f"{stored.user}, whose schedule {stored.name} is, {why}"
             raise UnavailableUserError(what, fix="Delete it, and create it as another user.")
         return Principal(stored.user, cast("Role", role))
-
-    def _require_own(self, by: Principal, stored: StoredSchedule) -> None:
-        if by.role is not Role.OWNER and by.user != stored.user:
-            what = f"schedule {stored.name} is {stored.user}'s, and {by.user}, a {by.role} here, changes only their own"
-            fix = "Ask that user, or an owner of the server."
-            raise ForbiddenError(what, where=f"schedule {stored.name}", fix=fix)
 
     def _request(
         self, given: NewSchedule, model: JobSchedule, document: Mapping[str, Any], before: StoredSchedule | None

@@ -7,11 +7,9 @@ from dataclasses import replace
 
 from drumbeat.model.errors import ForbiddenError, NotFoundError
 from drumbeat.model.plurals import counted
-from drumbeat.model.principal import Principal, Role
+from drumbeat.model.principal import Principal, Role, require_own
 from drumbeat.server.jobs.job_filter import JobFilter
 from drumbeat.server.loop.loop import Loop
-
-ASK = "Ask that user, or an owner of the server."
 
 
 class JobUsers:
@@ -38,10 +36,7 @@ class JobUsers:
             user = self._loop.record(job).job.user
         except NotFoundError:
             return
-        if user != principal.user:
-            whose = f"{user}'s" if user else "of no known user"
-            what = f"job {job} is {whose}, and {principal.user}, a {principal.role} here, changes only their own jobs"
-            raise ForbiddenError(what, where=f"job {job}", fix=ASK if user else "Ask an owner of the server.")
+        require_own(principal, user, f"job {job}", own="their own jobs")
 
     def require_own_experiment(self, principal: Principal, name: str) -> None:
         """Raises ForbiddenError unless all jobs of an experiment are the principal's."""

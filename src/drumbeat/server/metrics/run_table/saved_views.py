@@ -7,9 +7,9 @@ from datetime import datetime
 from typing import Any
 
 from drumbeat.model.api.runs import RunViewRequest, SavedRunView
-from drumbeat.model.errors import ConflictError, ForbiddenError, NotFoundError, RefusedError
+from drumbeat.model.errors import ConflictError, NotFoundError, RefusedError
 from drumbeat.model.metrics import JsonObject
-from drumbeat.model.principal import Principal, Role
+from drumbeat.model.principal import Principal, require_own
 from drumbeat.ports.clock import Clock
 from drumbeat.server.metrics.metric_records import Document
 from drumbeat.server.metrics.metrics import Metrics
@@ -84,9 +84,8 @@ class SavedViews:
 
 def _require_own(views: dict[str, Any], name: str, by: Principal) -> None:
     person = views.get(name, {}).get("person", by.user)
-    if by.role is not Role.OWNER and person != by.user:
-        what = f"view {name} is {person}'s, and {by.user}, a {by.role} here, changes only their own views"
-        raise ForbiddenError(what, where=f"view {name}", fix="Save it by another name, or ask an owner of the server.")
+    fix = "Save it by another name, or ask an owner of the server."
+    require_own(by, person, f"view {name}", own="their own views", fix=fix)
 
 
 def _view(name: str, entry: dict[str, Any]) -> SavedRunView:
