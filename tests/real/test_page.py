@@ -64,6 +64,11 @@ if os.environ["RANK"] == "1":
     os.kill(os.getpid(), signal.SIGSTOP)
 threading.Event().wait()
 """
+SCHEDULE = """
+name: nightly
+trigger: {type: cron, expression: "0 3 1 1 *"}
+create_job: ./job.yml
+"""
 PAGE = Path(__file__).parents[2] / "page" / "src"
 TABBED = (PAGE / "screens" / "job" / "job.tsx", PAGE / "screens" / "catalog.tsx")
 SCREENS = {
@@ -90,6 +95,7 @@ SCREENS = {
     "rehearsed": ("/jobs/REHEARSAL-1-kill", "Rehearsed with"),
     "compare": ("/compare?job=good&job=bad", "What differs"),
     "experiments": ("/experiments", "tests"),
+    "schedules": ("/schedules", "nightly"),
     "computes": ("/computes", "this machine"),
     "data": ("/data", "No data"),
     "models": ("/data?tab=models", "No model"),
@@ -116,6 +122,14 @@ def start(house: House, name: str, *options: str) -> None:
     assert "--detach" in options or done.returncode == (1 if name == "bad" else 0), done.stdout + done.stderr
 
 
+def schedule(house: House) -> None:
+    job = write(house, "scheduled", "command: python train.py\n")
+    file = job.with_name("schedule.yml")
+    file.write_text(SCHEDULE)
+    done = house.run("schedule", "create", "-f", file)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 def rehearse(house: House) -> None:
     counts = Path(__file__).with_name("counting_rank.py").read_text()
     file = write(house, "counts", "command: python train.py\nenvironment_variables: {STEPS: '16'}\n", counts)
@@ -134,12 +148,13 @@ def steps_through(house: House, scheme: str, size: str) -> list[dict[str, Any]]:
 
 @pytest.fixture(scope="module")
 def busy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
-    """Jobs that completed, failed, run and wait; a sweep, a pipeline and a rehearsal."""
+    """Jobs that completed, failed, run and wait; a sweep, a pipeline, a rehearsal and a schedule."""
     find_browser()
     with a_house(tmp_path_factory.mktemp("busy")) as house:
         for name in ("good", "bad", "tuned", "flow"):
             start(house, name)
         rehearse(house)
+        schedule(house)
         start(house, "live", "--detach")
         until(lambda: house.client.get("live").primary, what="a metric of the live job")
         start(house, "late", "--detach")
@@ -171,7 +186,7 @@ def test_walk_goes_to_every_screen_of_the_page():
     targets = re.findall(r'path: "(/[a-z]*)", label', (PAGE / "targets.ts").read_text())
     tabs = re.findall(r'\{ id: "([a-z]+)", label', "".join(path.read_text() for path in TABBED))
     walked = [path for path, _ in SCREENS.values()]
-    assert len(targets) == 7
+    assert len(targets) == 8
     assert len(tabs) > 15
     assert {*targets} <= {path.partition("?")[0] for path in walked}
     first = {"overview": "/jobs/good", "trials": "/jobs/tuned", "graph": "/jobs/flow", "data": "/data"}
