@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from tools.kubelab.lab import NAMESPACE, USER, KubeLab, kube_lab
 
 from .house import House, a_house, until
 from .preemptions import complete_preempted_job, submit_saving_job
+from .test_handover_engines import check, swept
 
 pytestmark = [pytest.mark.feature("C4"), pytest.mark.thorough, pytest.mark.timeout(900)]
 
@@ -72,6 +74,26 @@ def pods(lab: KubeLab, attempt: str) -> dict[int, dict[str, Any]]:
 def rival(name: str) -> dict[str, object]:
     container = {"name": "c", "image": "none", "command": ["sleep", "600"], "resources": {"requests": {"cpu": "4"}}}
     return {"metadata": {"name": name}, "spec": {"priorityClassName": "high", "containers": [container]}}
+
+
+@pytest.mark.feature("S6")
+def test_trials_follow_each_other_in_the_pods_of_the_first(house: House, lab: KubeLab):
+    names: set[str] = set()
+    done = threading.Event()
+
+    def look() -> None:
+        while not done.wait(0.1):
+            names.update(str(pod["metadata"]["name"]) for pod in lab.pods())
+
+    looking = threading.Thread(target=look)
+    looking.start()
+    try:
+        printed = swept(house, "many", "rack", 6)
+    finally:
+        done.set()
+        looking.join()
+    check(house, "many", 6, 2, printed)
+    assert len(names) == 2, names
 
 
 @pytest.mark.feature("C6", "C1", "B3")

@@ -17,6 +17,7 @@ from tools.raylab.lab import RayLab, ray_lab
 
 from .house import House, a_house, until
 from .preemptions import complete_preempted_job, submit_saving_job
+from .test_handover_engines import check, swept
 
 pytestmark = [pytest.mark.feature("C4"), pytest.mark.thorough, pytest.mark.timeout(900)]
 
@@ -69,6 +70,14 @@ def test_job_leaves_a_machine_that_is_drained_and_goes_on_from_its_last_step(
         assert [(one.node, one.peer, bool(one.error)) for one in seen.preflight.links] == [(1, 0, False)]
         assert max(one.elapsed_ms for one in seen.preflight.nodes) < BUDGET_S * 1000
         complete_preempted_job(house, job, go, MANY_S)
+
+
+@pytest.mark.feature("S6")
+def test_trials_follow_each_other_in_the_placements_of_the_first(house: House, tmp_path: Path, python: Path):
+    with ray_lab(tmp_path / "ray", "rh", 2, python, head_cpus=0) as lab:
+        create(house, lab)
+        printed = swept(house, "many", "rack", 6)
+        check(house, "many", 6, 2, printed)
 
 
 def has_numbers(house: House) -> bool:

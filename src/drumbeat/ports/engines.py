@@ -171,13 +171,6 @@ class Engine(Protocol):
 
 
 @runtime_checkable
-class FreshNodesEngine(Protocol):
-    """Beside `Engine`: one whose nodes end with the job that they were started for; no other job takes them over."""
-
-    has_fresh_nodes: bool
-
-
-@runtime_checkable
 class ScaledEngine(Protocol):
     """Beside `Engine`: one whose number of machines changes, or may change."""
 

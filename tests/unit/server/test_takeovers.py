@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -105,21 +104,3 @@ def test_last_job_on_taken_nodes_ends_the_gang_under_its_first_name(full: House)
     full.control.jobs.cancel("b", "ada")
     until(lambda: full.engine.stopped == ["a.1"])
     assert not full.store.reservations("local")
-
-
-@dataclass
-class FreshEngine(FakeEngine):
-    """One whose nodes end with their job."""
-
-    has_fresh_nodes: bool = True
-
-
-def test_compute_whose_nodes_end_with_their_job_keeps_none(tmp_path: Path):
-    house = House(tmp_path, MemoryStore(), FreshEngine(cpus=1))
-    house.submit("a")
-    house.gang("a")
-    house.submit("b")
-    go(house, "a")
-    assert house.gang("b").name == "b.1"
-    assert house.store.load("b").job.taken is None
-    house.control.stop()

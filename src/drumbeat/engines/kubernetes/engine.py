@@ -70,8 +70,6 @@ class KubernetesEngine:
 
     name = "kubernetes"
     has_queue = True
-    has_fresh_nodes = True
-    """Handing nodes on to the next job hasn't been tried here."""
     leave_s = 3.0
     """How long the engine waits for pods whose agents are leaving before it deletes them."""
     node_grace_s, quiet_s = GRACE_S, QUIET_S

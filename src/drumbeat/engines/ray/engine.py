@@ -55,8 +55,6 @@ class RayEngine:
 
     name = "ray"
     has_queue = True
-    has_fresh_nodes = True
-    """Handing nodes on to the next job hasn't been tried here."""
     leave_s = 5.0
     """How long the engine waits for nodes whose agents are leaving before a job ends them."""
 

@@ -22,7 +22,7 @@ from drumbeat.launchers.container_command import CONTAINER_ENGINES
 from drumbeat.model.errors import ConflictError, DrumbeatError, NotFoundError, RefusedError
 from drumbeat.model.plurals import name_some
 from drumbeat.model.unique_names import gang_name
-from drumbeat.ports.engines import Engine, FreshNodesEngine, NoMachinesError, ScaledEngine
+from drumbeat.ports.engines import Engine, NoMachinesError, ScaledEngine
 from drumbeat.server.computes.broken_engine import BrokenEngine
 from drumbeat.server.computes.compute_state import ComputeState, followed, is_same_but_for_scale, machine_cap
 from drumbeat.server.loop.loop import Loop
@@ -221,7 +221,6 @@ class Engines(Mapping[str, Engine]):
             {name: cap for name, one in states.items() if (cap := machine_cap(one)) is not None},
             frozenset(name for name, one in states.items() if getattr(one.spec, "share_machines", False)),
             {name: missing for name, one in states.items() if (missing := one.missing(self._now()))},
-            frozenset(name for name, one in states.items() if isinstance(one.engine, FreshNodesEngine)),
         )
         if supply != self.loop.supply:
             self.loop.call(lambda: self.loop.furnish(supply))

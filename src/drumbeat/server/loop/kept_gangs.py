@@ -85,8 +85,7 @@ class KeptGangs:
         if not any(isinstance(one, StopGang) and one.keep_s for one in decision.effects):
             return decision
         queued = (record.job for record in self._loop.jobs.values() if is_queued(record.job))
-        is_fresh = decision.job.plan.compute in self._loop.supply.fresh
-        if not is_fresh and handover.has_heir(decision.job, queued, self._parents(decision.job)):
+        if handover.has_heir(decision.job, queued, self._parents(decision.job)):
             return decision
         return replace(decision, effects=tuple(_without_wait(one) for one in decision.effects))
 

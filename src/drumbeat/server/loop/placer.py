@@ -63,8 +63,6 @@ class Supply:
     """Those `with_queue` on which nodes of one job may share a machine."""
     missing: Mapping[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
     """Machines of a compute that have been unusable for so long that no job keeps its place in the queue for them."""
-    fresh: frozenset[str] = frozenset()
-    """Computes on which no job takes over the nodes of another one."""
 
     def rooms(self, compute: str) -> list[MachineCapacity]:
         """The machines of a compute that jobs may be placed on."""
