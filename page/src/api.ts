@@ -150,7 +150,7 @@ export async function session(): Promise<Session> {
 }
 
 /** Does something; once more where the token was that of an earlier session, which another link has replaced. */
-export async function act<T>(method: "POST" | "DELETE" | "PUT", path: string, query: Query = {}, body?: unknown): Promise<T> {
+export async function act<T>(method: "POST" | "DELETE" | "PUT" | "PATCH", path: string, query: Query = {}, body?: unknown): Promise<T> {
   const content = body === undefined ? {} : { body: JSON.stringify(body) };
   const headers: Record<string, string> = body === undefined ? {} : { "Content-Type": "application/json" };
   const send = (token: string) => sent(address(path, query), { method, headers: { ...headers, "Drumbeat-Action": token }, ...content });

@@ -185,10 +185,8 @@ test("a view is saved with what is shown, and its address opens it", async () =>
   hasRuns();
   let saved;
   server.answers[`${at}/views`] = () => (saved ? [saved] : []);
-  server.answers[`${at}/views/best%20ones`] = async (_, request) => {
-    let text = "";
-    for await (const piece of request) text += piece;
-    saved = { name: "best ones", person: "ada", saved_at: "2026-11-29T10:00:00Z", ...JSON.parse(text) };
+  server.answers[`${at}/views/best%20ones`] = (_query, _request, body) => {
+    saved = { name: "best ones", person: "ada", saved_at: "2026-11-29T10:00:00Z", ...body };
     return saved;
   };
   await open(`${at}?sort=metric.val/acc desc&columns=state,metric.val/acc`);

@@ -66,6 +66,11 @@ describe("the words of the address", () => {
     expect(choiceOf(new URLSearchParams("view=v&sort=x"), view)).toEqual({ columns: "", where: "", sort: "x", group: "" });
   });
 
+  test("what was saved before, with a user as person, is read as it was meant", () => {
+    const view = { name: "v", columns: "person,tag.person, person", where: "person = ada", sort: "person desc", group_by: "person", person: "", saved_at: "" };
+    expect(choiceOf(new URLSearchParams(), view)).toEqual({ columns: "user,tag.person, user", where: "person = ada", sort: "user desc", group: "user" });
+  });
+
   test("an experiment's name may have slashes", () => {
     expect(pathOf("vision/cifar", "runs")).toBe("/experiments/vision%2Fcifar/runs");
     expect(pathOf("", "run-fields")).toBe("/run-fields");

@@ -35,8 +35,14 @@ export function held(value) {
 
 export const refusal = (status, what) => ({ refused: status, what });
 
+async function contentOf(request) {
+  let text = "";
+  for await (const piece of request) text += piece;
+  return text && JSON.parse(text);
+}
+
 export class ScriptedServer {
-  /** By the path below the API, an answer, or what gives it from the query and the request; `refusal` refuses, "break" closes the connection. */
+  /** By the path below the API, an answer, or what gives it from the query, the request and its content; `refusal` refuses, "break" closes the connection. */
   answers = {};
   /** Addresses that were asked for, without their root. */
   asked = [];
@@ -90,7 +96,7 @@ export class ScriptedServer {
     this.asked.push(path + url.search);
     if (request.method !== "GET") this.acted.push(`${request.method} ${path}`);
     let answer = this.answers[path];
-    if (typeof answer === "function") answer = answer(url.searchParams, request);
+    if (typeof answer === "function") answer = answer(url.searchParams, request, await contentOf(request));
     if (path === "/events" && answer === undefined) return this.openStream(url.searchParams, response);
     answer = await answer;
     if (answer === "break") return void request.socket.destroy();

@@ -89,6 +89,19 @@ def test_runs_are_filtered_and_sorted_by_any_fields(house: House, where: str, so
     assert names(table(house, columns="name", where=where, sort=sort)) == found
 
 
+def test_metric_that_counts_is_a_column_by_its_best_finite_value(house: House) -> None:
+    answer = table(house, columns="name,primary", sort="primary desc, name")
+    best = [run["values"] for run in answer["runs"]]
+    assert best == [["run-1", 0.9], ["run-2", 0.8], ["run-0", 0.7], ["run-3", 0.1], ["waits", None]]
+    assert answer["columns"][1]["unit"] == "number"
+
+
+def test_user_is_found_by_the_earlier_name_of_the_field_too(house: House) -> None:
+    now, before = (table(house, columns=field, where=f"{field} is not null", limit=1) for field in ("user", "person"))
+    assert now == before
+    assert now["columns"][0]["field"] == "user"
+
+
 def test_pages_follow_one_another_and_know_the_total(house: House) -> None:
     pages = [table(house, columns="name", sort="name", limit=2, offset=offset) for offset in (0, 2, 4, 6)]
     assert [names(page) for page in pages] == [["run-0", "run-1"], ["run-2", "run-3"], ["waits"], []]
@@ -119,7 +132,7 @@ def test_fields_say_what_runs_have_and_which_are_shown_at_first(house: House) ->
     assert (fields["metric.val/acc"]["runs"], fields["input.lr"]["values"], fields["tag.note"]["runs"]) == (4, 2, 4)
     assert not any(field.startswith("tag.mlflow.") for field in fields)
     defaults = [field for field, one in fields.items() if one["is_default"]]
-    assert {"state", "metric.val/acc", "metric.loss", "input.lr", "param.optimizer", "duration"} <= set(defaults)
+    assert {"state", "primary", "metric.val/acc", "metric.loss", "input.lr", "param.optimizer"} <= set(defaults)
     assert {one["field"] for one in table(house)["columns"]} == set(defaults)
 
 

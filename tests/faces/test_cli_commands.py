@@ -8,7 +8,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from drumbeat.cli.main import app
 from drumbeat.cli.terminal.failures import Exit
 from drumbeat.cli.terminal.job_names import MAX_JOBS_SEARCHED
 from drumbeat.client.discovery import here
@@ -492,3 +494,59 @@ def test_mlflow_server_is_named_for_a_running_server_and_given_up_again(drumbeat
     assert "copies" not in drumbeat("server", "start", "--mlflow", "off").stdout
     named = [call for call in server.calls if call[0] == "set_mlflow_server"]
     assert named == [("set_mlflow_server", "http://x"), ("set_mlflow_server", None)]
+
+
+# --- labels -----------------------------------------------------------------------------------------------------
+@pytest.mark.feature("M16")
+def test_note_is_printed_written_from_an_argument_a_file_or_standard_input_and_removed(
+    drumbeat: Type, server: FakeServer, tmp_path: Path
+):
+    server.jobs["cifar-7f3a"] = a_job(name="cifar-7f3a", description="first line\nsecond \x1b[2J line")
+    assert drumbeat("note", "cifar").stdout == "first line\nsecond \\x1b[2J line\n"
+    assert drumbeat("note", "cifar", "**good**").stdout == "cifar-7f3a: note written\n"
+    assert server.jobs["cifar-7f3a"].description == "**good**"
+    (tmp_path / "note.md").write_text("# From a file\n")
+    assert drumbeat("note", "cifar", "--file", "note.md").exit_code == 0
+    assert server.jobs["cifar-7f3a"].description == "# From a file"
+    assert CliRunner().invoke(app, ["note", "cifar", "--file", "-"], input="piped\n").exit_code == 0
+    assert server.jobs["cifar-7f3a"].description == "piped"
+    assert drumbeat("note", "cifar", "--clear").stdout == "cifar-7f3a: note removed\n"
+    assert drumbeat("note", "cifar", "--title", "the best").stdout == "cifar-7f3a: called the best\n"
+    assert (server.jobs["cifar-7f3a"].display_name, server.jobs["cifar-7f3a"].description) == ("the best", "")
+
+
+@pytest.mark.feature("M16")
+def test_note_that_is_edited_says_what_it_was(
+    drumbeat: Type, server: FakeServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    server.jobs["cifar-7f3a"] = a_job(name="cifar-7f3a", description="before")
+    (editor := tmp_path / "editor").write_text('#!/bin/sh\necho after >"$1"\n')
+    editor.chmod(0o755)
+    monkeypatch.setenv("VISUAL", str(editor))
+    assert drumbeat("note", "cifar", "--edit").exit_code == 0
+    assert server.calls[-1] == ("change_job", "cifar-7f3a", "before")
+    assert drumbeat("note", "cifar", "--edit").stdout == "cifar-7f3a: the note stays as it is\n"
+
+
+@pytest.mark.feature("M16")
+def test_tags_of_several_jobs_are_set_and_removed(drumbeat: Type, server: FakeServer):
+    for name in ("one-11", "two-22"):
+        server.jobs[name] = a_job(name=name, tags={"draft": "yes"})
+    told = drumbeat("tag", "one", "two", "team=vision", "formula=a=b", "--remove", "draft")
+    assert told.stdout == "one-11: team=vision, formula=a=b\ntwo-22: team=vision, formula=a=b\n"
+    assert server.jobs["two-22"].tags == {"team": "vision", "formula": "a=b"}
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("tag", "one"), ("tag", "a=b"), ("tag", "one", "a=b", "--remove", "a"), ("note",),
+        ("note", "one", "text", "--clear"), ("note", "--experiment", "e", "--title", "t"),
+    ],
+)  # fmt: skip
+def test_labels_that_say_too_little_or_too_much_are_refused(drumbeat: Type, server: FakeServer, words: tuple[str, ...]):
+    server.jobs["one-11"] = a_job(name="one-11")
+    told = drumbeat(*words)
+    assert told.exit_code in (1, 2)
+    assert told.stderr.startswith("error: ")
+    assert not any(call[0] == "change_job" for call in server.calls)

@@ -58,6 +58,8 @@ COMMANDS = {
     "cancel": CommandEntry("jobs:cancel", "drumbeat cancel @last --wait"),
     "wait": CommandEntry("jobs:wait", "drumbeat wait @last --timeout 3600"),
     "download": CommandEntry("download:download", "drumbeat download @last --to results", takes_more=True),
+    "note": CommandEntry("labels:note", 'drumbeat note @last "the best so far: **0.83**"'),
+    "tag": CommandEntry("labels:tag", "drumbeat tag cifar-7f3a team=vision"),
     "archive": CommandEntry("jobs:archive", "drumbeat archive cifar-7f3a"),
     "restore": CommandEntry("jobs:restore", "drumbeat restore cifar-7f3a"),
     "delete": CommandEntry("delete_prune_usage:delete", "drumbeat delete cifar-7f3a"),
@@ -100,7 +102,7 @@ COMMANDS = {
 
 GROUPS = {
     "Run jobs": ("plan", "run", "schedule", "init", "export", "rehearse"),
-    "Look at jobs": ("list", "show", "logs", "metrics", "compare", "stacks", "top", "ui"),
+    "Look at jobs": ("list", "show", "logs", "metrics", "compare", "note", "tag", "stacks", "top", "ui"),
     "Reach running jobs": ("exec", "ssh", "open"),
     "End, keep and delete jobs": ("cancel", "wait", "download", "archive", "restore", "delete", "prune"),
     "Data and what jobs share": ("data", "model", "datastore", "environment", "component", "experiment", "sweep"),

@@ -6,7 +6,7 @@ import math
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
 from types import TracebackType
@@ -31,7 +31,7 @@ from drumbeat.model import wire
 from drumbeat.model.api.jobs import End, Event, EventView, FileView, JobView, JobWithEvents, LogPiece, PreviewView
 from drumbeat.model.api.page import DefinitionView, PageLinkView
 from drumbeat.model.api.pipelines import PipelineView
-from drumbeat.model.api.requests import MAX_BATCH, JobBatch
+from drumbeat.model.api.requests import MAX_BATCH, JobBatch, JobChange, Labels
 from drumbeat.model.api.server import ServerView
 from drumbeat.model.api.space import Freed, Usage
 from drumbeat.model.api.sweeps import SweepView, TrialView
@@ -179,6 +179,23 @@ class Client(
         """
         answer = self.connection.call("POST", f"/jobs/{part(name)}/cancel", params={"discard": discard})
         return view(JobView, answer)
+
+    def change_job(
+        self,
+        name: str,
+        *,
+        display_name: str | None = None,
+        description: str | None = None,
+        tags: Mapping[str, str | None] | None = None,
+        seen: Labels | None = None,
+    ) -> JobView:
+        """Changes display name, note and tags of a job and of its MLflow run; None leaves one as it is.
+
+        tags: by name, None removes one; others stay. seen: what they were when they were read; if they have changed
+        since, ConflictError has both texts in `fields`. Raises NotFoundError, SpecError, ForbiddenError.
+        """
+        body = JobChange(display_name, description, dict(tags or {}), seen)
+        return view(JobView, self.connection.call("PATCH", f"/jobs/{part(name)}", json=wire.to_wire(body)))
 
     def archive(self, name: str) -> None:
         """Hides a job that has ended from lists. Raises ConflictError while it is unfinished."""

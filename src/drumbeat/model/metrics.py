@@ -32,6 +32,9 @@ SYSTEM = "system/"
 SET_EXPERIMENT = "drumbeat.set_experiment"
 """The tag of a job's run with the name of an MLflow experiment that its script chose: the run doesn't move to it."""
 
+NOTE_TAG = "mlflow.note.content"
+"""The tag in which MLflow's clients keep the note of a run or an experiment."""
+
 JsonObject = dict[str, Any]
 
 

@@ -38,6 +38,7 @@ from drumbeat.server.environments.handed_environments import HandedEnvironments
 from drumbeat.server.home_folder import FolderArtifacts
 from drumbeat.server.jobs.child_effects import Children
 from drumbeat.server.jobs.child_watch import ChildWatch
+from drumbeat.server.jobs.job_labels import JobLabels
 from drumbeat.server.jobs.jobs import Jobs
 from drumbeat.server.jobs.ledger import Ledger
 from drumbeat.server.jobs.log_reader import LogReader
@@ -236,6 +237,7 @@ class Control:
         self.overviews = Overviews(self.loop, self.metrics, self.experiments.names_in_jobs)
         self.run_table = RunTable(self.loop, self.metrics, self.experiments.title)
         self.saved_views = SavedViews(self.metrics, clock)
+        self.job_labels = JobLabels(self.loop, self.metrics.write_labels)
         self.job_users = JobUsers(self.loop, self.experiments.names_in_jobs)
         self.ledger = Ledger(self.loop, self.experiments.title, self.metrics.saves)
         self.space = Space(self.loop, setting.artifacts, self.catalogs.environments, setting.caches, runs=self.metrics)

@@ -1,7 +1,7 @@
 """A server in memory, for the faces of the command line: it holds jobs, and tells the events it was given."""
 
 import threading
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
@@ -17,6 +17,7 @@ from drumbeat.client.job_upload import described
 from drumbeat.model.api.computes import AliasView, ComputeView, Machine
 from drumbeat.model.api.environments import EnvironmentView
 from drumbeat.model.api.jobs import End, Event, FileView, JobView, LogPiece, PreviewView
+from drumbeat.model.api.requests import Labels
 from drumbeat.model.api.server import AgentListenerView, ServerView
 from drumbeat.model.api.space import Freed, KeptItem, SpaceItem
 from drumbeat.model.errors import ConflictError, DrumbeatError, NotFoundError
@@ -116,6 +117,25 @@ class FakeServer:
     def page_link(self) -> str:
         self._called("page_link")
         return "http://127.0.0.1:8080/ui/open/once"
+
+    def change_job(
+        self,
+        name: str,
+        *,
+        display_name: str | None = None,
+        description: str | None = None,
+        tags: Mapping[str, str | None] | None = None,
+        seen: Labels | None = None,
+    ) -> JobView:
+        self._called("change_job", name, seen.description if seen else None)
+        job = self.jobs[name]
+        after = {key: value for key, value in {**job.tags, **(tags or {})}.items() if value is not None}
+        title, note = (
+            old if new is None else new
+            for old, new in ((job.display_name, display_name), (job.description, description))
+        )
+        self.jobs[name] = replace(job, display_name=title, description=note, tags=after)
+        return self.jobs[name]
 
     def archive(self, name: str) -> None:
         self._called("archive", name)

@@ -165,7 +165,7 @@ def test_filters_of_mlflow_mean_the_same_here(written: list[str]) -> None:
     theirs = run_comparisons(where)
     ours = parse_filter(where)
     kinds = {"param": "parameter"}
-    aliases = {"display_name": "run_name", "person": "user_id", "started": "start_time", "ended": "end_time"}
+    aliases = {"display_name": "run_name", "user": "user_id", "started": "start_time", "ended": "end_time"}
     for one, other in zip(ours, theirs, strict=True):
         key = aliases.get(one.field.key, one.field.key) if one.field.kind == "attribute" else one.field.key
         assert (kinds.get(one.field.kind, one.field.kind), key) == (other["type"], other["key"])

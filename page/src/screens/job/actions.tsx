@@ -4,11 +4,13 @@ import { useState } from "preact/hooks";
 import { act, ApiError, segment } from "../../api";
 import { counted } from "../../format";
 import { useMayAct } from "../../hooks";
-import { Confirm } from "../../parts/dialog";
+import { Confirm, Dialog } from "../../parts/dialog";
 import { ENDED } from "../../parts/job-state";
+import { Refused } from "../../parts/placeholders";
 import { href } from "../../router";
 import { MAX_COMPARED } from "../compare-requests";
 import { DeletionDialog } from "./deletion";
+import { changeJob } from "./labels";
 import type { Job } from "../../types";
 
 /** What actions need of a job. */
@@ -29,15 +31,15 @@ const done = (action: Action, job: Acted): Promise<unknown> =>
     ? act("DELETE", `/jobs/${segment(job.name)}`)
     : act("POST", `/jobs/${segment(job.name)}/${action}`);
 
-/** Does it to each of the jobs, also where one is refused. Throws what was refused, and why. */
-async function doneToAll(action: Action, jobs: Acted[]): Promise<void> {
+/** Does something to each of the jobs, also where one is refused. Throws what was refused, and why. */
+async function doneToAll(jobs: Acted[], past: string, doIt: (job: Acted) => Promise<unknown>): Promise<void> {
   const refusals: { job: Acted; error: ApiError }[] = [];
   for (const job of jobs) {
-    await done(action, job).catch((error) => refusals.push({ job, error: error instanceof ApiError ? error : new ApiError(0, String(error)) }));
+    await doIt(job).catch((error) => refusals.push({ job, error: error instanceof ApiError ? error : new ApiError(0, String(error)) }));
   }
   if (jobs.length === 1 && refusals[0]) throw refusals[0].error;
   if (!refusals.length) return;
-  const what = `${refusals.length} of ${counted(jobs.length, "job")} ${refusals.length === 1 ? "was" : "were"} not ${PAST[action]}`;
+  const what = `${refusals.length} of ${counted(jobs.length, "job")} ${refusals.length === 1 ? "was" : "were"} not ${past}`;
   throw new ApiError(0, what, "", "", refusals.map(({ job, error }) => `${job.name}: ${error.what}${error.fix && `. ${error.fix}`}`));
 }
 
@@ -63,7 +65,7 @@ export function ActionButtons({ jobs, onDone, onRefused }: {
         ))}
       {asked === "delete" && (
         <DeletionDialog jobs={fitting} onClose={() => setAsked(undefined)}
-          action={() => doneToAll(asked, fitting).then(() => onDone(asked), (refusal) => {
+          action={() => doneToAll(fitting, PAST[asked], (job) => done(asked, job)).then(() => onDone(asked), (refusal) => {
             onRefused();
             throw refusal;
           })} />
@@ -73,11 +75,49 @@ export function ActionButtons({ jobs, onDone, onRefused }: {
           title={`${TITLES[asked]} ${fitting.length === 1 ? fitting[0]?.name : counted(fitting.length, "job")}?`}
           text={<p>{fitting.length === 1 ? EFFECTS[asked].replace(/^Their/, "Its").replace(/^They are/, "It is") : EFFECTS[asked]}</p>}
           verb={TITLES[asked]} isGrave={asked === "cancel"}
-          action={() => doneToAll(asked, fitting).then(() => onDone(asked), (refusal) => {
+          action={() => doneToAll(fitting, PAST[asked], (job) => done(asked, job)).then(() => onDone(asked), (refusal) => {
             onRefused();
             throw refusal;
           })}
           onClose={() => setAsked(undefined)} />
+      )}
+    </>
+  );
+}
+
+/** Sets or removes a tag of all jobs that are selected. */
+function TagButton({ jobs, done }: { jobs: Acted[]; done: () => void }) {
+  const mayAct = useMayAct();
+  const [isOpen, setOpen] = useState(false);
+  const [tag, setTag] = useState({ key: "", value: "" });
+  const [error, setError] = useState<ApiError>();
+  if (!mayAct) return null;
+  const change = (value: string | null) => {
+    setError(undefined);
+    doneToAll(jobs, "tagged", (job) => changeJob(job.name, { tags: { [tag.key.trim()]: value } }))
+      .then(() => setOpen(false), setError).finally(done);
+  };
+  return (
+    <>
+      <button type="button" onClick={() => setOpen(true)}>Tag</button>
+      {isOpen && (
+        <Dialog title={`Tag ${jobs.length === 1 ? jobs[0]!.name : counted(jobs.length, "job")}`} onClose={() => setOpen(false)}>
+          <form onSubmit={(event) => {
+            event.preventDefault();
+            change(tag.value.trim());
+          }}>
+            <div class="inline-form">
+              <input aria-label="Name of the tag" placeholder="name" maxLength={250} required value={tag.key} onInput={(event) => setTag({ ...tag, key: event.currentTarget.value })} />
+              <input aria-label="Value of the tag" placeholder="value" maxLength={8000} value={tag.value} onInput={(event) => setTag({ ...tag, value: event.currentTarget.value })} />
+            </div>
+            {error && <Refused error={error} />}
+            <div class="buttons">
+              <button type="button" onClick={() => setOpen(false)}>Back</button>
+              <button type="button" disabled={!tag.key.trim()} onClick={() => change(null)}>Remove this tag</button>
+              <button type="submit" class="main">Set</button>
+            </div>
+          </form>
+        </Dialog>
       )}
     </>
   );
@@ -91,6 +131,7 @@ export function SelectionBar({ jobs, clear, done }: { jobs: Acted[]; clear: () =
       {jobs.length > 1 && jobs.length <= MAX_COMPARED && (
         <a class="button main" href={href("/compare", { job: jobs.map((job) => job.name) })}>Compare</a>
       )}
+      <TagButton jobs={jobs} done={done} />
       <ActionButtons jobs={jobs} onDone={() => {
         clear();
         done();

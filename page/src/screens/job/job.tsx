@@ -16,6 +16,7 @@ import type { Job, StoryLine } from "../../types";
 import { ActionButtons } from "./actions";
 import { Cause } from "./status-sentence";
 import { elasticOf, sizeOf } from "./progress";
+import { Labels } from "./labels";
 import { LogsTab } from "./logs";
 import { RanksTab } from "./ranks";
 import { Services } from "./services";
@@ -74,7 +75,7 @@ function LiveJob({ first, answer }: { first: Job; answer: Answer<Job> }) {
   }, [isLogs]);
   return (
     <div class="screen job">
-      <Head job={job} reload={reload} />
+      <Head job={job} reload={reload} take={take} />
       <StateStrip job={job} story={story} />
       <Cause job={job} story={story} />
       <Services job={job} />
@@ -85,7 +86,7 @@ function LiveJob({ first, answer }: { first: Job; answer: Answer<Job> }) {
   );
 }
 
-function Head({ job, reload }: { job: Job; reload: () => void }) {
+function Head({ job, reload, take }: { job: Job; reload: () => void; take: (job: Job) => void }) {
   return (
     <header class="job-head">
       <div class="job-title">
@@ -116,9 +117,8 @@ function Head({ job, reload }: { job: Job; reload: () => void }) {
         {job.attempt > 1 && <Fact label="attempt">{job.attempt}</Fact>}
         {job.round > 1 && <Fact label="round">{job.round}</Fact>}
         {job.failures.length > (job.state === "failed" ? 1 : 0) && <Fact label="failed">{counted(job.failures.length, "time")}</Fact>}
-        {Object.entries(job.tags).map(([key, value]) => <Fact key={key} label={key}>{value}</Fact>)}
       </dl>
-      {job.description && <p class="muted">{job.description}</p>}
+      <Labels job={job} take={take} />
     </header>
   );
 }

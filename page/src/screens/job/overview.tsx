@@ -40,7 +40,6 @@ function Glance({ job, overview }: { job: Job; overview: Overview }) {
         <Settings title="Parameters" table={overview.parameters} />
         <Settings title="Inputs" table={overview.inputs} />
         <Cost overview={overview} />
-        {overview.note && <section class="card"><header><h2>Note</h2></header><p class="note-text">{overview.note}</p></section>}
       </div>
       <div class="overview-charts">
         {cards.length === 0 && <Nothing>{ENDED.has(job.state) ? "It has logged no metrics." : "No metric is logged yet."} <code>drumbeat.log(loss=…, step=…)</code> or MLflow in its script does it.</Nothing>}

@@ -15,9 +15,14 @@ const WORDS = ["columns", "where", "sort", "group"] as const;
 
 /** The choice of an address; that of a saved view where the address names one and nothing else. */
 export function choiceOf(query: URLSearchParams, view?: RunView): Choice {
-  if (view && !WORDS.some((word) => query.has(word))) return { columns: view.columns, where: view.where, sort: view.sort, group: view.group_by };
-  return Object.fromEntries(WORDS.map((word) => [word, query.get(word) ?? ""])) as unknown as Choice;
+  const choice = view && !WORDS.some((word) => query.has(word))
+    ? { columns: view.columns, where: view.where, sort: view.sort, group: view.group_by }
+    : (Object.fromEntries(WORDS.map((word) => [word, query.get(word) ?? ""])) as unknown as Choice);
+  return { ...choice, columns: renamed(choice.columns), sort: renamed(choice.sort), group: renamed(choice.group) };
 }
+
+/** Fields with the names that they have now: views that were saved before call the user `person`. */
+const renamed = (text: string): string => text.replace(/(^|,)(\s*)person(?=\s*(,|$|asc|desc))/g, "$1$2user");
 
 /** The path of an experiment's runs, fields or views; of those of all experiments where none is named. */
 export const pathOf = (experiment: string, what: "runs" | "run-fields" | "views"): string =>

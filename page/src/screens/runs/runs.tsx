@@ -1,13 +1,14 @@
 /** The runs of an experiment as a table: any field as a column, filtered, sorted, grouped, selected; all of it in the address. */
 
 import { useCallback, useMemo, useRef, useState } from "preact/hooks";
-import { get, type Query } from "../../api";
+import { act, get, type Query } from "../../api";
 import { counted, whole } from "../../format";
-import { useAnswer, useEvents, useReading, useThrottled } from "../../hooks";
+import { useAnswer, useEvents, useMayAct, useReading, useThrottled } from "../../hooks";
 import { useKey } from "../../keys";
+import { Note } from "../../parts/note";
 import { Nothing, Refused } from "../../parts/placeholders";
 import { experimentIn, go, href, setQuery, usePlace } from "../../router";
-import type { RunField, RunRow, RunTableAnswer, RunView } from "../../types";
+import type { Experiment, RunField, RunRow, RunTableAnswer, RunView } from "../../types";
 import { MAX_COMPARED } from "../compare-requests";
 import { SelectionBar } from "../job/actions";
 import { ColumnPicker } from "./column-picker";
@@ -18,6 +19,8 @@ import { RunTable } from "./run-table";
 import { Views } from "./views";
 
 const INTERVAL_MS = 4000;
+/** The tag of an experiment with its note. */
+const NOTE = "mlflow.note.content";
 const MAX_VALUES = 50;
 /** Values of a field that the filter line offers. */
 
@@ -93,6 +96,7 @@ export function RunsScreen() {
   return (
     <div class="screen runs">
       <h1>{experiment || "Runs"}</h1>
+      {experiment && <ExperimentNote experiment={experiment} />}
       <div class="filters run-filters">
         <FilterLine value={choice.where} fields={fields.value ?? []} valuesOf={valuesFor} apply={(where) => change({ where })} error={isFilterWrong ? error : undefined} />
         <button type="button" onClick={() => setPicker(true)}>Columns</button>
@@ -124,6 +128,17 @@ export function RunsScreen() {
           clear={() => setQuery({ sel: [] })} done={reload} />
       )}
     </div>
+  );
+}
+
+function ExperimentNote({ experiment }: { experiment: string }) {
+  const mayAct = useMayAct();
+  const answer = useAnswer<Experiment>("/experiments/named", { name: experiment }, true);
+  if (!answer.value) return null;
+  return (
+    <Note text={answer.value.tags[NOTE] ?? ""} mayEdit={mayAct} of={experiment}
+      save={(note, seen) => act("PUT", "/experiments/note", { name: experiment }, { note, seen }).then(answer.reload)}
+      read={() => get<Experiment>("/experiments/named", { name: experiment }).then((now) => now.tags[NOTE] ?? "")} />
   );
 }
 

@@ -144,6 +144,14 @@ class MetricCalls:
         """Shows an archived experiment again. Raises NotFoundError."""
         return self._change("restore", {"name": name})
 
+    def write_experiment_note(self, name: str, note: str, *, seen: str | None = None) -> ExperimentView:
+        """Writes the note of an experiment; "" removes it. seen: what it said when it was read, None = in any case.
+
+        Raises NotFoundError, ForbiddenError; ConflictError with both texts in `fields` if it has changed since.
+        """
+        body = {"note": note, "seen": seen}
+        return view(ExperimentView, self.connection.call("PUT", "/experiments/note", params={"name": name}, json=body))
+
     def set_primary_metric(self, experiment: str, metric: str, goal: Goal | None = None) -> ExperimentView:
         """Names the metric that counts for all jobs of an experiment. goal: None = as its name says.
 

@@ -302,6 +302,20 @@ class ReplicaSteady:
     sentence: str
 
 
+@dataclass(frozen=True)
+class LabelsChanged:
+    """A job has another display name, note or tags."""
+
+    display_name: str | None = None
+    """None = as it was."""
+    description: str | None = None
+    """None = as it was."""
+    tags: dict[str, str | None] = field(default_factory=dict[str, str | None])
+    """Of a tag that is removed, None; tags that aren't named stay."""
+    by: str = ""
+    """The user; "" = the job's own script."""
+
+
 Event = (
     Placed
     | PlacementDeferred
@@ -331,6 +345,7 @@ Event = (
     | DeploymentAsked
     | ReplicasSeen
     | ReplicaSteady
+    | LabelsChanged
 )
 
 

@@ -16,6 +16,7 @@ from drumbeat.core.lifecycle import (
     elastic_growth,
     ending,
     hang_response,
+    labels,
     output_publication,
     pipeline,
     sweep,
@@ -31,6 +32,7 @@ from drumbeat.core.lifecycle.events import (
     GrowthPossible,
     JobEvent,
     JudgeDue,
+    LabelsChanged,
     NeverFits,
     NodeDeparture,
     NodeLost,
@@ -72,6 +74,8 @@ _OF_AN_ATTEMPT = GangObserved | NodesNotConnected | GangRefused | StatusReported
 
 def decide(job: Job, event: Event, now: datetime) -> Decision:  # noqa: C901, PLR0915 (the table: one row a case)
     """Gives the job after the event. Raises ValueError for a move that MOVES doesn't hold: a defect."""
+    if isinstance(event, LabelsChanged):
+        return labels.changed(job, event, now)
     if job.pipeline:
         return pipeline.decide(job, job.pipeline, event, now)
     if job.deployment:

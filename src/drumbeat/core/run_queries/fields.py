@@ -47,7 +47,7 @@ ATTRIBUTES: dict[str, Unit] = {
     "error": Unit.TEXT,
     "status": Unit.TEXT,
     "experiment": Unit.TEXT,
-    "person": Unit.TEXT,
+    "user": Unit.TEXT,
     "compute": Unit.TEXT,
     "environment": Unit.TEXT,
     "type": Unit.TEXT,
@@ -62,14 +62,18 @@ ATTRIBUTES: dict[str, Unit] = {
     "gpus": Unit.NUMBER,
     "gpu_hours": Unit.NUMBER,
     "failures": Unit.NUMBER,
+    "primary": Unit.NUMBER,
 }
-"""The fields without a prefix. error: why the run failed. status: its state in MLflow's words."""
+"""The fields without a prefix. error: why the run failed. status: its state in MLflow's words. primary: the best
+value of the metric that counts, the last one where it isn't known which are better.
+"""
 
 ALIASES: dict[str, str] = {
     "run_name": "display_name", "run name": "display_name", "Run name": "display_name", "Run Name": "display_name",
-    "user_id": "person", "start_time": "started", "created": "started", "Created": "started", "end_time": "ended",
+    "user_id": "user", "person": "user",
+    "start_time": "started", "created": "started", "Created": "started", "end_time": "ended",
 }  # fmt: skip
-"""MLflow's names of attributes that have another one here."""
+"""MLflow's names of attributes that have another one here, and `person`, as `user` was called before."""
 
 _PLAIN = re.compile(r"""[^\s"'`()<>=!~,]+""")
 

@@ -65,7 +65,7 @@ class OverviewView:
     parameters: dict[str, str] = field(default_factory=dict[str, str])
     """The parameters that its script logged."""
     note: str = ""
-    """The note of its run, `mlflow.note.content`."""
+    """The description of the job, which is the note of its run, `mlflow.note.content`."""
     series: tuple[SeriesView, ...] = ()
     """The metrics of rank 0, but those of the system, in the order in which they began."""
     use: RankUseView = field(default_factory=RankUseView)

@@ -110,3 +110,50 @@ class JobBatch:
     __pydantic_config__: ClassVar[dict[str, Any]] = NO_OTHER_KEYS
 
     jobs: tuple[JobRequest, ...] = field(metadata=limited("In the order of the response.", max_length=MAX_BATCH))
+
+
+TagValue = Annotated[str, Constraint(max_length=8000)]
+DisplayName = Annotated[str, Constraint(max_length=255)]
+NoteText = Annotated[str, Constraint(max_length=8000)]
+"""Markdown, as long as MLflow keeps it."""
+
+
+@dataclass(frozen=True)
+class Labels:
+    """The labels of a job as a user saw them: what is given here and was changed meanwhile is a conflict."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = NO_OTHER_KEYS
+
+    display_name: str | None = None
+    description: str | None = None
+    tags: dict[str, str | None] = field(
+        default_factory=dict[str, str | None],
+        metadata=limited("null = the job had no such tag.", default=dict[str, str]()),
+    )
+
+
+@dataclass(frozen=True)
+class JobChange:
+    """Changes of a job's labels. What isn't given stays."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = NO_OTHER_KEYS
+
+    display_name: DisplayName | None = None
+    description: NoteText | None = field(default=None, metadata=limited("The note: markdown."))
+    tags: dict[str, TagValue | None] = field(
+        default_factory=dict[str, str | None],
+        metadata=limited("By name; null removes a tag. Other tags stay.", default=dict[str, str](), max_length=200),
+    )
+    seen: Labels | None = field(
+        default=None, metadata=limited("What was seen of these before. When absent, nothing conflicts.")
+    )
+
+
+@dataclass(frozen=True)
+class NoteChange:
+    """A note of an experiment. seen: what it said before; when absent, nothing conflicts."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = NO_OTHER_KEYS
+
+    note: NoteText = field(metadata=limited("Markdown; empty removes it."))
+    seen: str | None = None

@@ -124,7 +124,7 @@ class AzureCatalog:
         return output in outputs.types
 
     def edits(self, job: str, submitted_at: datetime) -> Table:
-        """Returns what was changed of a job later: `display_name`, `description`, `tags`, `properties`."""
+        """Returns what was changed of a job later and isn't kept with it: `properties`."""
         rows = self._store.resources(EDIT, job)
         # A row that is older than the job was written for a deleted job of its name.
         return dict(rows[0].document) if rows and rows[0].created_at >= submitted_at else {}

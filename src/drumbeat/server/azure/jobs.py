@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
 from drumbeat import jobfile
 from drumbeat.core.child_jobs import trial_name
+from drumbeat.core.lifecycle.events import LabelsChanged
 from drumbeat.core.lifecycle.output_publication import is_over
 from drumbeat.core.lifecycle.sweep import leading_trial
 from drumbeat.model.api.requests import JobRequest
@@ -42,9 +43,9 @@ def shown_job(call: AzureCall, record: Record) -> ShownJob:
         status=status(job),
         experiment=job.plan.experiment,
         compute=job.plan.compute,
-        display_name=edits.get("display_name", job.display_name),
-        description=edits.get("description", job.description),
-        tags=edits.get("tags", job.tags),
+        display_name=job.display_name,
+        description=job.description,
+        tags=job.tags,
         created=words.moment(job.submitted_at) or "",
         user=job.user,
         is_archived=record.archived,
@@ -132,26 +133,32 @@ def _edit(call: AzureCall, record: Record) -> Answer:
 
 def edit(call: AzureCall, record: Record, changes: Table, is_archived: object = None) -> None:
     """Changes display name, description, tags and properties of a job, and whether lists show it."""
-    before, kept = shown_job(call, record), dict[str, Any]()
-    if (name := changes.get("displayName")) is not None and name != before.display_name:
-        kept["display_name"] = _short(name, "displayName")
-    if (text := changes.get("description")) is not None and text != before.description:
-        kept["description"] = _short(text, "description", 10_000)
-    for key, now in (("tags", before.tags), ("properties", before.document.get("properties"))):
-        given = changes.get(key)
-        if given is None:
-            continue
-        if not words.is_mapping(given):
-            raise RefusedError("expected an object", where=key)
-        wanted = {name: _short(value, key) for name, value in words.mapping(given).items() if value is not None}
-        if key == "properties":
-            wanted.pop("best_child_run_id", None)
-        if wanted != words.mapping(now):
-            kept[key] = wanted
+    before = shown_job(call, record)
+    name, text = changes.get("displayName"), changes.get("description")
+    tags, properties = _texts(changes, "tags"), _texts(changes, "properties")
+    labels = LabelsChanged(
+        None if name is None else _short(name, "displayName", 255),
+        None if text is None else _short(text, "description", 8000),
+        {} if tags is None else {**dict.fromkeys(record.job.tags), **tags},
+        call.principal.title,
+    )
     if isinstance(is_archived, bool) and is_archived != record.archived:
         call.control.store.archive(record.job.name, is_archived=is_archived)
-    if kept:
-        call.catalog.edit(record.job.name, record.job.submitted_at, kept)
+    call.control.job_labels.apply(record.job.name, labels)
+    if properties is not None:
+        properties.pop("best_child_run_id", None)
+        if properties != words.mapping(before.document.get("properties")):
+            call.catalog.edit(record.job.name, record.job.submitted_at, {"properties": properties})
+
+
+def _texts(changes: Table, key: str) -> dict[str, str] | None:
+    """Returns an object of texts; None = it isn't given."""
+    given = changes.get(key)
+    if given is None:
+        return None
+    if not words.is_mapping(given):
+        raise RefusedError("expected an object", where=key)
+    return {name: _short(value, key) for name, value in words.mapping(given).items() if value is not None}
 
 
 def _short(value: object, where: str, most: int = 1000) -> str:

@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from drumbeat.server.database.records import Record
 
 
+TAG = "tag:"
+"""Begins a text that asks for a tag."""
+
+
 @dataclass(frozen=True)
 class JobFilter:
     """Selects a page of jobs, newest first. All conditions must hold."""
@@ -44,6 +48,10 @@ class JobFilter:
     after: str | None = None
     """The last job of the previous page."""
 
+    @property
+    def _tag(self) -> tuple[str, str | None] | None:
+        return _tag(self.text)
+
     def conditions(self) -> Iterator[ColumnElement[bool]]:
         """Yields the conditions in SQL. That of the text lets jobs pass for which `has_text` is False."""
         if self.is_archived is not None:
@@ -58,16 +66,32 @@ class JobFilter:
             yield jobs.c.person == self.user
         if self.reason is not None:
             yield jobs.c.reason == self.reason.value
-        if _is_plain(self.text):
+        text = self.text if self._tag is None else self._tag[0]
+        if _is_plain(text):
             # Escaped characters may include letters whose other case is ASCII.
             document = jobs.c.document
-            yield or_(document.icontains(self.text, autoescape=True), document.contains("\\u"))
+            yield or_(document.icontains(text, autoescape=True), document.contains("\\u"))
 
     def has_text(self, record: Record) -> bool:
-        """Whether a job has the text in its name, display name, experiment, compute or tags."""
+        """Whether a job has the text in its name, display name, experiment, compute or tags.
+
+        `tag:x` chooses jobs with a tag of this name, `tag:x=y` those where it has this value.
+        """
         job, text = record.job, self.text.casefold()
+        if self._tag is not None:
+            name, value = self._tag
+            tags = {key.casefold(): own.casefold() for key, own in job.tags.items()}
+            return name in tags and value in (None, tags[name])
         words = (job.name, job.display_name, job.plan.experiment, job.plan.compute, *job.tags, *job.tags.values())
         return any(text in word.casefold() for word in words)
+
+
+def _tag(text: str) -> tuple[str, str | None] | None:
+    """Returns name and value of the tag that a text asks for, a value of None for any; None = it asks for no tag."""
+    if not text.casefold().startswith(TAG) or len(text) == len(TAG):
+        return None
+    name, has_value, value = text.casefold().removeprefix(TAG).partition("=")
+    return name, value if has_value else None
 
 
 def _is_plain(text: str) -> bool:

@@ -10,7 +10,7 @@ from fastapi import Depends, Query, Request, Response
 from drumbeat.jobfile.reading.writer import dumps_document
 from drumbeat.model.api.jobs import EventView, JobPage, JobView, JobWithEvents, PreviewView
 from drumbeat.model.api.page import DefinitionView
-from drumbeat.model.api.requests import JobBatch, JobRequest
+from drumbeat.model.api.requests import JobBatch, JobChange, JobRequest
 from drumbeat.model.states import State
 from drumbeat.server.context import ContextOf, ControlOf, PrincipalOf, current, while_connected
 from drumbeat.server.control import Control
@@ -24,7 +24,10 @@ from drumbeat.server.routing import new_router
 router = new_router("/api/v1", tags=["jobs"])
 
 Discard = Annotated[bool, Query(description="Cancel also while results are being stored; the rest of them is lost.")]
-TEXT = "Only jobs with this text in their name, display name, experiment, compute or tags; in any case of letters."
+TEXT = (
+    "Only jobs with this text in their name, display name, experiment, compute or tags; in any case of letters. "
+    "`tag:x` and `tag:x=y` ask for a tag."
+)
 SCANNED = 100
 """Number of jobs that are read at once in a search for a text."""
 
@@ -104,6 +107,16 @@ def show(name: str, context: ContextOf) -> JobWithEvents:
     record = current(control, name)
     metrics = control.metrics.highlights([name]).get(name)
     return job_with_events(record, control.store.events(name), context.storage_notice(record.job), metrics)
+
+
+@router.patch("/jobs/{name}")
+def change(name: str, body: JobChange, control: ControlOf, principal: PrincipalOf) -> JobView:
+    """Changes display name, description and tags of a job, which are those of its MLflow run, too. Idempotent.
+
+    With `seen`, it is refused where another user has changed the same meanwhile: `fields` has both texts of each.
+    """
+    record = control.job_labels.change(name, body, principal)
+    return job_view(record, metrics=control.metrics.highlights([name]).get(name))
 
 
 @router.get("/jobs/{name}/story")

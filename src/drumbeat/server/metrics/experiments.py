@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tarfile
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -11,8 +12,8 @@ from drumbeat.core.ledger_times import Save
 from drumbeat.core.lifecycle.job import Job
 from drumbeat.jobfile.reading.error_messages import nearest
 from drumbeat.model.api.metrics import ComparisonView
-from drumbeat.model.errors import DrumbeatError, NotFoundError, SpecError
-from drumbeat.model.metrics import experiment_id
+from drumbeat.model.errors import ConflictError, DrumbeatError, NotFoundError, Problem, SpecError
+from drumbeat.model.metrics import NOTE_TAG, experiment_id
 from drumbeat.model.primary_metrics import PRIMARY_TAG, PrimaryMetric
 from drumbeat.server.database.records import ExperimentUse, Record
 from drumbeat.server.home_folder import FolderArtifacts
@@ -52,6 +53,7 @@ class Experiments:
         self._loop, self._metrics, self._artifacts = loop, metrics, artifacts
         self._contents_of = contents_of
         """Returns the fingerprint of each input of a job."""
+        self._notes = threading.Lock()
 
     def all(self, view: View = "active") -> list[tuple[Experiment, ExperimentUsage]]:
         """Returns experiments with their usage, the last created first."""
@@ -91,6 +93,20 @@ class Experiments:
         for record in self._loop.store.jobs(names) if usage.names else ():
             self._loop.bus.publish(job_topic(record.job.name))
         return changed, usage
+
+    def write_note(self, name: str, note: str, seen: str | None = None) -> tuple[Experiment, ExperimentUsage]:
+        """Writes the note of an experiment, MLflow's; "" removes it.
+
+        Raises NotFoundError; ConflictError with both texts if it is neither what the user saw nor what is written.
+        """
+        with self._notes:
+            own, usage = self.named(name)
+            now = own.tags.get(NOTE_TAG, "")
+            if seen is not None and now not in (seen, note):
+                both = Problem(f"it says now {now!r}, and the change says {note!r}", "note")
+                what = f"the note of experiment {name} changed after it was read"
+                raise ConflictError(what, fix="Read it again, and change what it says now.", fields=(both,))
+            return self._metrics.store.tag_experiment(own.id, NOTE_TAG, note or None, self._now_ms()), usage
 
     def names_in_jobs(self, name: str) -> tuple[str, ...]:
         """Returns the names in jobs for the experiment with this current or earlier name."""

@@ -12,11 +12,13 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from drumbeat.core.ledger_times import Save
+from drumbeat.core.lifecycle.events import LabelsChanged
 from drumbeat.core.lifecycle.job import Job
 from drumbeat.core.lifecycle.late_nodes import is_heard_late, over
 from drumbeat.model.errors import NotFoundError, RefusedError, SpecError, StaleError, VersionError
 from drumbeat.model.metric_lines import BLANK, Spooled, spooled
 from drumbeat.model.metrics import (
+    NOTE_TAG,
     SYSTEM,
     UPDATES,
     MetricHighlights,
@@ -25,17 +27,22 @@ from drumbeat.model.metrics import (
     Run,
     RunCreated,
     RunStatus,
+    RunUpdated,
     Series,
     Source,
+    TagDeleted,
+    TagsSet,
     experiment_id,
     run_id,
 )
+from drumbeat.model.mlflow_writes import MAX_TAG_VALUE
 from drumbeat.model.primary_metrics import PRIMARY_TAG, PrimaryMetric, goal_of, parse_goal
 from drumbeat.model.states import State
 from drumbeat.server.loop.bus import job_topic
 from drumbeat.server.loop.loop import Loop
 from drumbeat.server.metrics.checkpoint_points import CheckpointSaves, read_saves
 from drumbeat.server.metrics.metric_records import HistoryPage, RunSearch
+from drumbeat.server.metrics.run_labels import RunLabels, records_of
 from drumbeat.server.nodes.engine_gangs import Secrets
 
 if TYPE_CHECKING:
@@ -126,9 +133,12 @@ class Metrics:
         self._loop, self._secrets, self._place = loop, secrets, place
         self._first_values = FirstValues(loop)
         self._checkpoint_saves = CheckpointSaves(loop)
+        self.labels = RunLabels(loop)
         self._lock = threading.Lock()
         self._ending = threading.RLock()
         """Held while the run of an ended job is created or removed."""
+        self._naming = threading.Lock()
+        """Held while a run is created with the labels of its job, or gets others."""
         self._store: SqlMetricStore | None = None
         self._ensured: dict[str, str] = {}
         """The unique names of jobs whose runs exist, by job."""
@@ -181,6 +191,7 @@ class Metrics:
             raise SpecError(what, where=f"offset {offset}") from error
         self._ensure(job)
         records, foreign = self._own_records(job, records)
+        self._take_labels(source, records)
         taken = self.store.take(source, offset, records)
         for misfit in misfits:
             log.warning(
@@ -216,6 +227,13 @@ class Metrics:
             return self.store.run(record.run).job == job.name
         except NotFoundError:
             return isinstance(record, RunCreated) and record.job == job.name
+
+    def _take_labels(self, source: Source, records: Sequence[Spooled]) -> None:
+        """Has the job take the labels that its script writes, before its run does: a lost answer repeats both."""
+        own = [one for one in records if isinstance(one.record, RunUpdated | TagsSet | TagDeleted)]
+        if own:
+            taken = self.store.taken(source)
+            self.labels.note(source.job, [one.record for one in own if one.end > taken])
 
     def take_records(self, job: Job, source: Source, offset: int, records: Sequence[Spooled]) -> None:
         """Takes records from another source than a node's spool, with offsets of their own."""
@@ -332,6 +350,14 @@ class Metrics:
         """Keeps runs of ended jobs from being created meanwhile."""
         return self._ending
 
+    def write_labels(self, job: Job, change: LabelsChanged) -> None:
+        """Changes the run of a job as its labels were changed. A job that has none gets one with its labels later."""
+        if self.is_empty:
+            return
+        with self._naming, contextlib.suppress(NotFoundError):
+            if self.store.run(run_id(job.name)).job == job.name:
+                self.store.write(records_of(job, change))
+
     def remove(self, name: str) -> None:
         """Removes the run of a deleted job, and the runs within it, but for their points (`remove_points`)."""
         with self._ending:
@@ -391,13 +417,23 @@ class Metrics:
         return self.store.history(run, name, rank, after)
 
     def _ensure(self, job: Job) -> None:
-        if self._ensured.get(job.name) != job.unique_name:
-            created = _created(job, self._loop.clock.now(), self._primary_of(job))
+        if self._ensured.get(job.name) == job.unique_name:
+            return
+        with self._naming:
+            created = _created(self._present(job), self._loop.clock.now(), self._primary_of(job))
             if self.store.ensure_run(created, job.plan.experiment).job != job.name:
                 # Another job has created a run with the id of this job's run.
                 self.store.remove_run(created.run)
                 self.store.ensure_run(created, job.plan.experiment)
             self._ensured[job.name] = job.unique_name
+
+    def _present(self, job: Job) -> Job:
+        """Returns a job as it is now; as it was, if it was deleted meanwhile."""
+        with contextlib.suppress(NotFoundError):
+            now = self._loop.record(job.name).job
+            if now.unique_name == job.unique_name:
+                return now
+        return job
 
     def _primary_of(self, job: Job) -> PrimaryMetric | None:
         """Returns the metric that a job's file names, or the objective of the sweep whose trial it is."""
@@ -422,6 +458,7 @@ def _created(job: Job, now: datetime, primary: PrimaryMetric | None) -> RunCreat
         "mlflow.user": user,
         "mlflow.source.name": job.name,
         "mlflow.source.type": "JOB",
+        **({NOTE_TAG: job.description[:MAX_TAG_VALUE]} if job.description else {}),
         **({PRIMARY_TAG: str(primary)} if primary else {}),
     }
     start = job.started_at or now

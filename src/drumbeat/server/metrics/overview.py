@@ -10,14 +10,12 @@ from drumbeat.core.lifecycle.job import Job
 from drumbeat.model.api.ledger import TimeClass
 from drumbeat.model.api.overview import OverviewView, RankedJob, RankUseView, StandingView
 from drumbeat.model.errors import NotFoundError
-from drumbeat.model.metrics import SYSTEM, MetricHighlights, PrimarySeries, Run, Series, run_id
+from drumbeat.model.metrics import NOTE_TAG, SYSTEM, MetricHighlights, PrimarySeries, Run, Series, run_id
 from drumbeat.server.jobs.job_filter import JobFilter
 from drumbeat.server.loop.loop import Loop
 from drumbeat.server.metrics.metrics import Metrics
 from drumbeat.server.metrics.series_views import series_view
 
-NOTE_TAG = "mlflow.note.content"
-"""The tag in which MLflow's clients keep the note of a run."""
 MAX_RANKED = 1000
 """Jobs of an experiment that are ranked, the newest."""
 
@@ -45,7 +43,7 @@ class Overviews:
             lost.total_seconds(),
             inputs=_inputs(job),
             parameters=dict(run.params) if run else {},
-            note=run.tags.get(NOTE_TAG, "") if run else "",
+            note=job.description or (run.tags.get(NOTE_TAG, "") if run else ""),
             series=tuple(series_view(one) for one in all_series if one.rank == 0 and not one.name.startswith(SYSTEM)),
             use=self._use(name, all_series),
             standing=self._standing(job),

@@ -19,6 +19,7 @@ from drumbeat.model.api.metrics import (
     NestedRunView,
 )
 from drumbeat.model.api.overview import OverviewView
+from drumbeat.model.api.requests import NoteChange
 from drumbeat.model.errors import NotFoundError
 from drumbeat.model.metrics import Point, Run, run_id, value_to_json
 from drumbeat.model.primary_metrics import Goal, PrimaryMetric, goal_of
@@ -194,6 +195,13 @@ def restore_experiment(name: Name, control: ControlOf, principal: PrincipalOf) -
     """Shows an archived experiment again."""
     control.job_users.require_own_experiment(principal, name)
     return experiment_view(*control.experiments.archive(name, is_archived=False))
+
+
+@router.put("/experiments/note")
+def write_note(name: Name, body: NoteChange, control: ControlOf, principal: PrincipalOf) -> ExperimentView:
+    """Writes the note of an experiment, its tag `mlflow.note.content`. Idempotent."""
+    control.job_users.require_own_experiment(principal, name)
+    return experiment_view(*control.experiments.write_note(name, body.note, body.seen))
 
 
 @router.put("/experiments/primary")

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
 from drumbeat.model.errors import NotFoundError
-from drumbeat.model.metrics import JsonObject, Run
+from drumbeat.model.metrics import JsonObject, MetricRecord, Run
 from drumbeat.model.mlflow_calls import MlflowArguments, invalid, missing
 from drumbeat.server.home_folder import FolderRunFiles
 from drumbeat.server.metrics.mlflow.write_scope import OWNER, WriteScope
@@ -28,6 +29,8 @@ class Call(MlflowArguments):
     """The calling rank of the job; 0 outside of jobs."""
     scope: WriteScope | None = None
     """What the caller may change; None = everything."""
+    on_write: Callable[[Run, Sequence[MetricRecord]], None] = lambda _run, _records: None
+    """Is called with what is written to a run, before it is."""
     now_ms: int = field(default_factory=lambda: time.time_ns() // 1_000_000)
 
     def limit(self, default: int, most: int) -> int:

@@ -77,6 +77,7 @@ def _keep(call: Call, find: Callable[[], Run], rule: WriteRule) -> Run:
     while True:
         run = find()
         written = rule(_parse_write(call), run)
+        call.on_write(run, written.records)
         try:
             call.store.write(written.records)
         except ConflictError:  # Another client has logged the parameter since the run was read.

@@ -5,6 +5,7 @@ Outside of jobs: `MLFLOW_TRACKING_URI=http://host:port/mlflow`, with the API tok
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from stat import S_ISREG
 from typing import Any
@@ -15,7 +16,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
 
 from drumbeat.model.errors import DrumbeatError
-from drumbeat.model.metrics import JsonObject
+from drumbeat.model.metrics import JsonObject, MetricRecord, Run, run_id
 from drumbeat.model.mlflow_calls import VERSION, MlflowRefusal, missing
 from drumbeat.server.context import ContextOf, PrincipalOf, ServerContext, away
 from drumbeat.server.file_bodies import UPLOADS, BodyReader, ByteRange, ServedFile
@@ -51,6 +52,8 @@ class MlflowRequest:
     rank: int = 0
     scope: WriteScope | None = None
     """What the caller may change; None = everything."""
+    by: str = ""
+    """The user who calls; "" = a job."""
 
     @property
     def method(self) -> str:
@@ -61,14 +64,20 @@ class MlflowRequest:
         """Returns the call with these arguments."""
         control = self.context.control
         files, rows = control.artifacts.of_runs, control.model_rows
-        return Call(arguments, control.metrics.store, files, rows, rank=self.rank, scope=self.scope)
+        return Call(
+            arguments, control.metrics.store, files, rows, rank=self.rank, scope=self.scope, on_write=self._take_labels
+        )
+
+    def _take_labels(self, run: Run, records: Sequence[MetricRecord]) -> None:
+        if run.job and run.id == run_id(run.job):
+            self.context.control.metrics.labels.note(run.job, records, self.by)
 
 
 @router.api_route("/" + rest("path"), methods=METHODS)
 async def ask_mlflow(path: str, request: Request, context: ContextOf, principal: PrincipalOf) -> Response:
     """Answers one request of an MLflow client outside of jobs."""
     scope = scope_of_user(context.control.loop, principal)
-    return await answer(MlflowRequest(request, context, path, scope=scope))
+    return await answer(MlflowRequest(request, context, path, scope=scope, by=principal.title))
 
 
 async def answer(asked: MlflowRequest) -> Response:

@@ -83,7 +83,7 @@ def facts_of(record: Record) -> RunFacts:
         "reason": job.reason.value,
         "error": job.verdict.sentence if job.verdict and job.state is State.FAILED else None,
         "status": STATUS_OF.get(job.state, "SCHEDULED" if job.state in _UNSTARTED else "RUNNING"),
-        "person": job.user or None,
+        "user": job.user or None,
         "compute": plan.compute,
         "environment": plan.environment or None,
         "type": job.kind.value,

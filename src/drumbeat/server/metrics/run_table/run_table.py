@@ -24,6 +24,7 @@ MAX_FIELDS = 1000
 """Maximum number of fields of each kind that are listed."""
 DEFAULT_METRICS, DEFAULT_INPUTS = 4, 6
 """Maximum number of columns for metrics and for inputs and parameters when none are chosen."""
+PRIMARY = Field("attribute", "primary")
 _OWN_TAGS = "mlflow."
 """Begins the tags that MLflow sets itself."""
 _RESULT = re.compile(r"(^|[^a-z])(val|valid|validation|eval|test)([^a-z]|$)", re.IGNORECASE)
@@ -103,15 +104,17 @@ class RunTable:
         ]
         started = sum(row.facts.started_at is not None for row in rows)
         fields += [(Field("attribute", key), started, 0) for key in ("duration", "gpu_hours") if started]
-        fields += [(Field("attribute", "experiment"), len(rows), len({row.facts.experiment for row in rows}))]
-        fields += [
-            (Field("input", key), runs, values) for key, runs, values in _counted(row.facts.inputs for row in rows)
-        ]
         uses = (
             []
             if self._metrics.is_empty
             else self._metrics.store.field_uses([row.facts.run for row in rows], MAX_FIELDS)
         )
+        if logged_runs := max((one.runs for one in uses if one.kind == "metric"), default=0):
+            fields += [(PRIMARY, logged_runs, 0)]
+        fields += [(Field("attribute", "experiment"), len(rows), len({row.facts.experiment for row in rows}))]
+        fields += [
+            (Field("input", key), runs, values) for key, runs, values in _counted(row.facts.inputs for row in rows)
+        ]
         fields += [
             (Field(one.kind, one.key), one.runs, one.values)
             for one in uses
@@ -153,11 +156,20 @@ class RunTable:
     def _stored(
         self, kind: Kind, point: Point, runs: Sequence[str], names: Collection[str]
     ) -> Mapping[str, Mapping[str, Cell]]:
-        if kind in ("attribute", "input") or self._metrics.is_empty:
+        if kind == "input" or self._metrics.is_empty:
             return {}
+        if kind == "attribute":
+            return self._primary_values(runs) if PRIMARY.key in names else {}
         if kind == "metric":
             return self._metrics.store.metric_values(runs, names, point)
         return self._metrics.store.text_values("params" if kind == "param" else "tags", runs, names)
+
+    def _primary_values(self, runs: Sequence[str]) -> dict[str, dict[str, Cell]]:
+        """Returns of each run the best value of the metric that counts, or its last one."""
+        return {
+            run: {PRIMARY.key: one.best.value if one.best else one.series.last.value}
+            for run, one in self._metrics.store.primaries(runs).items()
+        }
 
     def _value(self, facts: RunFacts, field: Field, stored: Cell, now: datetime) -> Cell:
         if field.kind == "input":
@@ -173,6 +185,8 @@ class RunTable:
                 return facts.gpu_hours(now)
             case "experiment":
                 return self._title(facts.experiment)
+            case "primary":
+                return stored
             case _:
                 return facts.attributes[field.key]
 
@@ -224,7 +238,8 @@ def _defaults(fields: Sequence[tuple[Field, int, int]]) -> frozenset[Field]:
     inputs = {field.key for field, _ in settings if field.kind == "input"}
     # Scripts often log their inputs as parameters, too.
     settings = [one for one in settings if one[0].kind == "input" or one[0].key not in inputs]
-    persons = [field for field, _, values in fields if field == Field("attribute", "person") and values > 1]
+    users = [field for field, _, values in fields if field == Field("attribute", "user") and values > 1]
     attributes = [Field("attribute", key) for key in ("state", "duration", "submitted")]
+    attributes += [field for field, _, _ in fields if field == PRIMARY]
     chosen = [one for one, _ in metrics[:DEFAULT_METRICS]] + [one for one, _ in settings[:DEFAULT_INPUTS]]
-    return frozenset([*attributes, *persons, *chosen])
+    return frozenset([*attributes, *users, *chosen])
