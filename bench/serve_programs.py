@@ -105,10 +105,12 @@ async def respond(port: int, folder: Path) -> None:
     """Listens for HAProxy and, with a folder, dials drumbeat's router by 64 connections for each deployment."""
     loop = asyncio.get_running_loop()
     await loop.create_server(Responder, "127.0.0.1", port, backlog=1024)
-    if (folder / "replicas.sock").exists():
+    if (folder / "replicas/router.sock").exists():
         for deployment in (b"blue", b"green"):
             for _ in range(64):
-                await loop.create_unix_connection(lambda name=deployment: Replica(name), str(folder / "replicas.sock"))
+                await loop.create_unix_connection(
+                    lambda name=deployment: Replica(name), str(folder / "replicas/router.sock")
+                )
     await asyncio.Event().wait()
 
 

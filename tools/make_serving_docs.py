@@ -85,6 +85,9 @@ the address that `drumbeat online-endpoint show digits` prints, with a key:
 
     curl ADDRESS -H "Authorization: Bearer KEY" -H "Content-Type: application/json" -d '{{"data": [1, 2]}}'
 
+Replicas run on any compute: `drumbeat: {{compute: NAME}}` in the file of the deployment. Clients on other machines need
+`drumbeat server start --scoring HOST:PORT`, see [endpoints.md](endpoints.md#clients-on-other-machines).
+
 ## Another version, without a gap
 
     drumbeat online-deployment update -f blue.yml           # replaces the replicas one after the other

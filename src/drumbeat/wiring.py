@@ -24,6 +24,7 @@ from drumbeat.model.api.space import SpaceKind
 from drumbeat.model.errors import RefusedError
 from drumbeat.ports.engines import Engine
 from drumbeat.ports.space import MachineCaches
+from drumbeat.server import scoring_address
 from drumbeat.server.computes.agent_addresses import Endpoints
 from drumbeat.server.control import Control, Setting
 from drumbeat.server.data.datastores import ALWAYS_THERE, Datastores
@@ -80,7 +81,7 @@ def make_control(home: Path, endpoints: Endpoints) -> Control:
             event_reader=TensorBoardReader(),
             mlflow=_mlflow(home, os.environ),
             samplers=BayesianSamplers(),
-            router=RouterProgram(home / "router"),
+            router=RouterProgram(home / "router", endpoints.listeners, scoring_address.kept(home)),
             caches=_caches(home, shared, has_file=not url),
         )
     )

@@ -18,6 +18,7 @@ from drumbeat.cli.main import app
 from drumbeat.cli.terminal.connect import MAKER
 from drumbeat.client import Client
 from drumbeat.client.connection import Connection
+from drumbeat.client.discovery import ServerLocation
 from drumbeat.model import wire
 from drumbeat.model.api.endpoints import DeploymentView, EndpointKeys, EndpointState, EndpointToken, EndpointView
 from drumbeat.model.endpoints import OnlineDeployment, OnlineEndpoint
@@ -43,6 +44,7 @@ class EndpointsAtServer:
     keys: EndpointKeys = field(default_factory=lambda: EndpointKeys("first", "second"))
     uri: str = "http://127.0.0.1:1/endpoints/digits/score"
     calls: list[str] = field(default_factory=list)
+    where: ServerLocation = field(default_factory=lambda: ServerLocation(Path("/home/ada/.drumbeat")))
 
     def call(self, method: str, path: str, *, json: Any = None, params: Any = None, **_: Any) -> Any:
         del params

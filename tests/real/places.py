@@ -71,13 +71,13 @@ class Place:
 
 
 @contextlib.contextmanager
-def netlab(folder: Path) -> Iterator[Place]:
+def netlab(folder: Path, cpus: int = 4) -> Iterator[Place]:
     try:
         require_tools()
     except EngineError as error:
         pytest.skip(str(error))
     with a_house(folder) as house:
-        house.client.create_compute({"name": "lab", "type": "netlab", "nodes": 3, "cpus": 4})
+        house.client.create_compute({"name": "lab", "type": "netlab", "nodes": 3, "cpus": cpus})
         lab = Lab(house.home / "labs" / "lab", "lab", 3)
         try:
             yield Place(house, "lab", lab)
@@ -89,7 +89,7 @@ def netlab(folder: Path) -> Iterator[Place]:
 
 
 @contextlib.contextmanager
-def ssh(folder: Path) -> Iterator[Place]:
+def ssh(folder: Path, cpus: int = 4) -> Iterator[Place]:
     if why := missing():
         pytest.skip(why)
     hosts_folder = folder / "hosts"
@@ -97,7 +97,7 @@ def ssh(folder: Path) -> Iterator[Place]:
     with a_house(folder) as house, ssh_lab(hosts_folder, "host", 3) as hosts:
         spec = {
             "name": "rack", "type": "ssh", "user": "root", "identity_file": str(hosts_folder / "key"),
-            "hosts": [{"address": hosts.address(name), "name": name, "cpus": 4} for name in hosts.names],
+            "hosts": [{"address": hosts.address(name), "name": name, "cpus": cpus} for name in hosts.names],
             "options": [f"UserKnownHostsFile={hosts_folder}/known_hosts"],
             "python": BARE_PYTHON, "programs": str(Path(sys.executable).parent),
         }  # fmt: skip

@@ -2,109 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import json
-import threading
-from collections.abc import Generator
-from typing import Any
+import socket
 
 import httpx
-import psutil
 import pytest
 
-from drumbeat.client.job_upload import snapshot_digest
-from drumbeat.model import wire
-from drumbeat.model.endpoints import DeployedModel, OnlineDeployment, OnlineEndpoint, RequestSettings, ScaleSettings
-from tests.support.serving_load import Load, run_clients
+from drumbeat.model.endpoints import DeployedModel, ScaleSettings
 
+from .endpoints import BODY, SCRIPT, Endpoint
 from .house import House, line_of, until
-
-SCRIPT = """
-import json, os, time
-def init():
-    print("init of {version}", flush=True)
-def run(data):
-    time.sleep(0.004)
-    return {{"version": "{version}", "sum": sum(json.loads(data)["data"]), "job": os.environ["DRUMBEAT_JOB"]}}
-"""
-BODY = json.dumps({"data": [1, 2, 3]})
-
-
-class Endpoint:
-    """The endpoint `ships` of a house, and what a test does with it."""
-
-    def __init__(self, house: House) -> None:
-        self.house = house
-        self.call("PUT", "", wire.to_wire(OnlineEndpoint("ships")))
-        until(lambda: self.call("GET", "")["state"] == "ready", 120, "the router")
-        self.key = self.call("GET", "/keys")["primary"]
-        self.url = self.call("GET", "")["scoring_uri"]
-
-    def call(self, method: str, path: str, body: object = None) -> Any:
-        options = {} if body is None else {"json": body}
-        return self.house.client.connection.call(method, f"/online-endpoints/ships{path}", **options)
-
-    def deploy(self, script: str, name: str = "blue", **settings: Any) -> Any:
-        """Creates or changes a deployment of a script's source. One replica takes all requests of a test's load."""
-        folder = self.house.folder / f"code-{abs(hash(script))}"
-        folder.mkdir(exist_ok=True)
-        (folder / "score.py").write_text(script)
-        code = snapshot_digest(self.house.client.connection, folder, "code", is_sending=True)
-        settings = {"request_settings": RequestSettings(20_000, 4, max_queue_wait_ms=20_000), **settings}
-        definition = OnlineDeployment(name, "ships", code=code, scoring_script="score.py", **settings)
-        return self.call("PUT", f"/deployments/{name}", wire.to_wire(definition))
-
-    def show(self, name: str = "blue") -> Any:
-        return self.call("GET", f"/deployments/{name}")
-
-    def await_state(self, state: str, name: str = "blue", seconds: float = 180) -> Any:
-        seen: dict[str, Any] = {}
-
-        def is_there() -> bool:
-            seen.update(self.show(name))
-            return seen["state"] == state
-
-        try:
-            until(is_there, seconds)
-        except AssertionError:
-            pytest.fail(f"{name} isn't {state}: {seen}\n{self.house.run('list', '--all').stdout}")
-        return seen
-
-    def direct(self, **traffic: int) -> None:
-        self.call("PUT", "", wire.to_wire(OnlineEndpoint("ships", traffic=traffic)))
-
-    def invoke(self, key: str = "", headers: dict[str, str] | None = None) -> httpx.Response:
-        sent = {"Authorization": f"Bearer {key or self.key}", **(headers or {})}
-        return httpx.post(self.url, content=BODY, headers=sent, timeout=60)
-
-    def replicas(self) -> list[psutil.Process]:
-        """The scoring processes, without the shells around them."""
-        return [one for one in self.house.processes() if " -m drumbeat.scoring" in line_of(one)]
-
-    def router(self) -> psutil.Process:
-        return next(one for one in self.house.processes() if "-m drumbeat.router" in line_of(one))
-
-    @contextlib.contextmanager
-    def load(self, clients: int = 4) -> Generator[Load]:
-        """Clients that send requests until the end of the block, none of which may fail."""
-        address = httpx.URL(self.url)
-        head = f"POST {address.path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {self.key}\r\n"
-        request = f"{head}Content-Length: {len(BODY)}\r\n\r\n{BODY}".encode()
-        seen = Load()
-        sender = threading.Thread(target=lambda: asyncio.run(run_clients(address.port or 0, request, clients, seen)))
-        sender.start()
-        try:
-            yield seen
-        finally:
-            seen.is_ending = True
-            sender.join(60)
-        assert not seen.failures, f"{seen.failures[:5]}\n{seen.report()}"
-
-    def watch(self, seen: Load, phase: str, count: int = 100) -> None:
-        """Waits until that many requests were answered in a phase."""
-        seen.phase = phase
-        until(lambda: len(seen.latencies.get(phase, ())) >= count, 180, f"{count} requests of {phase}")
 
 
 @pytest.fixture
@@ -243,3 +150,47 @@ def test_registered_model_has_its_own_name_inside_of_azureml_model_dir(endpoint:
     endpoint.direct(blue=100)
     until(lambda: endpoint.invoke().status_code == 200)
     assert endpoint.invoke().json()["weights"] == "4141"
+
+
+@pytest.mark.feature("R2")
+def test_clients_of_other_machines_call_by_tls_at_the_scoring_address_which_is_kept(own_house: House) -> None:
+    house = own_house
+    with socket.create_server(("127.0.0.2", 0)) as taken:
+        port = taken.getsockname()[1]
+        for address, problem in (
+            ("127.0.0.2", "isn't HOST:PORT"),
+            ("example.org:8443", "isn't an IP address"),
+            ("0.0.0.0:8443", "needs a name"),
+            ("192.0.2.1:8443", "Cannot assign requested address"),
+            (f"127.0.0.2:{port}", "Address already in use"),
+        ):
+            refused = house.run("server", "start", "--scoring", address)
+            assert refused.returncode != 0
+            assert problem in refused.stderr, refused.stderr
+    started = house.run("server", "start", "--scoring", f"127.0.0.2:{port}", "--idle-stop", "0")
+    assert started.returncode == 0, started.stderr
+    endpoint = Endpoint(house)
+    assert endpoint.url == f"https://127.0.0.2:{port}/endpoints/ships/score"
+    endpoint.deploy(SCRIPT.format(version="one"))
+    endpoint.await_state("ready")
+    endpoint.direct(blue=100)
+    until(lambda: endpoint.invoke().status_code == 200)
+    assert endpoint.invoke("another").status_code == 401
+    with pytest.raises(httpx.ConnectError, match="CERTIFICATE_VERIFY_FAILED"):
+        httpx.post(endpoint.url, content=BODY)
+    by_command = house.run("online-endpoint", "invoke", "ships", "--data", BODY)
+    assert json.loads(by_command.stdout)["sum"] == 6, by_command.stderr
+    assert house.run("server", "stop", "--force").returncode == 0
+    assert endpoint.invoke().status_code == 200
+    until(lambda: house.run("server", "start").returncode == 0)
+    assert endpoint.call("GET", "")["scoring_uri"] == endpoint.url
+    assert endpoint.invoke().status_code == 200
+    house.run("server", "stop", "--force")
+    until(lambda: house.run("server", "start", "--scoring", "off").returncode == 0)
+    assert endpoint.call("GET", "")["scoring_uri"].startswith("http://127.0.0.1:")
+
+    def is_closed() -> bool:
+        with socket.socket() as tried:
+            return tried.connect_ex(("127.0.0.2", port)) != 0
+
+    until(is_closed)

@@ -93,7 +93,7 @@ class ServingHouse:
             settings = {"app_root": str(folder), "entry_script": "score.py", **settings}
         route = self.deployments[deployment]
         router = {
-            "addresses": [f"unix:{self.folder}/replicas.sock"], "endpoint": ENDPOINT, "deployment": deployment,
+            "addresses": [f"unix:{self.folder}/replicas/router.sock"], "endpoint": ENDPOINT, "deployment": deployment,
             "replica": replica, "secret": SECRET.format(replica), "connections": route.concurrency,
             **settings.pop("router", {}),
         }  # fmt: skip

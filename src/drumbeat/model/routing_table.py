@@ -73,6 +73,10 @@ class RouterListener:
     endpoint: str = ""
     """Whose paths stand at the root here; "" = all endpoints, below `/endpoints/NAME`."""
     has_tls: bool = False
+    certificate: str = ""
+    """The path of a file with its certificate chain (PEM); "" = the table's."""
+    key: str = ""
+    """The path of the key of `certificate`."""
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,12 @@ SETTINGS_VARIABLE = "DRUMBEAT_SCORING"
 """The variable with the settings of a replica (JSON), which its job sets; it holds no secret."""
 SECRET_VARIABLE = "DRUMBEAT_REPLICA_SECRET"  # noqa: S105 (a name)
 """The variable with the replica's secret, which the agent of its node sets."""
+SERVERS_VARIABLE = "DRUMBEAT_REPLICA_SERVERS"
+"""The variable with the addresses at which that agent calls the server, with spaces between; the router has a port at
+each of their hosts.
+"""
+CA_VARIABLE = "DRUMBEAT_REPLICA_CA"
+"""The variable with the certificate (PEM) of the authority by which that agent recognizes the server."""
 
 
 def replica_secret(node_secret: str) -> str:

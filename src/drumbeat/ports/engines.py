@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 from drumbeat.core.lifecycle.events import Loss
@@ -209,6 +210,16 @@ class AgentListeners(Protocol):
     @property
     def ca(self) -> str:
         """The CA's certificate (PEM), with which agents verify the server's."""
+        ...
+
+    def keep_certificate(self, file: Path, names: Collection[str]) -> None:
+        """Writes the server's certificate for these names, with its key, to a file for another program; again when it
+        is due for renewal. Raises EngineError, OSError.
+        """
+        ...
+
+    def ips(self) -> Mapping[str, tuple[str, ...]]:
+        """Returns the IP addresses on which it listens, by the name that agents call."""
         ...
 
     def require(self, address: str) -> None:

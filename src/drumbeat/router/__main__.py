@@ -28,7 +28,7 @@ from drumbeat.router.replica_door import ReplicaDoor
 from drumbeat.router.router import Router
 
 log = logging.getLogger("drumbeat.router")
-LOOK_TABLE_S, LOOK_TIMEOUTS_S, LOOK_CLIENTS_S = 0.2, 0.02, 1.0
+LOOK_TABLE_S, LOOK_TIMEOUTS_S, LOOK_CLIENTS_S, LOOK_LISTENERS_S = 0.2, 0.02, 1.0, 1.0
 INHERITED = "DRUMBEAT_ROUTER_SOCKETS"
 """The variable by which a successor gets descriptors of listening sockets, the pipe to the router before it, and which
 permits that one has."""
@@ -91,10 +91,15 @@ class RouterProcess:
 
     # --- the table --------------------------------------------------------------------------------------------------
     async def _follow_table(self) -> None:
+        due_s = 0.0
         while True:
             await asyncio.sleep(LOOK_TABLE_S)
-            if not self._is_replaced:
-                await self._read_table()
+            if self._is_replaced:
+                continue
+            await self._read_table()
+            if (now := asyncio.get_running_loop().time()) >= due_s:
+                due_s = now + LOOK_LISTENERS_S
+                await self._listeners.look()
 
     async def _read_table(self) -> None:
         path = self._folder / routing_table.NAME

@@ -9,13 +9,15 @@ import os
 import socket
 import ssl
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from drumbeat.model import home_socket
 from drumbeat.model.routing_table import RouterListener, RoutingTable
 
 log = logging.getLogger("drumbeat.router")
-DOOR, NUMBERS = "replicas.sock", "router.sock"
+DOOR, NUMBERS = "replicas/router.sock", "router.sock"
+"""The first has a folder of its own, which containers of replicas see."""
 HANDSHAKE_S = 10.0
 BACKLOG = 2048
 _OPEN_DOOR, _OPEN_NUMBERS = f"unix:{DOOR}", f"unix:{NUMBERS}"
@@ -23,7 +25,9 @@ _OPEN_DOOR, _OPEN_NUMBERS = f"unix:{DOOR}", f"unix:{NUMBERS}"
 
 def key_of(listener: RouterListener) -> str:
     """How a listener is named among those that a successor inherits."""
-    return json.dumps([listener.host, listener.port, listener.for_replicas, listener.endpoint, listener.has_tls])
+    has_tls = listener.has_tls or listener.for_replicas
+    files = [listener.certificate, listener.key] if has_tls else []
+    return json.dumps([listener.host, listener.port, listener.for_replicas, listener.endpoint, has_tls, *files])
 
 
 class Listeners:
@@ -33,8 +37,11 @@ class Listeners:
         self._folder, self._make_client = folder, make_client
         self._sockets = {key: socket.socket(fileno=descriptor) for key, descriptor in inherited.items()}
         self._servers: dict[str, asyncio.AbstractServer] = {}
-        self._context: ssl.SSLContext | None = None
-        self._certificate_time = 0
+        self._certificates: dict[tuple[str, str], ListenerCertificate] = {}
+        self._wanted: dict[str, RouterListener] = {}
+        self._make_door: Callable[[], asyncio.Protocol] | None = None
+        self._problems: dict[str, str] = {}
+        """Why it can't listen at an address, as it was last logged."""
 
     @property
     def descriptors(self) -> dict[str, int]:
@@ -58,7 +65,9 @@ class Listeners:
             if key in self._servers:
                 continue
             if key not in self._sockets:
-                self._sockets[key] = home_socket.listen(str(self._folder / name))
+                path = self._folder / name
+                path.parent.mkdir(mode=0o700, exist_ok=True)
+                self._sockets[key] = home_socket.listen(str(path))
             self._sockets[key].settimeout(0)
             self._servers[key] = await asyncio.get_running_loop().create_unix_server(
                 make, sock=self._sockets[key].dup(), backlog=BACKLOG
@@ -68,50 +77,52 @@ class Listeners:
         self, table: RoutingTable, make_door: Callable[[], asyncio.Protocol], *, with_clients: bool = True
     ) -> None:
         """Listens at the addresses of a table, and no longer at others. with_clients: not at its doors only."""
-        wanted = {key_of(one): one for one in table.listeners if with_clients or one.for_replicas}
-        for key in [one for one in self._servers if one not in wanted and not one.startswith("unix:")]:
+        listeners = [one if one.certificate else replace(one, certificate=table.certificate) for one in table.listeners]
+        self._wanted = {key_of(one): one for one in listeners if with_clients or one.for_replicas}
+        self._make_door = make_door
+        for key in [one for one in self._servers if one not in self._wanted and not one.startswith("unix:")]:
             self._servers.pop(key).close()
             self._sockets.pop(key).close()
-        self._renew(table.certificate)
-        for key, one in wanted.items():
-            if key in self._servers:
+        await self.look()
+
+    async def look(self) -> None:
+        """Listens at addresses of the table that weren't there before, and reads certificates that were renewed."""
+        for certificate in self._certificates.values():
+            certificate.renew()
+        for key, one in self._wanted.items():
+            if key in self._servers or self._make_door is None:
                 continue
             try:
-                await self._open(key, one, make_door)
+                await self._open(key, one, self._make_door)
             except OSError as error:
-                log.warning("the router can't listen at %s:%d: %s", one.host, one.port, error)
+                if self._problems.get(key) != str(error):
+                    log.warning("the router can't listen at %s:%d: %s", one.host, one.port, error)
+                self._problems[key] = str(error)
+            else:
+                self._problems.pop(key, None)
 
     async def _open(self, key: str, listener: RouterListener, make_door: Callable[[], asyncio.Protocol]) -> None:
-        if (listener.has_tls or listener.for_replicas) and self._context is None:
-            raise OSError("its table names no certificate for TLS")
+        context = self._context(listener) if listener.has_tls or listener.for_replicas else None
         if key not in self._sockets:
             family = socket.AF_INET6 if ":" in listener.host else socket.AF_INET
             self._sockets[key] = socket.create_server((listener.host, listener.port), family=family, backlog=BACKLOG)
         endpoint = listener.endpoint
         make = make_door if listener.for_replicas else lambda: self._make_client(endpoint)
-        context = self._context if listener.has_tls or listener.for_replicas else None
         self._servers[key] = await asyncio.get_running_loop().create_server(
             make, sock=self._sockets[key].dup(), backlog=BACKLOG, ssl=context,
             ssl_handshake_timeout=HANDSHAKE_S if context else None,
         )  # fmt: skip
 
-    def _renew(self, certificate: str) -> None:
-        """Reads the certificate again when its file has changed. Open connections keep theirs."""
-        if not certificate:
-            return
-        try:
-            changed = os.stat(certificate).st_mtime_ns  # noqa: PTH116 - its path is a string of the table
-            if changed == self._certificate_time:
-                return
-            if self._context is None:
-                self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-                self._context.minimum_version = ssl.TLSVersion.TLSv1_2
-                self._context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION
-            # Handshakes run in this thread, too, so none is under way here.
-            self._context.load_cert_chain(certificate)
-            self._certificate_time = changed
-        except (OSError, ssl.SSLError) as error:
-            log.warning("the certificate in %s can't be used: %s", certificate, error)
+    def _context(self, listener: RouterListener) -> ssl.SSLContext:
+        """Raises OSError."""
+        if not listener.certificate:
+            raise OSError("its table names no certificate for TLS")
+        files = listener.certificate, listener.key
+        certificate = self._certificates.setdefault(files, ListenerCertificate(*files))
+        certificate.renew()
+        if not certificate.is_usable:
+            raise OSError(f"the certificate in {listener.certificate} can't be used")
+        return certificate.context
 
     def close(self, *, for_replicas: bool) -> None:
         """Accepts no more replicas, or no more clients; a successor goes on."""
@@ -119,3 +130,31 @@ class Listeners:
             is_door = key == _OPEN_DOOR or (not key.startswith("unix:") and json.loads(key)[2])
             if is_door == for_replicas:
                 self._servers.pop(key).close()
+
+
+class ListenerCertificate:
+    """The TLS context of files. Open connections keep the certificate that they began with."""
+
+    def __init__(self, certificate: str, key: str) -> None:
+        self._certificate, self._key = certificate, key
+        self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self.context.minimum_version = ssl.TLSVersion.TLSv1_2
+        self.context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION
+        self.is_usable = False
+        self._seen: tuple[int, ...] | None = None
+
+    def renew(self) -> None:
+        """Reads the files again if one of them has changed."""
+        try:
+            seen = tuple(os.stat(one).st_mtime_ns for one in (self._certificate, self._key) if one)  # noqa: PTH116
+        except OSError:
+            seen = ()
+        if seen == self._seen:
+            return
+        self._seen = seen
+        try:
+            # Handshakes run in this thread, too, so none is under way here.
+            self.context.load_cert_chain(self._certificate, self._key or None)
+            self.is_usable = True
+        except (OSError, ssl.SSLError) as error:
+            log.warning("the certificate in %s can't be used: %s", self._certificate, error)

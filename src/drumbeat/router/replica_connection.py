@@ -8,6 +8,7 @@ from typing import cast
 import httptools
 
 from drumbeat.router.exchange import Exchange
+from drumbeat.router.peer_silence import TcpSocket, is_silent
 from drumbeat.router.pool import PermitPool
 
 _HOP_BY_HOP = frozenset({b"connection", b"keep-alive", b"transfer-encoding", b"upgrade", b"te", b"trailer",
@@ -19,11 +20,19 @@ REDIAL = b"POST /.drumbeat/redial HTTP/1.1\r\nHost: replica\r\nContent-Length: 0
 
 
 class ReplicaConnection:
-    """Implements `exchange.Permit`."""
+    """Implements `exchange.Permit`. tcp: the socket of one from another machine; None = it is on this machine."""
 
-    def __init__(self, pool: PermitPool, replica: str, transport: asyncio.Transport, process: str = "") -> None:
+    def __init__(
+        self,
+        pool: PermitPool,
+        replica: str,
+        transport: asyncio.Transport,
+        process: str = "",
+        tcp: TcpSocket | None = None,
+    ) -> None:
         self._pool, self.replica, self._transport = pool, replica, transport
         self.process = process or replica
+        self._tcp = tcp
         self.is_idle = False
         self.heard_s = pool.now()
         self._exchange: Exchange | None = None
@@ -76,7 +85,13 @@ class ReplicaConnection:
             self._transport.resume_reading()
 
     def end_if_silent(self, now: float) -> None:
-        """Cuts an answer that has begun and doesn't go on. Before it begins, the deployment's time-out counts."""
+        """Cuts an answer that has begun and doesn't go on, and a connection whose other machine is gone.
+
+        Before an answer begins, the deployment's time-out counts.
+        """
+        if self._tcp is not None and not self._transport.is_closing() and is_silent(self._tcp):
+            self._transport.abort()
+            return
         is_streaming = self._exchange is not None and self._is_begun and not self._is_complete
         if is_streaming and now - self.heard_s > MAX_STREAM_SILENCE_S:
             self._transport.abort()

@@ -9,6 +9,7 @@ from typing import Any
 
 from drumbeat.model import home_socket
 from drumbeat.router.admission import is_secret
+from drumbeat.router.peer_silence import TcpSocket
 from drumbeat.router.pool import PermitPool
 from drumbeat.router.replica_connection import ReplicaConnection, as_transport
 
@@ -25,6 +26,7 @@ class ReplicaDoor(asyncio.Protocol):
         self._pools = pools
         self._transport: asyncio.Transport | None = None
         self._connection: ReplicaConnection | None = None
+        self._tcp: TcpSocket | None = None
         self._head = b""
         self._timer: asyncio.TimerHandle | None = None
 
@@ -38,12 +40,13 @@ class ReplicaDoor(asyncio.Protocol):
                 self._transport.abort()
                 return
         else:
+            self._tcp = connected
             connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-            # A replica whose machine is gone says nothing: the kernel finds out within half a minute.
-            connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 10)
-            connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 5)
-            connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 4)
+            # A replica whose machine is gone says nothing: `peer_silence.py` looks at how probes are answered.
+            connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 1)
+            connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 1)
+            connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 20)
         self._timer = asyncio.get_running_loop().call_later(HEAD_TIMEOUT_S, self._transport.abort)
 
     def data_received(self, data: bytes) -> None:
@@ -77,7 +80,9 @@ class ReplicaDoor(asyncio.Protocol):
         if self._timer is not None:
             self._timer.cancel()
         self._transport.write(_SWITCH)
-        self._connection = ReplicaConnection(pool, replica, self._transport, headers.get("drumbeat-process", ""))
+        self._connection = ReplicaConnection(
+            pool, replica, self._transport, headers.get("drumbeat-process", ""), self._tcp
+        )
         pool.add(self._connection)
 
     def _refuse(self, status: int, message: str) -> None:

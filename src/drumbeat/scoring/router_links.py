@@ -115,7 +115,7 @@ class RouterLinks:
                 loop.create_connection(lambda: link, url.hostname or "", url.port or 443, ssl=self._context),
                 _HANDSHAKE_S,
             )
-            transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            _keep_alive(transport.get_extra_info("socket"))
         try:
             await asyncio.wait_for(link.accepted, _HANDSHAKE_S)
         except BaseException:
@@ -198,11 +198,20 @@ class _ReplicaLink(asyncio.Protocol):
         self.connection.connection_lost(exc)
 
 
+def _keep_alive(connected: socket.socket) -> None:
+    """Has the kernel find out within half a minute that the router's machine is gone."""
+    connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for option, value in (
+        (socket.TCP_NODELAY, 1), (socket.TCP_KEEPIDLE, 10), (socket.TCP_KEEPINTVL, 5), (socket.TCP_KEEPCNT, 4)
+    ):  # fmt: skip
+        connected.setsockopt(socket.IPPROTO_TCP, option, value)
+
+
 def _tls_context(ca: str) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
-    if os.path.exists(ca):
-        context.load_verify_locations(cafile=ca)
-    else:
+    if "-----BEGIN" in ca:
         context.load_verify_locations(cadata=ca)
+    else:
+        context.load_verify_locations(cafile=ca)
     return context

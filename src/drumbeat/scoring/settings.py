@@ -8,8 +8,9 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
+from urllib.parse import urlsplit
 
-from drumbeat.model.scoring_tokens import SECRET_VARIABLE, SETTINGS_VARIABLE
+from drumbeat.model.scoring_tokens import CA_VARIABLE, SECRET_VARIABLE, SERVERS_VARIABLE, SETTINGS_VARIABLE
 from drumbeat.scoring.scorer import ScorerError
 
 
@@ -82,7 +83,7 @@ def read_settings(path: str, environment: Mapping[str, str]) -> ScoringSettings:
     """
     given: dict[str, Any] = {}
     if not path and (text := environment.get(SETTINGS_VARIABLE)):
-        given = _replica_settings(text, environment.get(SECRET_VARIABLE, ""))
+        given = _replica_settings(text, environment)
     if path:
         try:
             with open(path, encoding="utf-8") as file:
@@ -110,11 +111,23 @@ def settings_of(given: Mapping[str, Any]) -> ScoringSettings:
     return ScoringSettings(**values)
 
 
-def _replica_settings(text: str, secret: str) -> dict[str, Any]:
-    """The settings that the job of a replica sets, with the secret that the agent of its node gives it."""
+def _replica_settings(text: str, environment: Mapping[str, str]) -> dict[str, Any]:
+    """The settings that the job of a replica sets, with what the agent of its node gives it.
+
+    Where that agent calls the server by TLS, the router is at the same hosts, at a port of its own.
+    """
     try:
         given: dict[str, Any] = json.loads(text)
-        return {**given, "router": {**given["router"], "secret": secret}}
+        router: dict[str, Any] = {**given["router"], "secret": environment.get(SECRET_VARIABLE, "")}
+        port = int(router.pop("port", 0))
+        hosts = [urlsplit(one).hostname or "" for one in environment.get(SERVERS_VARIABLE, "").split() if "://" in one]
+        if hosts and port:
+            shown = [f"[{host}]" if ":" in host else host for host in dict.fromkeys(hosts)]
+            router |= {
+                "addresses": [f"https://{host}:{port}" for host in shown],
+                "ca": environment.get(CA_VARIABLE, ""),
+            }
+        return {**given, "router": router}
     except (ValueError, TypeError, KeyError) as error:
         raise ScorerError(f"The settings in {SETTINGS_VARIABLE} can't be read: {error!r}") from error
 

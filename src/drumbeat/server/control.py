@@ -32,7 +32,7 @@ from drumbeat.server.database import SqlStore
 from drumbeat.server.endpoints.catalog import EndpointCatalog
 from drumbeat.server.endpoints.deployment_watch import DeploymentWatch
 from drumbeat.server.endpoints.online_endpoints import OnlineEndpoints
-from drumbeat.server.endpoints.replica_jobs import Replicas
+from drumbeat.server.endpoints.replica_jobs import Replicas, RouterPlace
 from drumbeat.server.endpoints.router_program import RouterProgram
 from drumbeat.server.environments.handed_environments import HandedEnvironments
 from drumbeat.server.home_folder import FolderArtifacts
@@ -194,13 +194,15 @@ class Control:
             self.jobs,
             endpoint_catalog,
             self.catalogs.models,
-            lambda _compute: router.replica_addresses if router else (),
+            lambda: RouterPlace(router.replica_addresses, router.replica_port) if router else RouterPlace(),
         )
         self.endpoints = OnlineEndpoints(
-            self.loop, endpoint_catalog, self.jobs, planner, self.catalogs.models, replicas, self.addresses, router
+            self.loop, endpoint_catalog, self.jobs, planner, self.catalogs.models, replicas, router
         )
         self.deployment_watch = (
-            DeploymentWatch(self.loop, self.endpoints, self.jobs, self.secrets, router) if router else None
+            DeploymentWatch(self.loop, self.endpoints, self.jobs, self.secrets, self.addresses, router)
+            if router
+            else None
         )
         self.endpoints.log_tail = self._log_tail
         children = Children(self.loop, self.jobs, proposals.trial_request, steps.submit, replicas.submit)

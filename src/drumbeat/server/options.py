@@ -44,6 +44,8 @@ class Options:
     """`own` = TLS by a certificate of the home's authority, `files` = by the two files; "" = plain HTTP."""
     tls_cert: Path | None = None
     tls_key: Path | None = None
+    scoring: str = ""
+    """`HOST:PORT` where clients on other machines call online endpoints, `off` = nowhere; "" = as it was kept."""
 
     @property
     def url_host(self) -> str:
@@ -119,6 +121,10 @@ def parse(arguments: Sequence[str]) -> Options:
     add("--tls", choices=TLS, default="", help="serve by TLS, with a certificate of the home's own authority")
     add("--tls-cert", type=Path, metavar="FILE", help="serve by TLS, with this certificate and those that signed it")
     add("--tls-key", type=Path, metavar="FILE", help="the key of --tls-cert")
+    add(
+        "--scoring", default="", metavar="HOST:PORT",
+        help="where clients on other machines call online endpoints by TLS, or off (it is kept)",
+    )  # fmt: skip
     given = parser.parse_args(arguments)
     if (given.tls_cert is None) != (given.tls_key is None):
         parser.error("--tls-cert and --tls-key go together")
@@ -128,7 +134,7 @@ def parse(arguments: Sequence[str]) -> Options:
     return Options(
         given.home.absolute(), given.host, given.port, given.idle_stop, tuple(given.allow_host), given.allow_remote,
         given.allow_public, given.mlflow, given.otlp, given.log_format, tls,
-        given.tls_cert, given.tls_key,
+        given.tls_cert, given.tls_key, given.scoring,
     )  # fmt: skip
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from drumbeat.model.routing_table import RouterListener, RoutingTable, digest
+from drumbeat.model.routing_table import EndpointRoute, RoutingTable, digest
 from drumbeat.model.scoring_tokens import replica_secret
 from tests.support.simulation.nodes import Node
 
@@ -14,8 +14,8 @@ class SimulatedRouter:
     """As much of `RouterProgram` as the server uses. It outlives servers, and can be killed."""
 
     url = "http://router/endpoints"
-    replica_addresses = ("unix:/home/router/replicas.sock",)
-    listeners: tuple[RouterListener, ...] = ()
+    replica_addresses = ("unix:/home/router/replicas/router.sock",)
+    replica_port, ca = 8444, ""
 
     def __init__(self, nodes: Callable[[], Sequence[Node]]) -> None:
         self._nodes = nodes
@@ -26,13 +26,18 @@ class SimulatedRouter:
         self.replicas: Callable[[Mapping[str, str]], dict[str, dict[str, int]]] = self._dialed
 
     @property
-    def is_listening(self) -> bool:
-        """Whether clients can call."""
-        return not self.is_dead
+    def problem(self) -> str:
+        """Why clients can't call."""
+        return "it is dead" if self.is_dead else ""
 
-    def write(self, table: RoutingTable) -> None:
+    def open_doors(self, ips: Mapping[str, tuple[str, ...]], *, is_complete: bool) -> None:
+        """Nodes of a simulation are on the server's machine."""
+        assert not ips
+        assert is_complete
+
+    def write(self, endpoints: Mapping[str, EndpointRoute]) -> None:
         """The table is a file: it outlives the router."""
-        self.table = table
+        self.table = RoutingTable(endpoints)
 
     def keep(self) -> bool:
         """Starts it if it isn't there."""

@@ -99,7 +99,7 @@ def test_every_key_of_an_endpoint_reaches_the_server():
         properties={"owner": "me"},
     )
     assert [*keys.ignored_notes()] == [
-        "public_network_access is ignored: endpoints listen on the server's machine alone"
+        "public_network_access is ignored: drumbeat server start --scoring says where endpoints listen"
     ]
 
 

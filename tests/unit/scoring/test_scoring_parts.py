@@ -310,3 +310,31 @@ def test_request_whose_client_left_before_its_turn_does_not_run():
     go.set()
     last.wait()
     assert (seen, dropped.is_dropped) == ([b"1", b"3"], True)
+
+
+# --- where a replica dials ------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("servers", "addresses"),
+    [
+        ("unix:/home/x/server.sock", ("unix:/home/x/router/replicas/router.sock",)),
+        ("", ("unix:/home/x/router/replicas/router.sock",)),
+        (
+            "https://10.0.0.1:20000 https://[fd00::5]:20000 https://10.0.0.1:20001",
+            ("https://10.0.0.1:8444", "https://[fd00::5]:8444"),
+        ),
+    ],
+)
+def test_replica_dials_the_router_where_its_agent_calls_the_server(servers: str, addresses: tuple[str, ...]):
+    router = {
+        "addresses": ["unix:/home/x/router/replicas/router.sock"], "port": 8444,
+        "endpoint": "ships", "deployment": "blue", "replica": "blue_0",
+    }  # fmt: skip
+    variables = {
+        "DRUMBEAT_SCORING": json.dumps({"router": router}), "DRUMBEAT_REPLICA_SECRET": "s",
+        "DRUMBEAT_REPLICA_SERVERS": servers, "DRUMBEAT_REPLICA_CA": "the certificate",
+    }  # fmt: skip
+    access = read_settings("", variables).router
+    assert access is not None
+    assert access.addresses == addresses
+    assert access.secret == "s"
+    assert (access.ca == "the certificate") == (addresses[0].startswith("https:"))

@@ -52,6 +52,12 @@ class FakeListeners:
     names: list[str] = field(default_factory=list[str])
     open_ones: set[str] = field(default_factory=set[str])
 
+    def keep_certificate(self, file: Path, names: Collection[str]) -> None:
+        file.write_text(" ".join(sorted(names)))
+
+    def ips(self) -> dict[str, tuple[str, ...]]:
+        return {name: (name,) for name in self.open_ones}
+
     def require(self, address: str) -> None:
         self.urls([address])
 

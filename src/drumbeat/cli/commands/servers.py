@@ -66,6 +66,12 @@ def start(
     ] = None,
     tls_cert: TlsCertOption = None,
     tls_key: TlsKeyOption = None,
+    scoring: Annotated[
+        str | None,
+        typer.Option(
+            "--scoring", metavar="HOST:PORT", help="Where other machines call online endpoints, or `off`. It is kept."
+        ),
+    ] = None,
     otlp: Annotated[
         str | None, typer.Option("--otlp", metavar="URL", help="The OpenTelemetry collector for traces and logs.")
     ] = None,
@@ -77,7 +83,7 @@ def start(
     age = None if retain in (None, "off") else parse_age(retain, "--retain")
     given = {
         "--host": host, "--port": port, "--tls": tls, "--tls-cert": tls_cert, "--tls-key": tls_key, "--otlp": otlp,
-        "--log-format": log_format,
+        "--log-format": log_format, "--scoring": scoring,
     }  # fmt: skip
     options = [text for option, value in given.items() if value is not None for text in (option, str(value))]
     options += [text for name in allow_host for text in ("--allow-host", name)]

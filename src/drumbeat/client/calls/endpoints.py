@@ -129,7 +129,8 @@ class EndpointCalls:
             headers[DEPLOYMENT_HEADER] = deployment
         uri = endpoint.scoring_uri
         try:
-            answer = httpx.post(uri, content=body, headers=headers, timeout=timeout_s, trust_env=False)
+            trust = replace(self.connection.where, ca=endpoint.ca).trust(uri)
+            answer = httpx.post(uri, content=body, headers=headers, timeout=timeout_s, trust_env=False, verify=trust)
         except httpx.HTTPError as error:
             what = f"the endpoint {name} can't be reached: {error or type(error).__name__}"
             raise UnreachableError(

@@ -96,13 +96,13 @@ class ManagedOnlineEndpoint(OnlineEndpointKeys):
     """An endpoint by Azure's managed schema."""
 
     public_network_access: Annotated[Literal["enabled", "disabled"], AnyCase()] | None = Field(
-        default=None, description="Ignored by drumbeat: endpoints listen on the server's machine alone."
+        default=None, description="Ignored by drumbeat: `drumbeat server start --scoring` says where endpoints listen."
     )
 
     def ignored_notes(self) -> Iterator[str]:
         yield from super().ignored_notes()
         if self.public_network_access is not None:
-            yield "public_network_access is ignored: endpoints listen on the server's machine alone"
+            yield "public_network_access is ignored: drumbeat server start --scoring says where endpoints listen"
 
 
 class KubernetesOnlineEndpoint(OnlineEndpointKeys):

@@ -36,6 +36,8 @@ class EndpointView:
     sentence: str = ""
     """What it waits for, or why it failed; "" = nothing."""
     deployments: tuple[str, ...] = ()
+    ca: str = ""
+    """The certificate (PEM) by which clients recognize the address; "" = they know its authority, or it has no TLS."""
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import hmac
+import json
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -25,7 +26,13 @@ from drumbeat.model import folder_layout, home_socket, programs
 from drumbeat.model.agent import Enrolment
 from drumbeat.model.process import COMMAND_SERVER, MPI_COMMAND_SERVER, ProcessSpec
 from drumbeat.model.roster import Member, Roster
-from drumbeat.model.scoring_tokens import SECRET_VARIABLE, SETTINGS_VARIABLE, replica_secret
+from drumbeat.model.scoring_tokens import (
+    CA_VARIABLE,
+    SECRET_VARIABLE,
+    SERVERS_VARIABLE,
+    SETTINGS_VARIABLE,
+    replica_secret,
+)
 from drumbeat.model.supervisor import ProcessStart, WarmPoolOrder
 from drumbeat.node.agent.rank_exit import RankExits, mark_path
 from drumbeat.node.agent.roster_member import seen_from
@@ -184,7 +191,8 @@ class RoundProcesses:
             return spec
         engine = self._find_engine(self._plan.container)
         container_engine.note(engine, self._enrolment.root)
-        shown = [folder for folder in (cache_folders.data_folder(),) if os.path.isdir(folder)]
+        folders = (cache_folders.data_folder(), *_router_folders(self._plan.variables.get(SETTINGS_VARIABLE, "")))
+        shown = [folder for folder in folders if os.path.isdir(folder)]
         return contained(spec, self._plan, member, engine, shown)
 
     def processes(self, roster: Roster, metrics: str = "") -> tuple[list[ProcessStart], ProcessStart | None]:
@@ -238,10 +246,15 @@ class RoundProcesses:
         return replace(spec, modules_last=(folder_layout.modules_folder(self._enrolment.root),))
 
     def _with_replica_secret(self, spec: ProcessSpec) -> ProcessSpec:
-        """Gives a replica of a deployment what it proves itself to the router with."""
+        """Gives a replica of a deployment where the router is, and what each proves itself to the other with."""
         if SETTINGS_VARIABLE not in self._plan.variables:
             return spec
-        return replace(spec, set={**spec.set, SECRET_VARIABLE: replica_secret(self._enrolment.secret)})
+        given = {
+            SECRET_VARIABLE: replica_secret(self._enrolment.secret),
+            SERVERS_VARIABLE: " ".join(self._enrolment.servers),
+            CA_VARIABLE: self._enrolment.ca,
+        }
+        return replace(spec, set={**spec.set, **given})
 
     @property
     def _gang_secret(self) -> str:
@@ -259,6 +272,12 @@ class RoundProcesses:
         """Removes what the launcher created for a finished round. `container_engine.clear_all` removes containers."""
         self._launcher.clear(self._enrolment.root)
         self.exits.end_round()
+
+
+def _router_folders(settings: str) -> list[str]:
+    """Returns the folders with the router's sockets for replicas, by a replica's settings (JSON); "" = it is none."""
+    addresses: list[str] = json.loads(settings)["router"]["addresses"] if settings else []
+    return [os.path.dirname(path) for path in map(home_socket.socket_path, addresses) if path]
 
 
 def _runnable(starter: ProcessSpec) -> ProcessSpec:

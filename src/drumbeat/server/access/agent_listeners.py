@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     import ssl
 
     from drumbeat.server.access.certificate import Certificate
-    from drumbeat.server.access.certificate_authority import Authority
+    from drumbeat.server.access.certificate_authority import Authority, Issued
 
 log = logging.getLogger("drumbeat.server")
 
@@ -85,6 +85,8 @@ class TlsAgentListeners:
         self._listeners: dict[str, OpenListener] = {}
         self._own: tuple[Authority, Certificate] | None = None
         self._acceptor: ConnectionAcceptor | None = None
+        self._files: dict[Path, tuple[frozenset[str], Issued | None]] = {}
+        """What certificates in files cover, by file."""
         self._lost: set[str] = set()
         """Addresses on which the server should listen but can't at present."""
         self._lookups = NameLookups(lambda name: resolve_address(name, allow_public=rules.allow_public))
@@ -103,6 +105,26 @@ class TlsAgentListeners:
             _, certificate = self._authority()
         certificate.cover(addresses)
         return certificate
+
+    def keep_certificate(self, file: Path, names: Collection[str]) -> None:
+        """Writes the server's certificate for these names, with its key, to a file for another program; again when it
+        is due for renewal. Raises EngineError, OSError.
+        """
+        with self._lock:
+            authority, _ = self._authority()
+            now, wanted = self._clock.now(), frozenset(names)
+            before, issued = self._files.get(file, (frozenset[str](), None))
+            if issued is not None and before == wanted and not issued.is_due(now) and file.exists():
+                return
+            from drumbeat.server.access.certificate import LIFE
+
+            issued = authority.issue(sorted(wanted), now, LIFE)
+            write_whole(file, issued.pem.decode())
+            self._files[file] = wanted, issued
+
+    def ips(self) -> dict[str, tuple[str, ...]]:
+        """Returns the IP addresses on which it listens, by the name that agents call."""
+        return {name: listener.address.ips for name, listener in self._listeners.items()}
 
     def require(self, address: str) -> None:
         """Raises EngineError or UnreachableError unless the server can listen on this address now."""

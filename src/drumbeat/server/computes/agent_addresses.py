@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from urllib.parse import urlsplit
 
 from drumbeat.jobfile.compute.remote_compute import RemoteCompute
 from drumbeat.model.errors import DrumbeatError, EngineError, UnreachableError
@@ -76,6 +77,23 @@ class AgentAddresses:
         if self.listeners is None:
             raise EngineError("this server listens for agents on its own machine only")
         return self.listeners.urls(addresses)
+
+    def ips(self, compute: str) -> dict[str, tuple[str, ...]]:
+        """Returns the names by which the agents of a compute call this server, with the IP addresses of each; {} =
+        they are on its own machine.
+
+        Listens there if need be. Raises EngineError, UnreachableError.
+        """
+        if compute not in self._open:
+            self.open_for(compute)
+        own = self._open.get(compute, ())
+        if own == self.here or self.listeners is None:
+            return {}
+        ips = self.listeners.ips()
+        names = [urlsplit(url).hostname or "" for url in own]
+        if lost := [name for name in names if name not in ips]:
+            raise UnreachableError(f"the server doesn't listen on {', '.join(lost)} at present")
+        return {name: ips[name] for name in names}
 
     def require(self, address: str) -> None:
         """Raises EngineError unless the server can listen for agents on this address now."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,10 +19,11 @@ from drumbeat.core.lifecycle.events import ReplicasSeen, ReplicaSteady
 from drumbeat.core.lifecycle.job import Job
 from drumbeat.core.serving.scaling import LOOKS_BEFORE_SHRINKING, LoadLook, ScalingRule, wanted_instances
 from drumbeat.model.errors import DrumbeatError
-from drumbeat.model.routing_table import DeploymentRoute, EndpointRoute, RoutingTable, digest
+from drumbeat.model.routing_table import DeploymentRoute, EndpointRoute, digest
 from drumbeat.model.scoring_tokens import replica_secret
 from drumbeat.model.states import State
 from drumbeat.ports.engines import node_secret
+from drumbeat.server.computes.agent_addresses import AgentAddresses
 from drumbeat.server.endpoints.catalog import StoredDeployment, StoredEndpoint
 from drumbeat.server.endpoints.online_endpoints import DELETES, OnlineEndpoints, asked, first_wanted
 from drumbeat.server.endpoints.router_program import RouterProgram
@@ -36,6 +37,8 @@ log = logging.getLogger(__name__)
 LOOK_INTERVAL_S = 0.5
 """How often the router and all deployments are looked at; at once when something has changed."""
 MIN_INTERVAL_S = 0.05
+ADDRESS_INTERVAL_S = 5.0
+"""How often a compute is asked again at which addresses of this machine its agents call."""
 SETTLE_S = 5.0
 """How long a router that has just been started may be without its replicas."""
 
@@ -53,10 +56,13 @@ class DeploymentWatch:
     """Looks after the router and all deployments, on a thread of its own."""
 
     def __init__(
-        self, loop: Loop, endpoints: OnlineEndpoints, jobs: Jobs, secrets: Secrets, router: RouterProgram
-    ) -> None:
+        self, loop: Loop, endpoints: OnlineEndpoints, jobs: Jobs, secrets: Secrets, addresses: AgentAddresses,
+        router: RouterProgram,
+    ) -> None:  # fmt: skip
         self._loop, self._endpoints, self._jobs = loop, endpoints, jobs
-        self._secrets, self._router = secrets, router
+        self._secrets, self._addresses, self._router = secrets, addresses, router
+        self._unreachable: dict[str, tuple[str, float]] = {}
+        """Computes whose agents can't call this server: why, and when they are looked at again."""
         self._loads: dict[tuple[str, str], Load] = {}
         self._names: frozenset[str] = frozenset()
         """Jobs of deployments and of their replicas."""
@@ -215,8 +221,10 @@ class DeploymentWatch:
         catalog = self._endpoints.catalog
         deployments: dict[str, dict[str, DeploymentRoute]] = {}
         names: set[str] = set()
+        computes: set[str] = set()
         for one in catalog.deployments():
             if (job := self._endpoints.job(one)) and job.deployment:
+                computes |= self._computes(job, job.deployment)
                 endpoint, name = one.key
                 deployments.setdefault(endpoint, {})[name] = self._route(one, job, job.deployment)
                 names |= {job.name, *(replica_name(job.name, each.number) for each in job.deployment.replicas)}
@@ -226,7 +234,32 @@ class DeploymentWatch:
             for one in catalog.endpoints()
             if not one.is_deleting
         }
-        self._router.write(RoutingTable(routes, self._router.listeners))
+        self._open_doors(computes)
+        self._router.write(routes)
+
+    def _computes(self, job: Job, progress: DeploymentProgress) -> set[str]:
+        """Returns the computes on which replicas of a deployment run, or will."""
+        records = [self._loop.jobs.get(replica_name(job.name, one.number)) for one in progress.replicas]
+        return {job.plan.compute, *(one.job.plan.compute for one in records if one is not None)}
+
+    def _open_doors(self, computes: Iterable[str]) -> None:
+        """Has the router listen where the agents of these computes call the server."""
+        ips: dict[str, tuple[str, ...]] = {}
+        unreachable: dict[str, tuple[str, float]] = {}
+        now = self._loop.clock.monotonic()
+        for compute in sorted(computes):
+            problem, due_at = self._unreachable.get(compute, ("", 0.0))
+            if now < due_at:
+                unreachable[compute] = problem, due_at
+                continue
+            try:
+                ips |= self._addresses.ips(compute)
+            except DrumbeatError as error:
+                if str(error) != problem:
+                    log.warning("replicas on compute %s can't call the router: %s", compute, error)
+                unreachable[compute] = str(error), now + ADDRESS_INTERVAL_S
+        self._unreachable = unreachable
+        self._router.open_doors(ips, is_complete=not unreachable)
 
     def _route(self, stored: StoredDeployment, job: Job, progress: DeploymentProgress) -> DeploymentRoute:
         settings, scale = stored.definition.request_settings, stored.definition.scale_settings

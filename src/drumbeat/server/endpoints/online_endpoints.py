@@ -36,10 +36,8 @@ from drumbeat.model.endpoints import (
     check_name,
 )
 from drumbeat.model.errors import ConflictError, ForbiddenError, NotFoundError, RefusedError, SpecError
-from drumbeat.model.plan import Plan
 from drumbeat.model.principal import Principal, Role, require_own
 from drumbeat.model.states import State
-from drumbeat.server.computes.agent_addresses import AgentAddresses
 from drumbeat.server.database.records import Submission
 from drumbeat.server.endpoints.catalog import EndpointCatalog, EndpointSecrets, StoredDeployment, StoredEndpoint
 from drumbeat.server.endpoints.replica_jobs import Replicas, new_deployment, ready_within_s, snapshots
@@ -72,10 +70,10 @@ class OnlineEndpoints:
 
     def __init__(
         self, loop: Loop, catalog: EndpointCatalog, jobs: Jobs, planner: Planner, models: Models, replicas: Replicas,
-        addresses: AgentAddresses, router: RouterProgram | None,
+        router: RouterProgram | None,
     ) -> None:  # fmt: skip
         self._loop, self.catalog, self._jobs, self._planner = loop, catalog, jobs, planner
-        self._models, self._replicas, self._addresses, self._router = models, replicas, addresses, router
+        self._models, self._replicas, self._router = models, replicas, router
         self.lock = threading.RLock()
         """Held while what the database has of endpoints is changed."""
         self.changed = threading.Event()
@@ -154,9 +152,9 @@ class OnlineEndpoints:
     def _view(self, one: StoredEndpoint) -> EndpointView:
         name = one.definition.name
         state: EndpointState = "deleting" if one.is_deleting else "ready"
-        sentence = ""
-        if state == "ready" and not (self._router and self._router.is_listening):
-            state, sentence = "creating", "the router is being started"
+        sentence = self._router.problem if self._router else "this server has no router"
+        if state == "ready" and sentence:
+            state = "creating"
         url = f"{self._router.url}/{name}" if self._router else ""
         return EndpointView(
             one.definition,
@@ -166,6 +164,7 @@ class OnlineEndpoints:
             f"{url}/swagger.json",
             sentence,
             tuple(each.definition.name for each in self.catalog.deployments(name)),
+            self._router.ca if self._router else "",
         )
 
     # --- keys -------------------------------------------------------------------------------------------------
@@ -231,7 +230,6 @@ class OnlineEndpoints:
             stored = self._next(before, definition, pinned, by.user)
             request = self._replicas.request(pinned, f"{stored.job}_0")
             _, example = self._planner.plan(request)
-            self._require_reach(example.plan)
             self.catalog.put_deployment(stored)
             job = self.job(stored)
             if job is None:
@@ -242,19 +240,6 @@ class OnlineEndpoints:
                 self._loop.tell(stored.job, asked(stored, wanted))
         self.changed.set()
         return self._deployment_view(stored), before is None
-
-    def _require_reach(self, plan: Plan) -> None:
-        """Raises RefusedError where replicas can't call the router, whose door is a socket of this machine."""
-        if any(url.startswith("https:") for url in self._addresses.open_for(plan.compute)):
-            what = (
-                f"replicas on compute {plan.compute} can't reach the router, which takes those of its own machine alone"
-            )
-            raise RefusedError(
-                what, where="drumbeat.compute", fix="Use a compute of the server's machine, such as local."
-            )
-        if plan.container:
-            what = "replicas in a container can't reach the router"
-            raise RefusedError(what, where="environment", fix="Use an environment without an image.")
 
     def _next(
         self, before: StoredDeployment | None, definition: OnlineDeployment, pinned: OnlineDeployment, user: str

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -31,14 +31,24 @@ MODEL = "model"
 """The input of a replica's job that is its model."""
 DRAIN_S, GRACE_S = 30.0, 35.0
 """How long a replica answers requests under way at its end, and when it is killed."""
+LOST_AFTER_S = 60.0
+"""After this time without a sign of its machine, a replica is started on another one. The router avoids it at once."""
 MAX_RETRIES, RETRY_DELAY_S, MAX_RETRY_DELAY_S = 10, 1.0, 30.0
 """A replica's restarts in place. Those before it was ready for a while count no more (`ReplicaSteady`)."""
 
 
+@dataclass(frozen=True)
+class RouterPlace:
+    """Where replicas dial in. addresses: on the server's machine. port: where agents on other machines call it."""
+
+    addresses: tuple[str, ...] = ()
+    port: int = 0
+
+
 def replica_request(
-    deployment: OnlineDeployment, job: str, addresses: tuple[str, ...], source: str, model_name: str = MODEL
+    deployment: OnlineDeployment, job: str, router: RouterPlace, source: str, model_name: str = MODEL
 ) -> JobRequest:
-    """Returns the request for a replica's job. addresses: of the router. model_name: inside of AZUREML_MODEL_DIR.
+    """Returns the request for a replica's job. model_name: inside of AZUREML_MODEL_DIR.
 
     Raises SpecError.
     """
@@ -47,7 +57,8 @@ def replica_request(
         "app_root": ".",
         "drain_s": DRAIN_S,
         "router": {
-            "addresses": list(addresses),
+            "addresses": list(router.addresses),
+            "port": router.port,
             "endpoint": deployment.endpoint_name,
             "deployment": deployment.name,
             "replica": job,
@@ -68,8 +79,8 @@ def replica_request(
         },
         "drumbeat": {
             "max_retries": MAX_RETRIES, "retry_delay_s": RETRY_DELAY_S, "max_retry_delay_s": MAX_RETRY_DELAY_S,
-            "grace_s": GRACE_S, "hang_after_s": 0, "rendezvous_timeout_s": 0, "system_metrics": False,
-            "warm_start": False,
+            "grace_s": GRACE_S, "lost_after_s": LOST_AFTER_S, "hang_after_s": 0, "rendezvous_timeout_s": 0,
+            "system_metrics": False, "warm_start": False,
         },
     }  # fmt: skip
     if deployment.model:
@@ -210,7 +221,7 @@ def snapshots(stored: StoredDeployment) -> tuple[str, ...]:
 
 
 class Replicas:
-    """Submits the jobs of replicas. addresses: of the router, as replicas on a compute call it."""
+    """Submits the jobs of replicas."""
 
     def __init__(
         self,
@@ -218,10 +229,10 @@ class Replicas:
         jobs: Jobs,
         catalog: EndpointCatalog,
         models: Models,
-        addresses: Callable[[str], tuple[str, ...]],
+        router: Callable[[], RouterPlace],
     ) -> None:
         self._loop, self._jobs, self._catalog = loop, jobs, catalog
-        self._models, self._addresses = models, addresses
+        self._models, self._router = models, router
 
     def submit(self, parent: Job, job: str) -> None:
         """Submits the job of a replica, and notifies the deployment. Idempotent."""
@@ -257,8 +268,7 @@ class Replicas:
     def request(self, definition: OnlineDeployment, job: str) -> JobRequest:
         """Returns the request for a replica's job. Raises SpecError, NotFoundError."""
         source = f"deployment {definition.endpoint_name}/{definition.name}"
-        addresses = self._addresses(definition.drumbeat.compute)
-        return replica_request(definition, job, addresses, source, self._model_name(definition))
+        return replica_request(definition, job, self._router(), source, self._model_name(definition))
 
     def _model_name(self, definition: OnlineDeployment) -> str:
         """Returns the name of a deployment's model inside of AZUREML_MODEL_DIR. Raises NotFoundError."""

@@ -8,23 +8,26 @@ import json
 import logging
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from drumbeat.model import home_socket
+from drumbeat.model.errors import DrumbeatError
 from drumbeat.model.programs import ROUTER
-from drumbeat.model.routing_table import RouterListener, RoutingTable, table_to_json, write_table
+from drumbeat.model.routing_table import EndpointRoute, RouterListener, RoutingTable, table_to_json, write_table
+from drumbeat.ports.engines import AgentListeners
+from drumbeat.server.endpoints.router_doors import RouterDoors, free_port, is_free
 from drumbeat.server.home import write_whole
-from drumbeat.server.options import quiet_ports
+from drumbeat.server.scoring_address import ScoringAddress
 
 log = logging.getLogger(__name__)
 
-DOOR, NUMBERS = "replicas.sock", "router.sock"
+DOOR, NUMBERS = "replicas/router.sock", "router.sock"
 """The router's own sockets in its folder (`router/listeners.py`)."""
 START_TIMEOUT_S = 10.0
 ANSWER_TIMEOUT_S = 2.0
@@ -33,20 +36,43 @@ LOOPBACK = "127.0.0.1"
 
 
 class RouterProgram:
-    """Starts, asks and ends the router. folder: its own, in the home."""
+    """Starts, asks and ends the router. folder: its own, in the home.
 
-    def __init__(self, folder: Path) -> None:
+    listeners: those for agents, whose addresses replicas on other machines call, too. scoring: where clients on other
+    machines call.
+    """
+
+    def __init__(
+        self, folder: Path, listeners: AgentListeners | None = None, scoring: ScoringAddress | None = None
+    ) -> None:
         self.folder = folder
+        self._listeners, self._scoring = listeners, scoring
         self._process: subprocess.Popen[bytes] | None = None
         self._started_at = 0.0
         self._written = ""
         self._port = 0
+        self._doors = RouterDoors(folder / "doors.json")
+        self._problem = ""
+        """Why there is no certificate, as it was last logged."""
 
     # --- addresses --------------------------------------------------------------------------------------------
     @property
     def replica_addresses(self) -> tuple[str, ...]:
         """Where replicas on this machine dial in."""
         return (f"{home_socket.SCHEME}{self.folder / DOOR}",)
+
+    @property
+    def replica_port(self) -> int:
+        """The port at which replicas on other machines dial in, wherever their agents call the server."""
+        self.folder.mkdir(mode=0o700, exist_ok=True)
+        return self._doors.port
+
+    def open_doors(self, ips: Mapping[str, tuple[str, ...]], *, is_complete: bool) -> None:
+        """Has the router listen for replicas on other machines. Raises OSError.
+
+        ips: of this machine, by the names that they call. is_complete: further ones, opened before, are closed.
+        """
+        self._doors.open({**({} if is_complete else self._doors.ips), **ips})
 
     @property
     def port(self) -> int:
@@ -60,26 +86,55 @@ class RouterProgram:
         return self._port
 
     def _choose_port(self) -> None:
-        self._port = _free_port()
+        self._port = free_port(LOOPBACK)
         write_whole(self.folder / _PORT, f"{self._port}\n")
 
     @property
     def url(self) -> str:
         """The address below which endpoints are."""
-        return f"http://{LOOPBACK}:{self.port}/endpoints"
+        base = self._scoring.url if self._scoring else f"http://{LOOPBACK}:{self.port}"
+        return f"{base}/endpoints"
 
     @property
-    def listeners(self) -> tuple[RouterListener, ...]:
-        """What the router listens at."""
-        return (RouterListener(LOOPBACK, self.port),)
+    def ca(self) -> str:
+        """The certificate (PEM) by which clients recognize that address; "" = it isn't the home's authority's.
+
+        Raises EngineError.
+        """
+        is_own = self._scoring is not None and not self._scoring.certificate
+        return self._listeners.ca if is_own and self._listeners is not None else ""
+
+    def _table(self, endpoints: Mapping[str, EndpointRoute]) -> RoutingTable:
+        listeners, names = [RouterListener(LOOPBACK, self.port)], set[str]()
+        for name, ips in self._doors.ips.items():
+            names |= {name, *ips}
+            listeners += [RouterListener(ip, self._doors.port, for_replicas=True) for ip in ips]
+        if (one := self._scoring) is not None:
+            listeners.append(RouterListener(one.host, one.port, has_tls=True, certificate=one.certificate, key=one.key))
+            names |= set() if one.certificate else set(one.names)
+        return RoutingTable(endpoints, tuple(dict.fromkeys(listeners)), self._certificate(names) if names else "")
+
+    def _certificate(self, names: set[str]) -> str:
+        """Returns the path of the certificate for these names, which is renewed when it is due."""
+        file = self.folder / "certificate.pem"
+        try:
+            if self._listeners is not None:
+                self._listeners.keep_certificate(file, names)
+                self._problem = ""
+        except (DrumbeatError, OSError) as error:
+            if self._problem != str(error):
+                log.warning("the router gets no certificate: %s", error)
+            self._problem = str(error)
+        return str(file)
 
     # --- what it is told and tells ----------------------------------------------------------------------------
-    def write(self, table: RoutingTable) -> None:
+    def write(self, endpoints: Mapping[str, EndpointRoute]) -> None:
         """Writes the table if it differs from the last one. Raises OSError."""
+        self.folder.mkdir(mode=0o700, exist_ok=True)
+        table = self._table(endpoints)
         text = table_to_json(table)
         if text == self._written:
             return
-        self.folder.mkdir(mode=0o700, exist_ok=True)
         write_table(str(self.folder), table)
         self._written = text
 
@@ -91,10 +146,15 @@ class RouterProgram:
             return None
 
     @property
-    def is_listening(self) -> bool:
-        """Whether clients can call."""
+    def problem(self) -> str:
+        """Why clients can't call; "" = they can."""
         numbers = self.numbers()
-        return numbers is not None and f"{LOOPBACK}:{self.port}" in numbers["listeners"].values()
+        bound: frozenset[str] = frozenset(numbers["listeners"].values()) if numbers is not None else frozenset()
+        if f"{LOOPBACK}:{self.port}" not in bound:
+            return "the router is being started"
+        if self._scoring is not None and self._scoring.bound not in bound:
+            return f"the router can't listen at {self._scoring.bound}; {self.folder / 'router.log'} says why"
+        return ""
 
     def _ask(self) -> dict[str, Any]:
         """Raises OSError, ValueError, HTTPException."""
@@ -124,7 +184,7 @@ class RouterProgram:
         """Starts the router if it isn't there. Returns whether it had to. Raises OSError."""
         if not self.is_dead:
             return False
-        if not _is_free(self.port) and not (self.folder / NUMBERS).exists():
+        if not is_free(LOOPBACK, self.port) and not (self.folder / NUMBERS).exists():
             self._choose_port()  # Another program has taken it before the router was ever there.
         log.info("starting the router in %s", self.folder)
         with (self.folder / "router.log").open("ab") as out:
@@ -143,23 +203,3 @@ class RouterProgram:
         log.info("the last endpoint is gone: the router ends")
         with suppress(ProcessLookupError, PermissionError):
             os.kill(int(numbers["pid"]), signal.SIGTERM)
-
-
-def _is_free(port: int) -> bool:
-    with socket.socket() as tried:
-        tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            tried.bind((LOOPBACK, port))
-        except OSError:
-            return False
-        return True
-
-
-def _free_port() -> int:
-    """Returns a port outside of the kernel's range, which other programs rarely take while the router is away."""
-    for port in quiet_ports():
-        if _is_free(port):
-            return port
-    with socket.socket() as held:
-        held.bind((LOOPBACK, 0))
-        return int(held.getsockname()[1])

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from drumbeat.model import home_socket
-from drumbeat.model.errors import ConflictError, DrumbeatError, RefusedError
+from drumbeat.model.errors import ConflictError, DrumbeatError, RefusedError, StorageError
 from drumbeat.server.home import Home, machine, shared_folder
 from drumbeat.server.options import MLFLOW, Options, bind, parse
 from drumbeat.server.process.clock import SystemClock
@@ -116,6 +116,7 @@ def _serve(home: Home, options: Options, make_control: Callable[[Path, Endpoints
     agent_listeners = _agent_listeners(home, options)
     azure = _azure_listener(home, options, agent_listeners)
     tls = _user_tls(options, agent_listeners)
+    _keep_scoring(home, options)
     endpoints = Endpoints((home_socket.address_in(home.path),), agent_listeners, options.url_elsewhere(port))
     control = make_control(home.path, endpoints)
     agent_listeners.reopen()
@@ -204,6 +205,19 @@ def _user_tls(options: Options, agents: TlsAgentListeners) -> UserTls | None:
     own = OwnCertificate(agents, options.names)
     own.context()  # Raises errors of the authority before anything is opened.
     return UserTls(own, agents.rules)
+
+
+def _keep_scoring(home: Home, options: Options) -> None:
+    """Keeps where clients on other machines call online endpoints. Raises RefusedError, StorageError."""
+    if not options.scoring:
+        return
+    from drumbeat.server import scoring_address
+
+    try:
+        scoring_address.keep(home.path, options)
+    except OSError as error:
+        what = f"the address of online endpoints can't be kept: {error.strerror}"
+        raise StorageError(what, where=str(home.path)) from error
 
 
 def _azure_listener(home: Home, options: Options, agents: TlsAgentListeners) -> HttpsListener:
