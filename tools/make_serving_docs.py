@@ -88,6 +88,15 @@ the address that `drumbeat online-endpoint show digits` prints, with a key:
 Replicas run on any compute: `drumbeat: {{compute: NAME}}` in the file of the deployment. Clients on other machines need
 `drumbeat server start --scoring HOST:PORT`, see [endpoints.md](endpoints.md#clients-on-other-machines).
 
+## A demo
+
+`make demo-serve` in the repository shows all of it in about a minute: a job trains a classifier of handwritten digits
+and registers it, an endpoint with two replicas serves it ([score.py](../recipes/fashion_mnist/score.py),
+[deployment.yml](../recipes/fashion_mnist/deployment.yml)), and four clients send digits while one replica is killed
+with `kill -9`. A chart in the terminal and `demo/NAME/requests.svg` show the requests of each 100 ms, how long they
+took, and the failures, of which there are none. The endpoint is removed at the end, on a terminal after Enter; with
+`KEEP=yes` it stays. The job and the model `demo-digits` stay, as after `make demo`.
+
 ## Another version, without a gap
 
     drumbeat online-deployment update -f blue.yml           # replaces the replicas one after the other
