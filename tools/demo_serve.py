@@ -231,8 +231,8 @@ def main() -> int:
     with Client() as client:
         is_left = False
         try:
+            remove(client)  # What an earlier run has kept: its replicas hold slots that the training needs.
             train(name, data)
-            remove(client)  # What an earlier run has kept.
             deploy()
             endpoint = client.online_endpoint(ENDPOINT)
             clients = Clients(

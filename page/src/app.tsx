@@ -5,7 +5,7 @@ import { useEffect, useState } from "preact/hooks";
 import { onExpired } from "./api";
 import { useEvents } from "./hooks";
 import { Nothing, NotLoaded } from "./parts/placeholders";
-import { experimentIn, href, jobIn, usePlace } from "./router";
+import { endpointIn, experimentIn, href, jobIn, usePlace } from "./router";
 import { JobScreen } from "./screens/job/job";
 import { stream } from "./stream";
 import { TARGETS } from "./targets";
@@ -32,9 +32,11 @@ export function App() {
 function Screen({ path }: { path: string }) {
   const job = jobIn(path);
   const experiment = experimentIn(path);
-  const target = TARGETS.find((one) => one.path === path);
+  const endpoint = endpointIn(path);
+  const target = TARGETS.find((one) => one.path === (endpoint === undefined ? path : "/endpoints"));
+  const name = job ?? experiment ?? endpoint;
   useEffect(() => {
-    document.title = job ?? experiment ? `${job ?? experiment} · drumbeat` : `${target?.label ?? "Nothing here"} · drumbeat`;
+    document.title = name ? `${name} · drumbeat` : `${target?.label ?? "Nothing here"} · drumbeat`;
   }, [path]);
   if (job) return <JobScreen key={job} name={job} />;
   if (experiment !== undefined || path === "/runs") return <Late key={path} load={() => import("./screens/runs/runs").then((one) => one.RunsScreen)} />;

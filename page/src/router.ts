@@ -19,6 +19,9 @@ export const jobIn = (path: string): string | undefined => nameIn(path, /^\/jobs
 /** The same of the experiment whose runs a path names. */
 export const experimentIn = (path: string): string | undefined => nameIn(path, /^\/experiments\/([^/]+)\/?$/);
 
+/** The same of the online endpoint that a path names. */
+export const endpointIn = (path: string): string | undefined => nameIn(path, /^\/endpoints\/([^/]+)\/?$/);
+
 function nameIn(path: string, pattern: RegExp): string | undefined {
   const name = pattern.exec(path)?.[1];
   try {
@@ -42,6 +45,8 @@ export const jobHref = (name: string, query: Record<string, string | undefined> 
   href(`/jobs/${encodeURIComponent(name)}`, query);
 
 export const experimentHref = (name: string): string => href(`/experiments/${encodeURIComponent(name)}`);
+
+export const endpointHref = (name: string): string => href(`/endpoints/${encodeURIComponent(name)}`);
 
 /** Goes to an address; another screen begins at its top. The browser itself restores the place where one goes back. */
 export function go(target: string, replaces = false): void {

@@ -11,6 +11,7 @@ export const TARGETS: Target[] = [
   { path: "/compare", label: "Compare", key: "c", load: () => import("./screens/compare").then((one) => one.CompareScreen) },
   { path: "/computes", label: "Computes", key: "m", load: () => import("./screens/computes").then((one) => one.ComputesScreen) },
   { path: "/data", label: "Data", key: "d", load: () => import("./screens/catalog").then((one) => one.CatalogScreen) },
+  { path: "/endpoints", label: "Endpoints", key: "p", load: () => import("./screens/endpoints/endpoints").then((one) => one.EndpointsScreen) },
   { path: "/schedules", label: "Schedules", key: "t", load: () => import("./screens/schedules").then((one) => one.SchedulesScreen) },
   { path: "/ledger", label: "Ledger", key: "l", load: () => import("./screens/ledger").then((one) => one.LedgerScreen) },
   { path: "/server", label: "Server", key: "s", load: () => import("./screens/server").then((one) => one.ServerScreen) },

@@ -54,7 +54,7 @@ function Who() {
 export const whoOf = (person: string, role: string): string => (person ? `${person} · ${role}` : role === "owner" ? "" : role);
 
 function Destination({ target, path }: { target: Target; path: string }) {
-  const isHere = target.path === path || (target.path === "/" && path.startsWith("/jobs")) || (target.path === "/experiments" && path.startsWith("/experiments/"));
+  const isHere = target.path === path || (target.path === "/" && path.startsWith("/jobs")) || (target.path !== "/" && path.startsWith(`${target.path}/`));
   useKey(target.key.toUpperCase(), `Go to ${target.label.toLowerCase()}`, () => go(href(target.path)));
   const link = useRef<HTMLAnchorElement>(null);
   // On a small screen the bar scrolls, and the present item may be outside.

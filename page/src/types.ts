@@ -167,6 +167,30 @@ export interface Schedule {
   name: string; user: string; is_enabled: boolean; title: string; next_run: string | null; last_run: string | null;
   last_job: string; problem: string; display_name: string;
 }
+export type EndpointState = "creating" | "updating" | "ready" | "failed" | "deleting";
+export interface EndpointDefinition {
+  name: string; auth_mode: "key" | "aml_token"; traffic: Record<string, number>; mirror_traffic: Record<string, number>;
+  description: string; tags: Record<string, string>;
+}
+export interface Endpoint {
+  definition: EndpointDefinition; state: EndpointState; scoring_uri: string; created_at: string; sentence: string; deployments: string[];
+}
+export interface Deployment {
+  definition: { name: string; endpoint_name: string }; state: EndpointState; created_at: string; generation: number; job: string;
+  ready: number; wanted: number; sentence: string;
+}
+export interface RequestRates { requests_per_s: number; errors_per_s: number; p50_ms: number | null; p95_ms: number | null }
+export interface ReplicaRequests {
+  job: string; state: State | null; generation: number; is_ready: boolean; sentence: string; running: number;
+}
+/** now: of the last half minute. model: the exact version, or an address. */
+export interface DeploymentRequests {
+  deployment: Deployment; model: string; now: RequestRates; requests: number; errors: number; running: number; waiting: number;
+  replicas: ReplicaRequests[]; curve: { times: number[]; rates: RequestRates[] };
+}
+export interface SampleAnswer { status: number; seconds: number; body: string; content_type: string; deployment: string; is_whole: boolean }
+export interface EndpointKeys { primary: string; secondary: string }
+export interface EndpointToken { access_token: string; expires_at: string }
 export interface Status {
   uptime_s: number; unfinished: string[]; idle_s: number; idle_stop_s: number; publishing: string[];
   doors: { address: string; port: number; ends: string }[]; others: string[]; retain_s: number;

@@ -58,6 +58,11 @@ class Endpoint:
         definition = OnlineDeployment(name, "ships", code=code, scoring_script="score.py", **settings)
         return self.call("PUT", f"/deployments/{name}", wire.to_wire(definition))
 
+    def requests(self) -> Any:
+        """The requests that its only deployment answers."""
+        [one] = self.house.client.connection.call("GET", "/endpoint-requests?endpoint=ships&curves=true")
+        return one
+
     def show(self, name: str = "blue") -> Any:
         return self.call("GET", f"/deployments/{name}")
 

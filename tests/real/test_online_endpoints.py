@@ -29,6 +29,12 @@ def test_deployment_with_two_replicas_answers_and_is_deleted(endpoint: Endpoint)
     until(lambda: endpoint.invoke().status_code == 200)
     assert endpoint.invoke().json()["sum"] == 6
     assert len({endpoint.invoke().json()["job"] for _ in range(20)}) == 2
+    sample = endpoint.call("POST", "/requests", {"body": BODY, "deployment": "blue"})
+    assert (sample["status"], json.loads(sample["body"])["sum"], sample["deployment"]) == (200, 6, "blue")
+    assert endpoint.call("POST", "/requests", {"body": "{"})["status"] == 424
+    until(lambda: endpoint.requests()["curve"]["times"] and endpoint.requests()["errors"])
+    assert endpoint.requests()["requests"] > endpoint.requests()["errors"]
+    assert all(one["is_ready"] for one in endpoint.requests()["replicas"])
     assert "init of one" in endpoint.call("GET", "/deployments/blue/logs")["text"]
     endpoint.direct()
     endpoint.call("DELETE", "/deployments/blue")

@@ -96,6 +96,8 @@ SCREENS = {
     "compare": ("/compare?job=good&job=bad", "What differs"),
     "experiments": ("/experiments", "tests"),
     "schedules": ("/schedules", "nightly"),
+    "endpoints": ("/endpoints", "ships"),
+    "endpoint": ("/endpoints/ships", "Try a request"),
     "computes": ("/computes", "this machine"),
     "data": ("/data", "No data"),
     "models": ("/data?tab=models", "No model"),
@@ -130,6 +132,19 @@ def schedule(house: House) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+def deploy(house: House) -> None:
+    """An endpoint whose replica waits for the slots of the live job, where the machine has no more."""
+    folder = house.folder / "served"
+    folder.mkdir()
+    (folder / "score.py").write_text("def init():\n    pass\n\n\ndef run(data):\n    return data\n")
+    file = folder / "blue.yml"
+    code = "code_configuration: {code: ., scoring_script: score.py}"
+    file.write_text(f"name: blue\nendpoint_name: ships\n{code}\n")
+    for command in (("online-endpoint", "create", "ships"), ("online-deployment", "create", "--no-wait", "-f", file)):
+        done = house.run(*command)
+        assert done.returncode == 0, done.stdout + done.stderr
+
+
 def rehearse(house: House) -> None:
     counts = Path(__file__).with_name("counting_rank.py").read_text()
     file = write(house, "counts", "command: python train.py\nenvironment_variables: {STEPS: '16'}\n", counts)
@@ -148,7 +163,7 @@ def steps_through(house: House, scheme: str, size: str) -> list[dict[str, Any]]:
 
 @pytest.fixture(scope="module")
 def busy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
-    """Jobs that completed, failed, run and wait; a sweep, a pipeline, a rehearsal and a schedule."""
+    """Jobs that completed, failed, run and wait; a sweep, a pipeline, a rehearsal, a schedule and an endpoint."""
     find_browser()
     with a_house(tmp_path_factory.mktemp("busy")) as house:
         for name in ("good", "bad", "tuned", "flow"):
@@ -158,6 +173,7 @@ def busy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
         start(house, "live", "--detach")
         until(lambda: house.client.get("live").primary, what="a metric of the live job")
         start(house, "late", "--detach")
+        deploy(house)
         yield house
 
 
@@ -186,7 +202,7 @@ def test_walk_goes_to_every_screen_of_the_page():
     targets = re.findall(r'path: "(/[a-z]*)", label', (PAGE / "targets.ts").read_text())
     tabs = re.findall(r'\{ id: "([a-z]+)", label', "".join(path.read_text() for path in TABBED))
     walked = [path for path, _ in SCREENS.values()]
-    assert len(targets) == 8
+    assert len(targets) == 9
     assert len(tabs) > 15
     assert {*targets} <= {path.partition("?")[0] for path in walked}
     first = {"overview": "/jobs/good", "trials": "/jobs/tuned", "graph": "/jobs/flow", "data": "/data"}
@@ -285,6 +301,14 @@ def test_screens_stand_slow_restarted_and_forgetful_servers():
 def test_tables_of_runs_and_comparisons_of_many_jobs_in_a_browser():
     find_browser()
     printed = run_own_tests("tests/runs-screens.test.mjs")
+    assert "skipped" not in printed
+
+
+@pytest.mark.thorough
+@pytest.mark.feature("R2")
+def test_endpoints_with_curves_and_a_tried_request_in_a_browser():
+    find_browser()
+    printed = run_own_tests("tests/endpoints-screens.test.mjs")
     assert "skipped" not in printed
 
 

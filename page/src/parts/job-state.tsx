@@ -20,6 +20,10 @@ const SHAPES: Record<string, [Shape, string]> = {
   attempt: ["bar", "off"],
   slow: ["warning", "wait"],
   hanging: ["warning", "wait"],
+  creating: ["half", "start"],
+  updating: ["half", "run"],
+  ready: ["check", "good"],
+  deleting: ["square", "wait"],
   idle: ["ring", "off"],
   unusable: ["cross", "bad"],
 };

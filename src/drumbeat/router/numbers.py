@@ -7,8 +7,8 @@ from collections import Counter, deque
 from dataclasses import dataclass, field
 from typing import Any
 
-BUCKETS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
-"""Upper ends of the histogram of latencies."""
+from drumbeat.model.request_times import BUCKETS_S
+
 MAX_FAILURES = 200
 """How many of the last requests that weren't answered by 2xx are kept."""
 

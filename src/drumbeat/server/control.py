@@ -31,6 +31,7 @@ from drumbeat.server.data.manifests import ManifestDataAccess
 from drumbeat.server.database import SqlStore
 from drumbeat.server.endpoints.catalog import EndpointCatalog
 from drumbeat.server.endpoints.deployment_watch import DeploymentWatch
+from drumbeat.server.endpoints.endpoint_requests import EndpointRequests
 from drumbeat.server.endpoints.online_endpoints import OnlineEndpoints
 from drumbeat.server.endpoints.replica_jobs import Replicas, RouterPlace
 from drumbeat.server.endpoints.router_program import RouterProgram
@@ -205,6 +206,7 @@ class Control:
             else None
         )
         self.endpoints.log_tail = self._log_tail
+        self.endpoint_requests = EndpointRequests(self.endpoints, router)
         children = Children(self.loop, self.jobs, proposals.trial_request, steps.submit, replicas.submit)
         self.child_watch = ChildWatch(
             self.loop, SweepReports(self.metrics.history, self.metrics.nested_reports), BusyShares(self.metrics.history)

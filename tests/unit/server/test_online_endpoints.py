@@ -10,6 +10,7 @@ import pytest
 
 from drumbeat.core.lifecycle.deployment import STEADY_AFTER
 from drumbeat.model import scoring_tokens
+from drumbeat.model.api.endpoint_requests import SampleRequest
 from drumbeat.model.api.endpoints import DeploymentView
 from drumbeat.model.endpoints import OnlineDeployment, OnlineEndpoint, RequestSettings, ScaleSettings
 from drumbeat.model.errors import ConflictError, ForbiddenError, NotFoundError, RefusedError, SpecError
@@ -81,6 +82,32 @@ def test_deployment_becomes_ready_and_the_router_knows_its_replicas_by_secrets_o
     node = stage.world.nodes()[0]
     secret = scoring_tokens.replica_secret(node.gang.node_secret(0))
     assert stage.route.deployments["blue"].replicas[node.gang.job] == digest(secret)
+
+
+def test_requests_are_listed_with_replicas_their_jobs_and_the_exact_model(stage: Stage):
+    control = stage.world.servers[0].control
+    assert control is not None
+    view = stage.put(BLUE)
+    [waiting] = control.endpoint_requests.list("ships")
+    assert (waiting.deployment.state, waiting.now.p50_ms, waiting.model) == ("creating", None, "")
+    stage.until("ready")
+    [one] = control.endpoint_requests.list(with_curves=True)
+    assert [(each.job, each.is_ready, each.state) for each in one.replicas] == [
+        (f"{view.job}_0", True, State.RUNNING),
+        (f"{view.job}_1", True, State.RUNNING),
+    ]
+    with pytest.raises(NotFoundError, match="no online endpoint nothing"):
+        control.endpoint_requests.list("nothing")
+
+
+def test_samples_are_refused_to_readers_and_where_the_endpoint_is_not_there(stage: Stage):
+    control = stage.world.servers[0].control
+    assert control is not None
+    sample = SampleRequest("{}")
+    with pytest.raises(ForbiddenError, match="ada is a reader here"):
+        control.endpoint_requests.send_sample("ships", sample, Principal("ada", Role.READER))
+    with pytest.raises(NotFoundError):
+        control.endpoint_requests.send_sample("nothing", sample, UNKNOWN)
 
 
 def test_same_content_changes_nothing_and_limits_of_requests_start_no_generation(stage: Stage):

@@ -115,6 +115,8 @@ class DeploymentWatch:
             return False
         self._has_router = True
         numbers = self._numbers()
+        if numbers is not None:
+            self._endpoints.requests.note(numbers, self._loop.clock.now().timestamp())
         deployments = catalog.deployments()
         for one in deployments:
             try:

@@ -41,6 +41,7 @@ from drumbeat.model.states import State
 from drumbeat.server.database.records import Submission
 from drumbeat.server.endpoints.catalog import EndpointCatalog, EndpointSecrets, StoredDeployment, StoredEndpoint
 from drumbeat.server.endpoints.replica_jobs import Replicas, new_deployment, ready_within_s, snapshots
+from drumbeat.server.endpoints.request_history import RequestHistory
 from drumbeat.server.endpoints.router_program import RouterProgram
 from drumbeat.server.jobs.job_submission import invent_name
 from drumbeat.server.jobs.jobs import Jobs
@@ -78,6 +79,8 @@ class OnlineEndpoints:
         """Held while what the database has of endpoints is changed."""
         self.changed = threading.Event()
         """Set when there is something for the watch to do."""
+        self.requests = RequestHistory()
+        """What the router counts, as the watch notes it."""
         self.log_tail: LogTail = no_logs
 
     # --- endpoints --------------------------------------------------------------------------------------------

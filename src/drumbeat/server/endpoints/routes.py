@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 from fastapi import Path, Query, Response
 
+from drumbeat.model.api.endpoint_requests import DeploymentRequests, SampleAnswer, SampleRequest
 from drumbeat.model.api.endpoints import (
     DeploymentLogs,
     DeploymentView,
@@ -120,6 +121,25 @@ def get_online_deployment_logs(
 ) -> DeploymentLogs:
     """Returns the last lines that the replicas of a deployment wrote."""
     return control.endpoints.logs(endpoint, deployment, lines)
+
+
+# --- requests ---------------------------------------------------------------------------------------------------------
+@router.get("/endpoint-requests")
+def list_endpoint_requests(
+    control: ControlOf,
+    endpoint: Annotated[str, Query(max_length=255, description="Of this endpoint alone.")] = "",
+    curves: Annotated[bool, Query(description="With the last hour, an interval after the other.")] = False,
+) -> list[DeploymentRequests]:
+    """Lists the deployments of online endpoints with their replicas and the requests that they answer."""
+    return control.endpoint_requests.list(endpoint, with_curves=curves)
+
+
+@router.post("/online-endpoints/{endpoint}/requests")
+def send_sample_request(
+    endpoint: EndpointPath, sample: SampleRequest, control: ControlOf, principal: PrincipalOf
+) -> SampleAnswer:
+    """Sends a request to an online endpoint with its key, and returns the answer with its status and its time."""
+    return control.endpoint_requests.send_sample(endpoint, sample, principal)
 
 
 def _require_name(path: str, name: str, where: str) -> None:

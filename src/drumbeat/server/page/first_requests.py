@@ -55,11 +55,16 @@ SCREENS: Mapping[str, str] = {
     "/compare": "src/screens/compare.tsx",
     "/computes": "src/screens/computes.tsx",
     "/data": "src/screens/catalog.tsx",
+    "/endpoints": "src/screens/endpoints/endpoints.tsx",
     "/schedules": "src/screens/schedules.tsx",
     "/ledger": "src/screens/ledger.tsx",
     "/server": "src/screens/server.tsx",
 }
 """The modules of screens that aren't in the page's main script."""
+ANSWERS: Mapping[str, tuple[str, ...]] = {
+    "/endpoints": (f"{API}/online-endpoints", f"{API}/endpoint-requests"),
+}
+"""The first requests of screens that are the same for every query."""
 RUNS = "src/screens/runs/runs.tsx"
 """The module of tables of runs."""
 TAB_MODULES: Mapping[str, str] = {
@@ -127,7 +132,10 @@ def first_requests(path: str, query: str, job: KnownJob | None = None) -> FirstR
         return _of_job(name, words, job)
     if path == "/runs" or (path.startswith("/experiments/") and path != "/experiments/"):
         return FirstRequests(module=RUNS)
-    return FirstRequests(module=SCREENS.get(path, ""))
+    if path.startswith("/endpoints/") and (name := unquote(path.split("/")[2])):
+        own = address("/endpoint-requests", [("endpoint", name), ("curves", "true")])
+        return FirstRequests((address(f"/online-endpoints/{segment(name)}"), own), SCREENS["/endpoints"])
+    return FirstRequests(ANSWERS.get(path, ()), SCREENS.get(path, ""))
 
 
 def _list_of_jobs(words: Words) -> str:
