@@ -6,6 +6,8 @@ const ROOT = "/api/v1";
 
 export type Query = Record<string, string | number | boolean | undefined | null | (string | number)[]>;
 
+export interface Problem { what: string; where: string; fix: string }
+
 /** A refusal of the server in its four parts. */
 export class ApiError extends Error {
   constructor(
@@ -15,6 +17,8 @@ export class ApiError extends Error {
     readonly fix = "",
     /** Of what concerns several things, what was said of each. */
     readonly details: readonly string[] = [],
+    /** The single problems of what was sent, each with its key. */
+    readonly problems: readonly Problem[] = [],
   ) {
     super(what);
   }
@@ -51,8 +55,8 @@ async function refusal(answer: Response): Promise<ApiError> {
     expired();
   }
   // A proxy before the server has words of its own, or none.
-  const { what, where, fix } = await answer.json().catch(() => ({}));
-  return typeof what === "string" ? new ApiError(answer.status, what, where, fix) : new ApiError(answer.status, `the server answered ${answer.status}`);
+  const { what, where, fix, fields = [] } = await answer.json().catch(() => ({}));
+  return typeof what === "string" ? new ApiError(answer.status, what, where, fix, [], fields.length ? fields : [{ what, where, fix }]) : new ApiError(answer.status, `the server answered ${answer.status}`);
 }
 
 const EARLY_MS = 5000;

@@ -46,6 +46,8 @@ export interface Job {
   /** Only with the story. */
   preflight?: Preflight | null;
   type: "command" | "sweep" | "pipeline" | "deployment"; story?: StoryLine[];
+  /** The job that it was run again from, and those that were run again from it, the newest first. */
+  origin?: string; successors?: string[];
 }
 export interface Elastic { min_nodes: number; nodes: number; max_nodes: number; grow: "at_checkpoint" | "at_once" }
 export interface NodePreflight { node: number; machine: string; host: string; clock_ms: number; free_bytes: number; write_ms: number }

@@ -102,7 +102,7 @@ export class ScriptedServer {
     if (answer === "break") return void request.socket.destroy();
     if (answer === undefined) answer = refusal(404, `nothing is scripted for ${path}`);
     response.writeHead(answer.refused ?? 200, { "Content-Type": "application/json" });
-    response.end(JSON.stringify(answer.refused ? { what: answer.what, where: "", fix: "" } : answer));
+    response.end(JSON.stringify(answer.refused ? { what: answer.what, where: answer.where ?? "", fix: "" } : answer));
   }
 
   openStream(words, response) {

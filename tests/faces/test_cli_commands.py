@@ -550,3 +550,30 @@ def test_labels_that_say_too_little_or_too_much_are_refused(drumbeat: Type, serv
     assert told.exit_code in (1, 2)
     assert told.stderr.startswith("error: ")
     assert not any(call[0] == "change_job" for call in server.calls)
+
+
+# --- run again --------------------------------------------------------------------------------------------------
+@pytest.mark.feature("M16")
+def test_job_is_run_again_with_changes(drumbeat: Type, server: FakeServer):
+    server.jobs["cifar-7f3a"] = a_job(name="cifar-7f3a", state="failed")
+    told = drumbeat("run", "--like", "cifar", "--set", "inputs.lr=0.005", "--name", "slower", "--detach")
+    assert (told.exit_code, told.stdout) == (0, "slower\n")
+    assert server.calls[-1] == ("run_again", "cifar-7f3a", ("inputs.lr=0.005",), "slower")
+
+
+@pytest.mark.feature("M16")
+def test_plan_of_a_job_that_is_run_again_is_shown(drumbeat: Type, server: FakeServer):
+    server.jobs["cifar-7f3a"] = a_job(name="cifar-7f3a")
+    server.preview = preview()
+    assert "would start at once" in drumbeat("plan", "--like", "cifar").stdout
+    assert server.calls[-1] == ("plan_again", "cifar-7f3a", (), None)
+
+
+@pytest.mark.parametrize(
+    "words", [("job.yml",), ("--nodes", "2"), ("--write", "new.yml"), ("--", "python", "train.py")]
+)
+def test_job_that_is_run_again_is_described_by_nothing_else(drumbeat: Type, server: FakeServer, words: tuple[str, ...]):
+    told = drumbeat("run", "--like", "cifar", *words)
+    assert told.exit_code == 2
+    assert "--like names the job" in told.stderr
+    assert server.calls == []

@@ -5,13 +5,13 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { ApiError } from "../api";
 import { Refused } from "./placeholders";
 
-export function Dialog({ title, children, onClose }: {
-  title: string; children: ComponentChildren; onClose: () => void;
+export function Dialog({ title, children, onClose, isWide = false }: {
+  title: string; children: ComponentChildren; onClose: () => void; isWide?: boolean;
 }) {
   const dialog = useRef<HTMLDialogElement>(null);
   useEffect(() => dialog.current?.showModal(), []);
   return (
-    <dialog ref={dialog} aria-labelledby="dialog-title" onClose={onClose}
+    <dialog ref={dialog} class={isWide ? "wide" : ""} aria-labelledby="dialog-title" onClose={onClose}
       onClick={(event) => event.target === dialog.current && onClose()}>
       <div class="dialog-content">
         <h2 id="dialog-title">{title}</h2>

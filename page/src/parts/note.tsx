@@ -33,7 +33,7 @@ export function Note({ text, mayEdit, save, read, of }: {
   if (isEditing) return <NoteEditor before={text} save={save} read={read} onClose={close} of={of} />;
   if (!text && !mayEdit) return null;
   return (
-    <section class="job-note" aria-label={`Note of ${of}`}>
+    <section class={`job-note${text ? "" : " empty"}`} aria-label={`Note of ${of}`}>
       {text && <Folded text={text} />}
       {mayEdit && <button ref={opener} type="button" class="quiet" onClick={() => setEditing(true)}>{text ? "Edit the note" : "Add a note"}</button>}
     </section>

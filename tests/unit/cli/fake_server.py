@@ -87,6 +87,17 @@ class FakeServer:
         self.jobs.setdefault(new.name, new)
         return new
 
+    def run_again(self, like: str, *, sets: Sequence[str] = (), name: str | None = None) -> JobView:
+        self._called("run_again", like, tuple(sets), name)
+        new = a_job(name=name or "again-7f3a", state="queued")
+        self.jobs[new.name] = new
+        return new
+
+    def plan_again(self, like: str, *, sets: Sequence[str] = (), name: str | None = None) -> PreviewView:
+        self._called("plan_again", like, tuple(sets), name)
+        assert self.preview
+        return self.preview
+
     def get(self, name: str) -> JobView:
         self._called("get", name)
         if name not in self.jobs:

@@ -4,7 +4,8 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import type { ComponentType } from "preact";
 import { segment } from "../../api";
 import { counted, number, whole } from "../../format";
-import { moment, useAnswer, useEvents, useJobEvents, type Answer } from "../../hooks";
+import { moment, useAnswer, useEvents, useJobEvents, useMayAct, type Answer } from "../../hooks";
+import { Dialog } from "../../parts/dialog";
 import { Answered, NotLoaded, Refused } from "../../parts/placeholders";
 import { shownState, StateWord } from "../../parts/job-state";
 import { bestOf, groundOf } from "../../parts/primary-metric";
@@ -75,7 +76,7 @@ function LiveJob({ first, answer }: { first: Job; answer: Answer<Job> }) {
   }, [isLogs]);
   return (
     <div class="screen job">
-      <Head job={job} reload={reload} take={take} />
+      <Head job={job} links={first} reload={reload} take={take} />
       <StateStrip job={job} story={story} />
       <Cause job={job} story={story} />
       <Services job={job} />
@@ -86,7 +87,7 @@ function LiveJob({ first, answer }: { first: Job; answer: Answer<Job> }) {
   );
 }
 
-function Head({ job, reload, take }: { job: Job; reload: () => void; take: (job: Job) => void }) {
+function Head({ job, links, reload, take }: { job: Job; links: Pick<Job, "origin" | "successors">; reload: () => void; take: (job: Job) => void }) {
   return (
     <header class="job-head">
       <div class="job-title">
@@ -95,12 +96,20 @@ function Head({ job, reload, take }: { job: Job; reload: () => void; take: (job:
         {job.archived && <span class="tag">archived</span>}
         <div class="buttons">
           {job.type === "command" && <a class="button" href={href("/compare", { job: job.name })}>Compare</a>}
+          {job.type !== "deployment" && <RunAgain job={job} />}
           <ActionButtons jobs={[job]} onDone={(action) => (action === "delete" ? leave(job.name) : reload())} onRefused={reload} />
         </div>
       </div>
       <dl class="facts">
         {job.display_name && job.display_name !== job.name && <Fact label="called">{job.display_name}</Fact>}
         {job.parent && <Fact label="part of"><a href={jobHref(job.parent)}>{job.parent}</a></Fact>}
+        {links.origin && <Fact label="run again from"><a href={jobHref(links.origin)}>{links.origin}</a></Fact>}
+        {links.successors && (
+          <Fact label="run again as">
+            {links.successors.slice(0, MAX_SUCCESSORS).map((name, n) => <>{n > 0 && ", "}<a key={name} href={jobHref(name)}>{name}</a></>)}
+            {links.successors.length > MAX_SUCCESSORS && ` and ${whole(links.successors.length - MAX_SUCCESSORS)} more`}
+          </Fact>
+        )}
         <Fact label="experiment"><a href={href("/", { experiment: job.experiment })}>{job.experiment}</a></Fact>
         {job.person && <Fact label="person"><a href={href("/", { person: job.person })}>{job.person}</a></Fact>}
         <Fact label="size">{sizeOf(job)}{job.type === "command" ? `, ${job.launcher}` : ""}</Fact>
@@ -121,6 +130,26 @@ function Head({ job, reload, take }: { job: Job; reload: () => void; take: (job:
       <Labels job={job} take={take} />
     </header>
   );
+}
+
+const MAX_SUCCESSORS = 5;
+
+function RunAgain({ job }: { job: Job }) {
+  const [isOpen, setOpen] = useState(false);
+  if (!useMayAct()) return null;
+  return (
+    <>
+      <button type="button" onClick={() => setOpen(true)}>Run again…</button>
+      {isOpen && <LateDialog job={job} onClose={() => setOpen(false)} />}
+    </>
+  );
+}
+
+function LateDialog(props: { job: Job; onClose: () => void }) {
+  const [loaded, setLoaded] = useState<{ dialog: typeof import("./run-again").RunAgainDialog } | "absent">();
+  useEffect(() => void import("./run-again").then((one) => setLoaded({ dialog: one.RunAgainDialog }), () => setLoaded("absent")), []);
+  if (!loaded) return null;
+  return loaded === "absent" ? <Dialog title="Run again" onClose={props.onClose}><NotLoaded /></Dialog> : <loaded.dialog {...props} />;
 }
 
 /** Goes to the list, unless the event of the deletion, or the person, has left the job's screen already. */

@@ -53,11 +53,11 @@ export function Labels({ job, take }: { job: Job; take: (job: Job) => void }) {
           <NameForm before={job.display_name} onClose={() => setForm(undefined)}
             save={(name) => void change({ display_name: name, seen: { display_name: job.display_name } })} />
         )}
+        <Note text={job.description} mayEdit={mayAct} of={job.name}
+          save={(text, seen) => changeJob(job.name, { description: text, seen: { description: seen } }).then(take)}
+          read={() => get<Job>(`/jobs/${segment(job.name)}`).then((now) => now.description)} />
       </div>
       {error && <Refused error={error} />}
-      <Note text={job.description} mayEdit={mayAct} of={job.name}
-        save={(text, seen) => changeJob(job.name, { description: text, seen: { description: seen } }).then(take)}
-        read={() => get<Job>(`/jobs/${segment(job.name)}`).then((now) => now.description)} />
     </>
   );
 }

@@ -282,7 +282,7 @@ def render_job(
     yield fill_table(make_table("when", ">after", "state", "what happened"), rows)
 
 
-def _facts(job: JobView) -> list[tuple[str, object]]:
+def _facts(job: JobWithEvents) -> list[tuple[str, object]]:
     return [
         ("job", job.name + (" (archived)" if job.archived else "")),
         ("title", job.display_name if job.display_name != job.name else ""),
@@ -295,6 +295,8 @@ def _facts(job: JobView) -> list[tuple[str, object]]:
         ("engine says", _engines_word(job)),
         ("type", job.type if job.type != JobKind.COMMAND else ""),
         ("part of", job.parent),
+        ("run again from", job.origin),
+        ("run again as", ", ".join(job.successors)),
         ("shape", _shape(job)),
         ("mesh", format_mesh(job.mesh)),
         ("nodes", job.elastic or ""),

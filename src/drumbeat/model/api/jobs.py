@@ -147,6 +147,8 @@ ELASTIC = "The numbers of nodes between which the job runs; absent when its numb
 SERVICES = "The interactive services beside the ranks, on each node that has them; absent when there are none."
 PERSON = "Who submitted the job; absent when that is unknown."
 PREFLIGHT = "What the nodes of the present attempt measured before their ranks started; absent where they did not."
+ORIGIN = "The job that it was run again from; absent when there is none, or it was deleted."
+SUCCESSORS = "The jobs that were run again from it, the newest first; absent when there are none."
 PARENT = "The sweep or pipeline that the job is a part of; absent when there is none."
 
 
@@ -237,6 +239,8 @@ class JobWithEvents(JobView):
     """A job with all of its events."""
 
     story: tuple[EventView, ...]
+    origin: str = field(default="", metadata=limited(ORIGIN, exclude_if=operator.not_))
+    successors: tuple[str, ...] = field(default=(), metadata=limited(SUCCESSORS, exclude_if=operator.not_))
     preflight: PreflightView | None = field(default=None, metadata=limited(PREFLIGHT, exclude_if=operator.not_))
 
 

@@ -97,6 +97,14 @@ class JobRequest:
             default=dict[str, Any](),
         ),
     )
+    like: str = field(
+        default="",
+        metadata=limited(
+            "The job that is run again. Code, files of local inputs and of the environment are that job's, and the "
+            "two name each other.",
+            max_length=255,
+        ),
+    )
 
 
 MAX_BATCH = 500

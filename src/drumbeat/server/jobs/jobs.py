@@ -54,6 +54,7 @@ from drumbeat.server.database.records import Record, Submission
 from drumbeat.server.home_folder import FolderArtifacts
 from drumbeat.server.home_folder.stored_files import StoredFile
 from drumbeat.server.jobs import job_submission
+from drumbeat.server.jobs.earlier_requests import EarlierRequests
 from drumbeat.server.jobs.planner import Planner
 from drumbeat.server.jobs.preview import preview
 from drumbeat.server.loop.loop import Loop
@@ -93,6 +94,7 @@ class Jobs:
     ) -> None:
         self._loop, self._planner, self._engines = loop, planner, engines
         self._artifacts, self._events_writer, self._quotas = artifacts, events_writer, quotas
+        self.earlier = EarlierRequests(loop)
 
     # --- submitting -------------------------------------------------------------------------------------------
     def submit(
@@ -166,12 +168,13 @@ class Jobs:
         self, request: JobRequest, parent: str, user: str, planner: Planner | None = None
     ) -> tuple[Submission, Plan]:
         """Returns the rows of a new job, and its plan; of a sweep, that of an example trial."""
+        request = self.earlier.completed(request)
         self._require_sources(request)
         resolved, now = self._planner.resolved(request), self._loop.clock.now()
         whole = replace(resolved.request, notes=(*resolved.notes, *request.notes))
         written = jobfile.from_dict(whole.document, request.source)
         key = request.key or secrets.token_hex(16)
-        uses = component_uses(resolved.used)
+        uses = (*component_uses(resolved.used), *self.earlier.uses(request))
         if isinstance(written, PipelineJob):
             name, graph, plans = self._planned_steps(whole, written)
             job, first = new_pipeline(whole, graph, plans, name, now)
@@ -325,6 +328,7 @@ class Jobs:
         A note says if `submit` would refuse the job because its name is taken. go_on: called before each step of a
         pipeline; an exception from it ends the preview.
         """
+        request = self.earlier.completed(request)
         resolved = self._planner.resolved(request)
         request = replace(resolved.request, notes=(*resolved.notes, *request.notes))
         written = jobfile.from_dict(request.document, request.source)

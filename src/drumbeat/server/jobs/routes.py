@@ -106,7 +106,9 @@ def show(name: str, context: ContextOf) -> JobWithEvents:
     control = context.control
     record = current(control, name)
     metrics = control.metrics.highlights([name]).get(name)
-    return job_with_events(record, control.store.events(name), context.storage_notice(record.job), metrics)
+    shown = job_with_events(record, control.store.events(name), context.storage_notice(record.job), metrics)
+    earlier = control.jobs.earlier
+    return replace(shown, origin=earlier.origin(name), successors=earlier.successors(record))
 
 
 @router.patch("/jobs/{name}")
