@@ -140,6 +140,17 @@ export async function getFile(job: string, path: string, limit: number): Promise
   return { bytes, size: total ? Number(total) : bytes.byteLength };
 }
 
+/** The name of the identity provider by which people sign in; "" = there is none, or it isn't known now. */
+export async function providerName(): Promise<string> {
+  try {
+    const answer = await fetch("/ui/sign-in/provider", { credentials: "same-origin" });
+    const { name } = await answer.json();
+    return typeof name === "string" ? name : "";
+  } catch {
+    return "";
+  }
+}
+
 let known: Promise<Session> | undefined;
 
 /** Whose page this is, and what its actions carry; asked for once in a session. */

@@ -2,7 +2,7 @@
 
 import type { ComponentType } from "preact";
 import { useEffect, useState } from "preact/hooks";
-import { onExpired } from "./api";
+import { onExpired, providerName } from "./api";
 import { useEvents } from "./hooks";
 import { Nothing, NotLoaded } from "./parts/placeholders";
 import { endpointIn, experimentIn, href, jobIn, usePlace } from "./router";
@@ -57,11 +57,18 @@ export function Late({ load }: { load: () => Promise<ComponentType> }) {
   return Loaded ? <Loaded.screen /> : <p class="nothing loading">Loading…</p>;
 }
 
+/** How to come in; by the identity provider, too, where the server has one. */
 function NoSession() {
+  const [provider, setProvider] = useState("");
+  useEffect(() => void providerName().then(setProvider), []);
+  const to = `${location.pathname}${location.search}${location.hash}`;
   return (
     <div class="note">
       <h1>This browser has no session</h1>
-      <p>Run <code>drumbeat ui</code> in a terminal and open the link that it prints. A session lasts seven days.</p>
+      {provider && (
+        <p><a class="button" target="_self" href={`/ui/sign-in?to=${encodeURIComponent(to)}`}>Sign in with {provider}</a></p>
+      )}
+      <p>{provider ? "Or run" : "Run"} <code>drumbeat ui</code> in a terminal and open the link that it prints. A session lasts seven days.</p>
     </div>
   );
 }

@@ -13,6 +13,7 @@ from drumbeat.model.errors import ConflictError, NotFoundError
 from drumbeat.model.principal import Role
 from drumbeat.server.database import SqlStore
 from drumbeat.server.jobs.job_filter import JobFilter
+from drumbeat.server.sign_in.provider_session import ProviderSession, ProviderUser
 from drumbeat.server.users.user_token import HALF_LIFE_SETTING, TokenKind, UserToken
 from tests.support.lease_contract import Open
 from tests.support.sample_jobs import NOON, SLOTS, started, submission
@@ -84,8 +85,41 @@ class UsersContract:
         store.add_token(later)
         store.note_token_use(later.digest, NOON + timedelta(days=1, hours=1))
         assert store.tokens() == [replace(later, used_at=NOON + timedelta(days=1, hours=1))]
+        login = replace(later, digest="d" * 64, kind=TokenKind.LOGIN)
+        store.add_token(login)
         assert (store.remove_expired_tokens(NOON), store.remove_expired_tokens(NOON + timedelta(days=3))) == (0, 1)
-        assert store.tokens() == []
+        assert [one.kind for one in store.tokens()] == [TokenKind.TOKEN]
+
+    def test_a_user_of_the_provider_keeps_the_name_and_gives_the_role_to_what_signing_in_made(
+        self, open_store: Open, store: SqlStore
+    ) -> None:
+        page = replace(ADA, digest="c" * 64, kind=TokenKind.PAGE, session="s1")
+        for one in (ADA, page):
+            store.add_token(one)
+        at_provider = ProviderUser("https://idp", "42", "ada", "owner")
+        store.put_provider_user(at_provider)
+        assert [(one.kind, one.role) for one in store.tokens()] == [("token", "reader"), ("page", "owner")]
+        other = open_store()
+        assert (other.provider_user("https://idp", "42"), other.provider_user_named("ada")) == (at_provider,) * 2
+        assert (other.provider_user("https://other", "42"), other.provider_user_named("bob")) == (None, None)
+        store.put_provider_user(replace(at_provider, role=""))
+        assert store.provider_user("https://idp", "42") == replace(at_provider, role="")
+        store.set_role("ada", Role.READER)
+        assert store.provider_user("https://idp", "42") == replace(at_provider, role="reader")
+        session = ProviderSession("s1", "https://idp", "42", "sid", b"sealed", False, NOON)
+        store.put_provider_session(session)
+        later = replace(session, sealed=b"", checked_at=NOON + timedelta(hours=1))
+        store.put_provider_session(later)
+        store.put_provider_session(replace(session, session="s0"))
+        assert [one.session for one in other.provider_sessions()] == ["s0", "s1"]
+        assert store.remove_session("s1") == 1
+        assert [one.kind for one in store.tokens()] == ["token"]
+        store.remove_token("ada")
+        assert (store.provider_sessions(), store.provider_user_named("ada"), store.tokens()) == ([], None, [])
+        store.put_provider_user(at_provider)
+        store.remove_token("ada")
+        with pytest.raises(NotFoundError):
+            store.remove_token("ada")
 
     def test_jobs_are_listed_by_their_person(self, store: SqlStore) -> None:
         for name, person in (("a", "ada"), ("b", "bob"), ("c", "ada"), ("d", "")):

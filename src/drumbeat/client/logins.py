@@ -22,6 +22,8 @@ class ServerLogin:
     url: str
     token: str
     ca: str = ""
+    is_by_provider: bool = False
+    """Whether the token is one by the server's identity provider."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +72,8 @@ def write_logins(logins: Logins, environ: Mapping[str, str]) -> Path:
     """Writes the file, whose mode is 0600, as a whole. Returns its path. Raises StorageError."""
     path = logins_file(environ)
     fresh = path.with_name(f".{NAME}.{secrets.token_hex(4)}")
-    text = json.dumps({"servers": [asdict(one) for one in logins.every], "is_current": logins.is_current}, indent=1)
+    servers = [{key: value for key, value in asdict(one).items() if value is not False} for one in logins.every]
+    text = json.dumps({"servers": servers, "is_current": logins.is_current}, indent=1)
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:

@@ -82,8 +82,17 @@ def _cause(error: BaseException) -> BaseException | None:
 
 def try_login(login: ServerLogin) -> None:
     """Asks the server with the token. Raises UnauthorizedError, UnreachableError, VersionError."""
+    _call(login, "GET", "/version")
+
+
+def end_token(login: ServerLogin) -> None:
+    """Ends the token at the server. Raises UnauthorizedError, UnreachableError, VersionError."""
+    _call(login, "DELETE", "/token")
+
+
+def _call(login: ServerLogin, method: str, path: str) -> None:
     connection = Connection(ServerLocation(default_home({}), login.url, login.token, login.ca), is_starting=False)
     try:
-        connection.call("GET", "/version")
+        connection.call(method, path)
     finally:
         connection.close()

@@ -50,6 +50,7 @@ from drumbeat.server.schedules import routes as schedules
 from drumbeat.server.services import exec_sessions
 from drumbeat.server.services import routes as services
 from drumbeat.server.services.ports import ServicePorts
+from drumbeat.server.sign_in import routes as sign_in
 from drumbeat.server.space import routes as space
 from drumbeat.server.sweeps import routes as sweeps
 from drumbeat.server.users import routes as users
@@ -81,11 +82,13 @@ def make_app(context: ServerContext, *, token: str, hosts: frozenset[str]) -> Fa
         return context.control.job_users.user_of(job)
 
     context.callers = Callers(token, user_of_server(), find)
+    if context.sign_in:
+        context.sign_in.on_change = context.callers.forget
     context.services = ServicePorts(token, context.callers, hosts, context.service_host, require_own, context.tls)
     for part in (
         sync, server_info, jobs, job_logs, job_events, job_files, aliases, computes,
         store_files, space, sweeps, pipelines, exec_sessions, services, metrics, run_table, ledger, nodes, page_events,
-        monitoring, users, page_sessions, page, programs, tunnels, inputs, environments, agent_metrics, mlflow,
+        monitoring, users, page_sessions, sign_in, page, programs, tunnels, inputs, environments, agent_metrics, mlflow,
         azure, models, endpoints, schedules,
     ):  # fmt: skip
         add_routes(app, part.router)

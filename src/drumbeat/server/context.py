@@ -33,6 +33,7 @@ from drumbeat.server.services.ports import ServicePorts
 
 if TYPE_CHECKING:
     from drumbeat.server.access.user_tls import UserTls
+    from drumbeat.server.sign_in.sign_in import SignIn
 
 PROTOCOL = 1
 """The protocol version, which increases when older clients can't talk to this server any more."""
@@ -104,6 +105,8 @@ class ServerContext:
     """The known callers; set by the app."""
     tls: UserTls | None = None
     """TLS of the server's own port; None = it is plain HTTP."""
+    sign_in: SignIn | None = None
+    """Sign-in by an identity provider; None = there is none."""
     azure: HttpsListener | None = None
     """The listener for Azure's clients."""
     azure_tokens: SignedTokens | None = None

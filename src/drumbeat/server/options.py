@@ -17,6 +17,9 @@ from drumbeat.server.home import default_home
 
 MLFLOW = "DRUMBEAT_MLFLOW"
 OTLP = "DRUMBEAT_OTLP"
+OIDC = "DRUMBEAT_OIDC"
+OIDC_FILE = "oidc.toml"
+"""The file in the home with the identity provider, where no option names another one."""
 LOG_FORMAT = "DRUMBEAT_LOG_FORMAT"
 LOG_FORMATS = ("text", "json")
 TLS = ("own",)
@@ -46,6 +49,14 @@ class Options:
     tls_key: Path | None = None
     scoring: str = ""
     """`HOST:PORT` where clients on other machines call online endpoints, `off` = nowhere; "" = as it was kept."""
+    oidc: Path | None = None
+    """The file with the identity provider; None = the one in the home, if there is one."""
+
+    @property
+    def provider_file(self) -> Path | None:
+        """The file with the identity provider; None = there is none."""
+        own = self.home / OIDC_FILE
+        return self.oidc or (own if own.exists() else None)
 
     @property
     def url_host(self) -> str:
@@ -125,6 +136,10 @@ def parse(arguments: Sequence[str]) -> Options:
         "--scoring", default="", metavar="HOST:PORT",
         help="where clients on other machines call online endpoints by TLS, or off (it is kept)",
     )  # fmt: skip
+    add(
+        "--oidc", type=Path, default=os.environ.get(OIDC) or None, metavar="FILE",
+        help=f"sign in by the OpenID Connect provider of this file (or {OIDC}; default: {OIDC_FILE} in the home)",
+    )  # fmt: skip
     given = parser.parse_args(arguments)
     if (given.tls_cert is None) != (given.tls_key is None):
         parser.error("--tls-cert and --tls-key go together")
@@ -134,7 +149,7 @@ def parse(arguments: Sequence[str]) -> Options:
     return Options(
         given.home.absolute(), given.host, given.port, given.idle_stop, tuple(given.allow_host), given.allow_remote,
         given.allow_public, given.mlflow, given.otlp, given.log_format, tls,
-        given.tls_cert, given.tls_key, given.scoring,
+        given.tls_cert, given.tls_key, given.scoring, given.oidc.absolute() if given.oidc else None,
     )  # fmt: skip
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,8 @@ from drumbeat.model.principal import UNKNOWN, Principal, Role
 from drumbeat.model.states import State
 from drumbeat.server.control import Control, Setting
 from drumbeat.server.home_folder import FolderArtifacts
+from drumbeat.server.sign_in.provider_session import ProviderUser
+from drumbeat.server.users.user_token import TokenKind
 from tests.support.fake_clock import FakeClock
 from tests.support.fake_engine import FakeEngine
 from tests.support.memory_store import JobsDatabase, MemoryStore
@@ -171,6 +175,27 @@ def test_times_that_pass_while_disabled_have_no_job(room: Room) -> None:
     room.control.schedules.set_enabled("hourly", UNKNOWN, is_enabled=True)
     assert room.after(0) == []
     assert room.after(0.5) == [THIRD]
+
+
+def test_schedule_goes_on_when_the_login_of_its_user_has_expired_until_the_provider_refuses(room: Room) -> None:
+    ada = ProviderUser("https://idp.example", "42", "ada", Role.CONTRIBUTOR)
+    room.control.store.put_provider_user(ada)
+    room.control.tokens.new("ada", Role.CONTRIBUTOR, TokenKind.LOGIN, timedelta(minutes=5), session="s1")
+    room.create(ADA)
+    assert room.after(1) == [FIRST]
+    room.control.tokens.end_session("s1")
+    assert room.after(1) == [FIRST, SECOND]
+    room.control.store.put_provider_user(replace(ada, role=""))
+    assert room.after(1) == [FIRST, SECOND]
+    assert room.shown.problem.startswith("stopped: ada, whose schedule hourly is, has no token here any more")
+
+
+def test_schedule_goes_on_when_its_users_token_has_expired_until_an_owner_removes_it(room: Room) -> None:
+    room.control.tokens.create("ada", Role.CONTRIBUTOR, timedelta(minutes=5))
+    room.create(ADA)
+    assert room.after(1) == [FIRST]
+    room.control.tokens.remove("ada")
+    assert room.after(1) == [FIRST]
 
 
 def test_schedule_of_a_removed_user_stops_with_a_sentence(room: Room) -> None:

@@ -32,6 +32,10 @@ TlsCertOption = Annotated[
     Path | None, typer.Option("--tls-cert", metavar="FILE", help="Serve by TLS, with this certificate chain (PEM).")
 ]
 TlsKeyOption = Annotated[Path | None, typer.Option("--tls-key", metavar="FILE", help="The key of --tls-cert (PEM).")]
+OidcOption = Annotated[
+    Path | None,
+    typer.Option("--oidc", metavar="FILE", help="The file of the OpenID Connect provider for signing in."),
+]
 
 server_app = new_family("Start, stop and inspect the server. Commands start it when they need it.")
 
@@ -72,6 +76,7 @@ def start(
             "--scoring", metavar="HOST:PORT", help="Where other machines call online endpoints, or `off`. It is kept."
         ),
     ] = None,
+    oidc: OidcOption = None,
     otlp: Annotated[
         str | None, typer.Option("--otlp", metavar="URL", help="The OpenTelemetry collector for traces and logs.")
     ] = None,
@@ -83,7 +88,7 @@ def start(
     age = None if retain in (None, "off") else parse_age(retain, "--retain")
     given = {
         "--host": host, "--port": port, "--tls": tls, "--tls-cert": tls_cert, "--tls-key": tls_key, "--otlp": otlp,
-        "--log-format": log_format, "--scoring": scoring,
+        "--log-format": log_format, "--scoring": scoring, "--oidc": oidc,
     }  # fmt: skip
     options = [text for option, value in given.items() if value is not None for text in (option, str(value))]
     options += [text for name in allow_host for text in ("--allow-host", name)]

@@ -57,6 +57,12 @@ def note_node(job: str, node: int, scope: Scope, status: int) -> None:
     _write(f"job:{job}:{node} node", scope, status)
 
 
+def note_sign_in(who: str, role: str, way: str, status: int) -> None:
+    """Writes the line of a sign-in by the identity provider, or of its end. way: such as `/page`, or `/ended`."""
+    name = quote(who[:MAX_PATH], safe="@+") or "-"
+    log.info("%s %s SIGN-IN %s %d", name, role or "-", way, status)
+
+
 def _write(who: str, scope: Scope, status: int, of: str = "") -> None:
     """Writes a line. The path is quoted, so that a name in it can't begin another line."""
     path = quote(scope["path"][:MAX_PATH])

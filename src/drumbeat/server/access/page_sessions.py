@@ -51,6 +51,10 @@ class PageSessions:
             ends, digest = self._links.pop(code, (0.0, ""))
         return self._new_session(digest) if self._clock() < ends else None
 
+    def sign_in(self, digest: str) -> str:
+        """Returns the cookie's value for the user of the token with this digest."""
+        return self._new_session(digest)
+
     def is_valid(self, session: str) -> bool:
         """Whether a cookie's value is a session of this server that has not expired."""
         body, _, signature = session.rpartition(".")

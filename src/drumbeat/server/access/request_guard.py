@@ -38,6 +38,10 @@ PRINTED_BY_MLFLOW = "/mlflow/"
 """The path that MLflow's clients print at the end of a run, before a `#`; it leads to the web page."""
 ACTION_HEADER = b"drumbeat-action"
 """The header in which the page sends its session's action token."""
+SIGN_IN = f"{PAGE}/sign-in"
+"""Path below which users sign in by an identity provider, without a token yet."""
+SIGN_IN_POSTS = (f"{SIGN_IN}/device", f"{SIGN_IN}/token", f"{SIGN_IN}/back-channel")
+"""What `drumbeat login` and the provider send there. Each carries a secret or a signature of its own."""
 HEALTH = ("/healthz", "/readyz")
 """Health checks need no token and accept any `Host`; they say only whether the server is healthy."""
 
@@ -139,7 +143,7 @@ class Guard:
         if scope["path"].startswith(AGENTS):
             require_secret(scope, self.check)
             return None
-        if is_page(scope):
+        if is_page(scope) or (scope.get("method") == "POST" and scope["path"] in SIGN_IN_POSTS):
             return None
         return await self.admitted(scope, await self.caller(scope))
 

@@ -23,7 +23,7 @@ from sqlalchemy import (
 from sqlalchemy.engine import Dialect
 from sqlalchemy.types import TypeDecorator
 
-HEAD = "0020"
+HEAD = "0021"
 """The database revision that this code reads and writes."""
 
 Serial = BigInteger().with_variant(Integer, "sqlite")
@@ -235,6 +235,29 @@ access_tokens = Table(
     Column("used_at", UtcTime),
 )
 """Tokens of users. digest: SHA-256 of the token. kind: `TokenKind`. session: the provider's, "" = none."""
+
+provider_users = Table(
+    "provider_users",
+    metadata,
+    Column("issuer", Text, primary_key=True),
+    Column("subject", Text, primary_key=True),
+    Column("person", Text, nullable=False, unique=True),
+    Column("role", Text, nullable=False),
+)
+"""Users of the identity provider, by its id of them. role: of the last sign-in or check; "" = it was refused."""
+
+provider_sessions = Table(
+    "provider_sessions",
+    metadata,
+    Column("session", Text, primary_key=True),
+    Column("issuer", Text, nullable=False),
+    Column("subject", Text, nullable=False),
+    Column("sid", Text, nullable=False),
+    Column("refresh_token", LargeBinary, nullable=False),
+    Column("by_device", Boolean, nullable=False),
+    Column("checked_at", UtcTime, nullable=False),
+)
+"""Sessions at the identity provider. sid: the provider's name of it, "" = none. refresh_token: sealed, b"" = none."""
 
 facts = Table(
     "facts",

@@ -15,6 +15,7 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from importlib import import_module
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -36,6 +37,9 @@ if TYPE_CHECKING:
     from drumbeat.server.context import ServerContext
     from drumbeat.server.control import Control
     from drumbeat.server.operations.opentelemetry import OtlpSender
+    from drumbeat.server.sign_in.session_check import SessionCheck
+    from drumbeat.server.sign_in.settings import ProviderSettings
+    from drumbeat.server.sign_in.sign_in import SignIn
 import json
 import resource
 
@@ -118,6 +122,8 @@ def _serve(home: Home, options: Options, make_control: Callable[[Path, Endpoints
     tls = _user_tls(options, agent_listeners)
     _keep_scoring(home, options)
     endpoints = Endpoints((home_socket.address_in(home.path),), agent_listeners, options.url_elsewhere(port))
+    if options.provider_file:
+        _provider_settings(options.provider_file)  # Raises the errors of the file before anything is opened.
     control = make_control(home.path, endpoints)
     agent_listeners.reopen()
     azure.reopen()
@@ -127,8 +133,9 @@ def _serve(home: Home, options: Options, make_control: Callable[[Path, Endpoints
         closes.callback(azure.close)
         closes.callback(home.withdraw)
         while True:
-            with _running(control, options):
-                stand = Stand(home, options, control, agent_listeners, azure, tls)
+            sign_in = _sign_in(options, control)
+            with _running(control, options, sign_in):
+                stand = Stand(home, options, control, agent_listeners, azure, tls, sign_in)
                 options = _serve_on(stand, [*listeners, at_home], signals)
             if signals.is_told or not control.standby.is_replaced:
                 return
@@ -158,15 +165,20 @@ def _serve_on(stand: Stand, listeners: list[socket.socket], signals: StopSignals
 
 
 @contextmanager
-def _running(control: Control, options: Options) -> Generator[None]:
+def _running(control: Control, options: Options, sign_in: SignIn | None) -> Generator[None]:
     """Starts a `Control`, and stops it at the end of the block."""
     sender = _otlp(options, control)
+    check = _session_check(sign_in, control) if sign_in else None
     try:
         control.start()
         if sender:
             sender.start()
+        if check:
+            check.start()
         yield
     finally:
+        if check:
+            check.stop()
         if sender:
             sender.stop()
         control.stop()
@@ -182,6 +194,37 @@ def _otlp(options: Options, control: Control) -> OtlpSender | None:
         what = f"sending to an OpenTelemetry collector needs a package that isn't installed: {error.name}"
         raise RefusedError(what, where="--otlp", fix="Install it: pip install 'drumbeat[otel]'.") from None
     return OtlpSender(options.otlp, control)
+
+
+def _provider_settings(file: Path) -> ProviderSettings:
+    """Reads the file of the identity provider. Raises SpecError; RefusedError where a package is missing."""
+    try:
+        import_module("authlib.oidc.core")
+    except ImportError as error:
+        what = f"signing in by an identity provider needs a package that isn't installed: {error.name}"
+        raise RefusedError(what, where=str(file), fix="Install it: pip install 'drumbeat[oidc]'.") from None
+    from drumbeat.server.sign_in.settings import read_settings
+
+    return read_settings(file)
+
+
+def _sign_in(options: Options, control: Control) -> SignIn | None:
+    """Returns the sign-in by an identity provider; None = none is configured. Raises SpecError, RefusedError."""
+    if options.provider_file is None:
+        return None
+    settings = _provider_settings(options.provider_file)
+    from drumbeat.server.access.home_token import user_of_server
+    from drumbeat.server.sign_in.provider import Provider
+    from drumbeat.server.sign_in.sign_in import SignIn
+
+    provider = Provider(settings, control.setting.clock)
+    return SignIn(provider, control.store, control.tokens, control.setting.key, user_of_server())
+
+
+def _session_check(sign_in: SignIn, control: Control) -> SessionCheck:
+    from drumbeat.server.sign_in.session_check import SessionCheck
+
+    return SessionCheck(sign_in, control.setting.clock, lambda: control.is_active)
 
 
 def _agent_listeners(home: Home, options: Options) -> TlsAgentListeners:
@@ -238,6 +281,7 @@ class Stand:
     agent_listeners: TlsAgentListeners
     azure: HttpsListener
     tls: UserTls | None
+    sign_in: SignIn | None
 
 
 def _listen(stand: Stand, listeners: list[socket.socket], signals: StopSignals) -> float:
@@ -256,7 +300,7 @@ def _listen(stand: Stand, listeners: list[socket.socket], signals: StopSignals) 
     identity = Identity(*machine(), pid=os.getpid(), home=str(home.path))
     context = ServerContext(
         stand.control, identity, idle_stop_s=options.idle_stop_s, agent_listeners=stand.agent_listeners,
-        azure=stand.azure, folder=str(home.path), service_host=options.host, tls=stand.tls,
+        azure=stand.azure, folder=str(home.path), service_host=options.host, tls=stand.tls, sign_in=stand.sign_in,
     )  # fmt: skip
     app = make_app(context, token=read_home_token(home.path), hosts=hosts)
     url = options.url(port)

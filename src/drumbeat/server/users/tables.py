@@ -50,14 +50,23 @@ def remove(connection: Connection, user: str, token_id: str = "") -> None:
         raise no_token(user, _users(connection), token_id)
 
 
+def remove_all(connection: Connection, user: str) -> None:
+    """Removes the tokens of a user, if there are any."""
+    connection.execute(delete(table).where(table.c.person == user))
+
+
 def remove_session(connection: Connection, session: str) -> int:
     """Removes the tokens of a session at the identity provider, and returns how many there were."""
     return connection.execute(delete(table).where(table.c.session == session)).rowcount
 
 
 def remove_expired(connection: Connection, before: datetime) -> int:
-    """Removes the tokens that had expired then, and returns how many there were."""
-    return connection.execute(delete(table).where(table.c.expires_at <= before)).rowcount
+    """Removes the tokens from signing in that had expired then, and returns how many there were.
+
+    Those that an owner created stay listed, since their users are known until an owner removes them.
+    """
+    signed_in = table.c.kind != TokenKind.TOKEN.value
+    return connection.execute(delete(table).where(signed_in, table.c.expires_at <= before)).rowcount
 
 
 def set_role(connection: Connection, user: str, role: Role) -> None:

@@ -21,7 +21,7 @@ TOKEN_BYTES = 32
 USE_INTERVAL = timedelta(minutes=5)
 """How exactly the last use of a token is known: a write for each request would be too many."""
 KEPT_EXPIRED = timedelta(days=7)
-"""How long expired tokens stay in the list, so that their users learn why they are refused."""
+"""How long expired tokens from signing in stay in the list, so that their users learn why they are refused."""
 MIN_LIFE, MAX_LIFE = timedelta(minutes=1), timedelta(days=3650)
 
 
@@ -96,8 +96,15 @@ class Tokens:
         return token.principal
 
     def role_of(self, user: str) -> Role | None:
-        """Returns the role that a user has now, the highest of their tokens; None = they have no token."""
-        roles = {one.role for one in self.all() if one.user == user}
+        """Returns the role that a user has now, the highest of those given; None = the user isn't known.
+
+        A user is known by a token, also an expired one, until an owner removes it, and by the identity provider until
+        it refuses them: so a schedule goes on when the login with which it was made has expired.
+        """
+        roles = {str(one.role) for one in self.all() if one.user == user}
+        at_provider = self._store.provider_user_named(user)
+        if at_provider is not None:
+            roles.add(at_provider.role)
         return next((role for role in Role if role in roles), None)
 
 
