@@ -1,5 +1,0 @@
-<<<<<<<< HEAD:src/drumbeat/server/page/built/assets/sweep-requests-CPoNgk2L.js
-import{F as e,_ as t,f as n,l as r,s as i}from"./placeholders-DddSANPn.js";import{_ as a}from"./index-CTUR2ezK.js";var o=100,s=2e4,c=e=>[`/curves`,{parent:e,max_points:o,max_total:s}];function l(o){let s=i(`/sweeps/${e(o.name)}`),c=t(s.reload,1500);return r(`jobs`,e=>e.jobs.some(e=>e.parent===o.name||e.name===o.name)&&c()),n(o.name,`state`,e=>(!a.has(e.state)||s.value?.state!==e.state)&&c()),s}export{l as n,c as t};
-========
-import{I as e,_ as t,f as n,l as r,s as i}from"./placeholders-DtAb_L07.js";import{v as a}from"./index-BGNO9QdD.js";var o=100,s=2e4,c=e=>[`/curves`,{parent:e,max_points:o,max_total:s}];function l(o){let s=i(`/sweeps/${e(o.name)}`),c=t(s.reload,1500);return r(`jobs`,e=>e.jobs.some(e=>e.parent===o.name||e.name===o.name)&&c()),n(o.name,`state`,e=>(!a.has(e.state)||s.value?.state!==e.state)&&c()),s}export{l as n,c as t};
->>>>>>>> 1a7268a39 (Users sign in by an OpenID Connect provider, on the page and by drumbeat login; its groups give the roles, and its word ends sessions):src/drumbeat/server/page/built/assets/sweep-requests-BJMeWL-t.js
