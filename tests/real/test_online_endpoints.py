@@ -8,7 +8,7 @@ import socket
 import httpx
 import pytest
 
-from drumbeat.model.endpoints import DeployedModel, ScaleSettings
+from drumbeat.model.endpoints import DeployedModel, DeploymentExtension, ScaleSettings
 
 from .endpoints import BODY, SCRIPT, Endpoint
 from .house import House, line_of, until
@@ -200,3 +200,37 @@ def test_clients_of_other_machines_call_by_tls_at_the_scoring_address_which_is_k
             return tried.connect_ex(("127.0.0.2", port)) != 0
 
     until(is_closed)
+
+
+TALKS = """
+import sys
+def init():
+    pass
+def run(data):
+    sys.stdout.write(("x" * 99 + "\\n") * 2600)
+    print("end of the request", flush=True)
+    return {"sum": 6}
+"""
+
+
+@pytest.mark.feature("R2")
+def test_logs_of_a_replica_are_a_ring_and_say_what_was_dropped(endpoint: Endpoint) -> None:
+    endpoint.deploy(TALKS, drumbeat=DeploymentExtension(max_log_mib=1))
+    job = endpoint.await_state("ready")["job"]
+    endpoint.direct(blue=100)
+    until(lambda: endpoint.invoke().status_code == 200)
+    for _ in range(20):
+        assert endpoint.invoke().status_code == 200
+
+    def text() -> str:
+        return "".join(piece.text for piece in endpoint.house.client.logs(f"{job}_0"))
+
+    until(lambda: "of this job's logs before this line were dropped" in text())
+    until(lambda: text().endswith("end of the request\n"))
+    assert len(text()) < 3 << 19
+    assert "were dropped" in endpoint.house.run("logs", f"{job}_0").stdout.splitlines()[0]
+    shown = endpoint.house.run("online-deployment", "get-logs", "blue", "-e", "ships", "--lines", "100000").stdout
+    assert "were dropped" in shown
+    logs = [file.stat() for file in (endpoint.house.home / "jobs" / f"{job}_0" / "logs").rglob("*.log")]
+    assert sum(one.st_size for one in logs) > 5 << 20
+    assert sum(one.st_blocks * 512 for one in logs) < 2 << 20

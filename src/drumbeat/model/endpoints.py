@@ -136,6 +136,8 @@ class DeploymentExtension:
     """The compute of the replicas; "" = the endpoint's, else the default compute."""
     command: str = ""
     """The shell command of a server with routes of its own, which `inference_config` names; "" = the image's own."""
+    max_log_mib: int = field(default=64, metadata=limited(ge=0, le=1 << 20))
+    """MiB of each replica's logs that are kept; 0 = all."""
 
 
 @dataclass(frozen=True)

@@ -314,6 +314,8 @@ class NodeOptions:
     mesh: dict[str, int] = field(default_factory=dict[str, int])
     warm_start: bool = True
     shares: tuple[SharePlan, ...] = ()
+    max_log_mib: int = 0
+    """Beyond it, the oldest of the job's logs are dropped; 0 = all are kept."""
 
 
 @dataclass(frozen=True)

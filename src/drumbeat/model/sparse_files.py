@@ -5,6 +5,7 @@ Calls move the position of the file, `append` alone to where its caller expects 
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import os
 import shutil
@@ -97,6 +98,20 @@ def extend(descriptor: int, size: int) -> None:
     """Extends a file to at least this size, by a hole."""
     if os.fstat(descriptor).st_size < size:
         os.ftruncate(descriptor, size)
+
+
+def drop_beginning(descriptor: int, size: int) -> None:
+    """Gives back the space of a file's first bytes, which read as zeros then. Raises OSError, also where the file
+    system can't.
+    """
+    if size > 0 and _fallocate(descriptor, _PUNCH_HOLE | _KEEP_SIZE, 0, size):
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+
+
+_PUNCH_HOLE, _KEEP_SIZE = 2, 1
+_fallocate = ctypes.CDLL(None, use_errno=True).fallocate64
+_fallocate.argtypes = [ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64]
 
 
 def copy(source: str, target: str) -> None:

@@ -60,7 +60,8 @@ def kept(home: Path) -> ScoringAddress | None:
     """Returns the address that is kept in a home; None = there is none."""
     with suppress(OSError, ValueError, TypeError, KeyError):
         content: dict[str, Any] = json.loads((home / NAME).read_text())
-        return ScoringAddress(**{**content, "names": tuple(content["names"])})
+        names = tuple(str(one) for one in content["names"])
+        return ScoringAddress(str(content["host"]), int(content["port"]), names, content["certificate"], content["key"])
     return None
 
 

@@ -142,3 +142,22 @@ def test_logs_of_a_canceled_job_wait_for_a_server_that_is_away(tmp_path: Path, m
     server.is_away = False
     assert done.wait(20), "the round ends"
     assert (server.logs, sender.loss) == ({"0.log": b"all is well\n"}, "")
+
+
+def test_log_with_a_limit_gives_back_the_space_of_what_was_sent(tmp_path: Path):
+    server, path = Supervisor(), tmp_path / "0.log"
+    link: Any = server
+    log = GrowingLog(str(path), "0.log", keep=2 << 20)
+    lines = b"".join(f"{at:07}\n".encode() for at in range(8 << 17))
+    path.write_bytes(lines)
+    while log.send_piece(link):
+        pass
+    assert server.logs["0.log"] == lines
+    assert path.stat().st_size == len(lines)
+    assert path.stat().st_blocks * 512 <= 4 << 20
+    assert path.read_bytes()[-(2 << 20) :] == lines[-(2 << 20) :]
+    with path.open("ab") as file:
+        file.write(b"more\n")
+    assert log.send_piece(link) == 5
+    assert server.logs["0.log"] == lines + b"more\n"
+    log.close()

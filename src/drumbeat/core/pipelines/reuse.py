@@ -25,9 +25,9 @@ DECISIVE_EXTENSIONS = (
 )  # fmt: skip
 """The keys of the `drumbeat:` table on which a result may depend: what runs, in what, and on how many nodes."""
 OTHER_EXTENSIONS = (
-    "warm_start", "network", "preflight", "system_metrics", "primary_metric", "notify", "notify_on", "checkpoints",
-    "max_retries", "retry_delay_s", "max_retry_delay_s", "grace_s", "lost_after_s", "hang_after_s", "on_hang",
-    "rendezvous_timeout_s",
+    "warm_start", "network", "preflight", "system_metrics", "max_log_mib", "primary_metric", "notify", "notify_on",
+    "checkpoints", "max_retries", "retry_delay_s", "max_retry_delay_s", "grace_s", "lost_after_s", "hang_after_s",
+    "on_hang", "rendezvous_timeout_s",
 )  # fmt: skip
 """Those that decide only how the result is computed, and who is notified."""
 OF_A_SWEEP = ("trial", "sampling_algorithm", "search_space", "objective", "early_termination", "limits")

@@ -176,6 +176,7 @@ def make(job: CommandJob, name: str, experiment: str, sources: Sources, facts: P
         mpi_options=tuple(job.drumbeat.mpi_options),
         ray=cluster,
         system_metrics=job.drumbeat.system_metrics,
+        max_log_mib=job.drumbeat.max_log_mib,
         mesh=dict(job.drumbeat.mesh),
         warm_start=job.drumbeat.warm_start,
         hang_after_s=job.drumbeat.hang_after_s,

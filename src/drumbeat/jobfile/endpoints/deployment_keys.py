@@ -202,6 +202,9 @@ class DeploymentExtensions(Model):
         default=None,
         description="Shell command of a server with routes of its own, on the port of `inference_config`.",
     )
+    max_log_mib: Annotated[int, Field(ge=0, le=1 << 20)] = Field(
+        default=64, description="MiB of each replica's logs that are kept; the oldest are dropped. `0` keeps all."
+    )
 
 
 ModelValue = Annotated[
@@ -385,7 +388,7 @@ def deployment_definition(
         properties=keys.properties,
         drumbeat=DeploymentExtension(
             batching, extra.cold_start_s, extra.retry, (extra.compute or "").removeprefix("azureml:"),
-            extra.command or "",
+            extra.command or "", extra.max_log_mib,
         ),
         notes=tuple(keys.ignored_notes()),
     )  # fmt: skip

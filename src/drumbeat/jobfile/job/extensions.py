@@ -5,7 +5,7 @@ launchers/warm_start_fit.py; `environment` in core/planning/plan.py; `prepare` i
 `mpi_options` in launchers/mpi.py; `tensorflow_chief` in launchers/tensorflow.py; `network` in
 launchers/network_variables.py; `fresh_nodes` in core/lifecycle/handover.py; `preflight` in node/preflight/preflight.py;
 `mesh` in model/mesh.py; `primary_metric` in server/metrics/metrics.py; `system_metrics` in
-node/metrics/resources.py; `notify` and `notify_on` in
+node/metrics/resources.py; `max_log_mib` in server/home_folder/log_ring.py; `notify` and `notify_on` in
 server/notices/end_notices.py; `checkpoints` in train/checkpoint_folder.py (`keep`) and node/torn_files/copies.py
 (`copies_gib`).
 """
@@ -100,6 +100,11 @@ class Extensions(RecoverySettings):
         default=True,
         description="Whether each node logs the use of CPU, memory, disk, network and GPUs by itself and its ranks, "
         "every 5 s, as metrics named `system/…`.",
+    )
+    max_log_mib: Annotated[int, Field(ge=0, le=1 << 20)] = Field(
+        default=0,
+        description="MiB of the job's logs that are kept, for jobs that run for months: beyond it, the oldest are "
+        "dropped, and a line says so. 0 keeps all.",
     )
     primary_metric: PrimaryMetricSettings | None = Field(
         default=None,

@@ -28,7 +28,7 @@ class RoundLogs:
         )  # fmt: skip
         names = {each.rank: LogName(attempt, number, each.node, each.rank).path for each in plan.on(node)}
         self.paths = {rank: f"{root}/{name}" for rank, name in names.items()}
-        logs = [GrowingLog(self.paths[rank], name) for rank, name in names.items()]
+        logs = [GrowingLog(self.paths[rank], name, plan.max_log_mib << 20) for rank, name in names.items()]
         own = LogName(attempt, number, node, NODE_LOG).path
         if os.path.exists(f"{root}/{own}"):  # An earlier agent may not have sent all of them.
             logs.append(GrowingLog(f"{root}/{own}", own))

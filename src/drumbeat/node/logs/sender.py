@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from drumbeat.model.errors import DEFECT, DrumbeatError, StaleError, UnreachableError
 from drumbeat.model.failpoints import failpoint
+from drumbeat.model.sparse_files import drop_beginning
 from drumbeat.node.platform.agent_log import Journal
 from drumbeat.node.platform.request_backoff import Backoff
 from drumbeat.node.platform.server_link import ServerLink
@@ -38,11 +39,13 @@ class GrowingLog:
     one.
 
     A command can truncate its own log (`echo x > /dev/stderr` does, because stderr is a file): the text after that is
-    appended to the server's log. Text that was truncated before it was read is lost.
+    appended to the server's log. Text that was truncated before it was read is lost. keep: bytes that stay on the node
+    after they were sent; 0 = all.
     """
 
-    def __init__(self, path: str, name: str) -> None:
-        self._path, self._name = path, name
+    def __init__(self, path: str, name: str, keep: int = 0) -> None:
+        self._path, self._name, self._keep = path, name, keep
+        self._dropped = 0
         self._file: int | None = None
         self._sent: int | None = None
         self._shift = 0
@@ -64,8 +67,22 @@ class GrowingLog:
         if self._sent == had:
             raise UnreachableError(f"the server accepts no more of {self._name}")
         self._remember(data, offset)
+        self._drop_sent()
         failpoint("agent.log_sent")
         return self._there
+
+    def _drop_sent(self) -> None:
+        """Gives back the space of what was sent long ago."""
+        surplus = self._at - self._shift - self._keep - self._dropped
+        if not self._keep or surplus < max(PIECE, self._keep // 8):
+            return
+        self._dropped += surplus
+        with contextlib.suppress(OSError):  # The file system has no holes, or the file isn't this user's.
+            descriptor = os.open(self._path, os.O_WRONLY | os.O_CLOEXEC)
+            try:
+                drop_beginning(descriptor, self._dropped)
+            finally:
+                os.close(descriptor)
 
     def give_up(self, link: ServerLink, error: OSError) -> None:
         """Marks the log as completely sent, and writes the reason of its early end into the server's log."""

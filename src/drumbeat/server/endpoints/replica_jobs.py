@@ -80,7 +80,7 @@ def replica_request(
         "drumbeat": {
             "max_retries": MAX_RETRIES, "retry_delay_s": RETRY_DELAY_S, "max_retry_delay_s": MAX_RETRY_DELAY_S,
             "grace_s": GRACE_S, "lost_after_s": LOST_AFTER_S, "hang_after_s": 0, "rendezvous_timeout_s": 0,
-            "system_metrics": False, "warm_start": False,
+            "system_metrics": False, "warm_start": False, "max_log_mib": deployment.drumbeat.max_log_mib,
         },
     }  # fmt: skip
     if deployment.model:

@@ -139,10 +139,11 @@ class FolderArtifacts:
             remove_logs(self._folder(job))
 
     # --- logs ---
-    def append_log(self, job: str, file: str, offset: int, data: bytes) -> int:
+    def append_log(self, job: str, file: str, offset: int, data: bytes, *, keep: int = 0) -> int:
         """Appends the part of `data` (which begins at `offset`) beyond the log's size. Returns the new size.
 
-        An offset beyond the size appends nothing, so there are never gaps. file: the path of a `LogName`.
+        An offset beyond the size appends nothing, so there are never gaps. file: the path of a `LogName`. keep: bytes
+        of the job's logs beyond which the oldest are dropped; 0 = all are kept.
         """
         log = log_at(file)
         with refusals(self._root):
@@ -150,7 +151,7 @@ class FolderArtifacts:
             if data:
                 require_room(self._jobs)
             with self._logs.use(job) as logs:
-                return logs.append(log, offset, data)
+                return logs.append(log, offset, data, keep)
 
     def settle_logs(self, job: str, attempt: int, round: int, node: int) -> None:
         """Flushes the logs of a node's round to the disk, because the node is about to remove its own copies.

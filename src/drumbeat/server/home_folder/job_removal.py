@@ -10,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from drumbeat.model.failpoints import failpoint
+from drumbeat.server.home_folder import log_ring
 from drumbeat.server.home_folder.atomic_files import sync_folder
 from drumbeat.server.home_folder.logs import JOURNAL
 from drumbeat.server.home_folder.output_folder import PARTS, SHOWN
@@ -47,6 +48,7 @@ def remove_logs(folder: Path) -> None:
     """See `FolderArtifacts.remove_logs`."""
     for name in (*_LOGS, CHECKPOINTS, PARTS):
         remove_tree(folder / name)
+    (folder / log_ring.NAME).unlink(missing_ok=True)
     # The journal is removed last, because until then the remaining logs can be read.
     (folder / JOURNAL).unlink(missing_ok=True)
 
@@ -84,7 +86,7 @@ def measure_job(folder: Path) -> JobSpace:
     """Returns the disk usage of a job's folder. Raises FileNotFoundError if it is deleted meanwhile."""
     parts = {entry.name: measure_size(Path(entry.path)) for entry in os.scandir(folder)}
     outputs = sum(parts.pop(name, 0) for name in (SHOWN, PARTS))
-    logs = sum(parts.pop(name, 0) for name in (*_LOGS, JOURNAL))
+    logs = sum(parts.pop(name, 0) for name in (*_LOGS, JOURNAL, log_ring.NAME))
     return JobSpace(outputs, logs, parts.pop(CHECKPOINTS, 0), sum(parts.values()))
 
 

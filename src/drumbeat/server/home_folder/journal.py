@@ -1,6 +1,7 @@
 """The journal of a job's logs: an append-only file of fixed-size records in the order in which pieces arrived.
 
-A record is changed only to shorten it, after a crash has lost some of its data. A record's index in the file is its
+A record is changed only to shorten it, after a crash has lost some of its data; those of dropped pieces, at the
+beginning, read as zeros (`log_ring.py`). A record's index in the file is its
 position, so continuing after a position is a seek. A torn record, or one with a wrong position, ends the journal: a
 crash leaves such records only at the end.
 """
@@ -65,10 +66,10 @@ def read_pieces(journal: BinaryIO, after: int = 0) -> Iterator[JournalEntry]:
             yield JournalEntry(fields[0], LogName(*fields[1:5]), *fields[5:])
 
 
-def read_pieces_back(journal: BinaryIO, end: int) -> Iterator[JournalEntry]:
-    """Yields the pieces up to position `end`, last first."""
-    while end > 0:
-        start = max(0, end - _BLOCK)
+def read_pieces_back(journal: BinaryIO, end: int, after: int = 0) -> Iterator[JournalEntry]:
+    """Yields the pieces up to position `end` and after position `after`, last first."""
+    while end > after:
+        start = max(after, end - _BLOCK)
         pieces = list(itertools.islice(read_pieces(journal, start), end - start))
         yield from reversed(pieces)
         end = start

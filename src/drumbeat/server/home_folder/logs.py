@@ -16,11 +16,12 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Self
+from typing import BinaryIO, Self
 
 from drumbeat.model.failpoints import failpoint
 from drumbeat.model.logs import NODE_LOG, LogName, parse_rank
 from drumbeat.model.sparse_files import extend, write_at
+from drumbeat.server.home_folder import log_ring
 from drumbeat.server.home_folder.atomic_files import locked, sync_file, sync_folder, write_all
 from drumbeat.server.home_folder.journal import RECORD_SIZE, JournalEntry, read_pieces, read_pieces_back, shorten
 from drumbeat.server.home_folder.paths import inside
@@ -45,11 +46,13 @@ class JobLogs:
         self._places: dict[LogName, Path] = {}
         self._ends: dict[LogName, int] = {}
         """The recorded size of each log."""
-        self._position = 0
-        self._inode = 0
+        self._position: int = 0
+        self._size: int = 0
+        """Bytes of all pieces and their records, without those that were dropped."""
+        self._inode: int = 0
         """The inode of the journal from which position and sizes were read."""
 
-    def append(self, log: LogName, offset: int, data: bytes) -> int:
+    def append(self, log: LogName, offset: int, data: bytes, keep: int = 0) -> int:
         """See `FolderArtifacts.append_log`. After an exception, this object must not be used again."""
         place = self._place(log)
         with locked(self._folder / JOURNAL, os.O_RDWR | os.O_APPEND) as journal:
@@ -58,6 +61,8 @@ class JobLogs:
             size = append_beyond(place, offset, data)
             failpoint("store.log_grown")
             self._record(journal, log, size)
+            if keep and self._size > keep + keep // log_ring.SLACK:
+                self._size -= log_ring.drop_oldest(self._folder, journal, self._size - keep)
         failpoint("store.log_recorded")
         return size
 
@@ -74,13 +79,16 @@ class JobLogs:
         status = os.fstat(journal)
         # The known logs may have been removed since, and a new journal may have the same inode.
         if status.st_ino != self._inode or status.st_size < self._position * RECORD_SIZE:
-            self._inode, self._position, self._ends = status.st_ino, 0, {}
+            dropped = log_ring.read_dropped(self._folder)
+            self._inode, self._position, self._size = status.st_ino, dropped.position, 0
+            self._ends = {LogName.from_path(path): end for path, end in dropped.ends.items()}
         if status.st_size == self._position * RECORD_SIZE:
             return
         with os.fdopen(os.dup(journal), "rb") as file:
             for piece in read_pieces(file, self._position):
                 self._ends[piece.log] = max(piece.end, self._ends.get(piece.log, 0))
                 self._position = piece.position
+                self._size += log_ring.cost(piece)
         os.ftruncate(journal, self._position * RECORD_SIZE)
 
     def _forget_lost(self, log: LogName, place: Path) -> None:
@@ -92,7 +100,7 @@ class JobLogs:
         if self._ends.get(log, 0) <= size:
             return
         with (self._folder / JOURNAL).open("r+b") as file:
-            for piece in list(read_pieces(file)):
+            for piece in list(read_pieces(file, log_ring.read_dropped(self._folder).position)):
                 if piece.log == log and piece.end > size:
                     shorten(file.fileno(), piece.position, max(0, size - piece.offset))
         self._ends[log] = size
@@ -104,6 +112,7 @@ class JobLogs:
         pieces = list(self._pieces(log, start, size))
         write_all(journal, b"".join(piece.packed() for piece in pieces))
         self._ends[log] = size
+        self._size += sum(map(log_ring.cost, pieces))
         self._position = pieces[-1].position
 
     def _pieces(self, log: LogName, start: int, size: int) -> Iterator[JournalEntry]:
@@ -164,8 +173,22 @@ def read_chunks(folder: Path, after: int, limit: int) -> list[LogChunk]:
         journal = (folder / JOURNAL).open("rb")
     except FileNotFoundError:
         return []
+    with journal:
+        while True:
+            dropped = log_ring.read_dropped(folder)
+            chunks = _read_chunks(folder, journal, max(after, dropped.position), limit)
+            if dropped == log_ring.read_dropped(folder):
+                break  # Else some of these pieces may have been dropped while they were read.
+    if chunks and after < dropped.position:
+        first, line = chunks[0], dropped.message.encode()
+        offset = max(0, first.offset - len(line))
+        return [LogChunk(dropped.position, first.log, offset, line, first.at), *chunks]
+    return chunks
+
+
+def _read_chunks(folder: Path, journal: BinaryIO, after: int, limit: int) -> list[LogChunk]:
     chunks: list[LogChunk] = []
-    with journal, _Logs(folder) as logs:
+    with _Logs(folder) as logs:
         for piece in read_pieces(journal, after):
             data = logs.read(piece)
             if len(data) < piece.length:
@@ -200,7 +223,7 @@ def start_position(folder: Path, end: int, length: int) -> int:
     except FileNotFoundError:
         return 0
     with journal:
-        for piece in read_pieces_back(journal, end):
+        for piece in read_pieces_back(journal, end, log_ring.read_dropped(folder).position):
             length -= piece.length
             if length <= 0:
                 return piece.position - 1

@@ -286,7 +286,9 @@ async def put_log(path: str, offset: Offset, caller: AdmittedLate, request: Requ
     file, control = own_log(path, caller), caller.context.control
     data = await request.body()
     try:
-        size = await away(lambda: control.artifacts.append_log(caller.job, file, offset, data))
+        record = control.loop.jobs.get(caller.job)
+        keep = record.job.plan.max_log_mib << 20 if record is not None else 0
+        size = await away(lambda: control.artifacts.append_log(caller.job, file, offset, data, keep=keep))
     except StorageError as error:
         notice(caller, f"its logs wait on their nodes: {error}")
         raise
