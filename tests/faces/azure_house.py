@@ -21,10 +21,12 @@ from drumbeat.server.context import Identity, ServerContext
 from drumbeat.server.control import Control, Setting
 from drumbeat.server.data.datastores import Datastores
 from drumbeat.server.data.stores import StoreAccess
+from drumbeat.server.endpoints.router_program import RouterProgram
 from drumbeat.server.home_folder import FolderArtifacts
 from drumbeat.wiring import SystemClock
 from tests.support.fake_engine import FakeEngine
 from tests.support.memory_store import MemoryStore
+from tests.support.simulation.routers import SimulatedRouter
 
 HOST = "azure.test:7443"
 TOKEN = "the-token"
@@ -68,14 +70,17 @@ class AzureHouse:
 
 @contextlib.contextmanager
 def azure_house(folder: Path) -> Iterator[AzureHouse]:
-    """A server with an empty store; its files lie in the folder."""
+    """A server with an empty store, and a router without replicas; its files lie in the folder."""
     for name in ("workspaceblobstore", "workspaceartifactstore"):
         (folder / "stores" / name).mkdir(parents=True)
     store = MemoryStore()
     datastores = Datastores(store, b"k" * 32, str(folder / "stores"))
     access = StoreAccess(datastores.all)
     engine, artifacts = FakeEngine(cpus=100), FolderArtifacts(folder / "home")
-    setting = Setting(store, artifacts, {"local": engine}, SystemClock(), b"k" * 32, data=access, datastores=datastores)
+    router: RouterProgram = SimulatedRouter(list)  # type: ignore[assignment] (as much of it as the server uses)
+    setting = Setting(
+        store, artifacts, {"local": engine}, SystemClock(), b"k" * 32, data=access, datastores=datastores, router=router
+    )
     control = Control(setting)
     control.start()
     try:

@@ -62,6 +62,12 @@ class EndpointRoute:
     mirror: Mapping[str, int] = field(default_factory=dict[str, int])
     deployments: Mapping[str, DeploymentRoute] = field(default_factory=dict[str, DeploymentRoute])
 
+    @property
+    def settings(self) -> str:
+        """A digest of what users have set of the endpoint: by it the server sees whether the router knows of it."""
+        content = [self.auth, self.keys, self.token_key, sorted(self.traffic.items()), sorted(self.mirror.items())]
+        return digest(json.dumps(content))
+
 
 @dataclass(frozen=True)
 class RouterListener:

@@ -146,4 +146,5 @@ class Router:
     def summary(self) -> dict[str, Any]:
         """Everything that the server reads."""
         return {"clients": len(self.clients), "held_bytes": self._held, "is_leaving": self.is_leaving,
+                "endpoints": {name: one.settings for name, one in self.table.endpoints.items()},
                 "deployments": self.entries()}  # fmt: skip

@@ -112,6 +112,10 @@ class ServerContext:
     azure_tokens: SignedTokens | None = None
     """The tokens of Azure's clients; set by the app, which knows the token of the home."""
 
+    def is_home_user(self, principal: Principal) -> bool:
+        """Whether a principal may be the one of the home's token, which no user's token stands for."""
+        return not principal.user or (self.callers is not None and principal == self.callers.owner)
+
     def is_active(self) -> bool:
         """Whether this server is the active one."""
         return self.control.is_active

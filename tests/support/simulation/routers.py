@@ -53,6 +53,7 @@ class SimulatedRouter:
         if self.is_dead:
             return None
         return {
+            "endpoints": {name: one.settings for name, one in self.table.endpoints.items()},
             "deployments": [
                 {
                     "name": f"{endpoint}/{name}",
@@ -62,7 +63,7 @@ class SimulatedRouter:
                 }
                 for endpoint, one in self.table.endpoints.items()
                 for name, route in one.deployments.items()
-            ]
+            ],
         }
 
     def _dialed(self, digests: Mapping[str, str]) -> dict[str, dict[str, int]]:

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from drumbeat.client.deployment_files import GivenDeployment, GivenEndpoint
 
 POLL_S = 0.5
+EFFECT_TIMEOUT_S = 15.0
+"""How long a change of an endpoint is waited for: a router starts in about a second."""
 INVOKE_TIMEOUT_S = 200.0
 """More than the longest time limit of a request: the router answers before."""
 DEPLOYMENT_HEADER = "azureml-model-deployment"
@@ -65,8 +67,8 @@ class EndpointCalls:
     ) -> EndpointView:
         """Creates an endpoint, or changes the one of its name, whose keys stay: the path of a file, or one made here.
 
-        sets: `key=value`, changed in the file before it is read. Raises SpecError; RefusedError for traffic to a
-        deployment that isn't there.
+        Returns once requests are handled by it, but after `EFFECT_TIMEOUT_S` at most. sets: `key=value`, changed in the
+        file before it is read. Raises SpecError; RefusedError for traffic to a deployment that isn't there.
         """
         from drumbeat.client.deployment_files import written_endpoint
 
@@ -75,7 +77,11 @@ class EndpointCalls:
             for note in notes:
                 on_note(note)
         answer = self.connection.call("PUT", _endpoint(endpoint.name), json=wire.to_wire(endpoint))
-        return view(EndpointView, answer)
+        made, deadline = view(EndpointView, answer), time.monotonic() + EFFECT_TIMEOUT_S
+        while made.state in ("creating", "updating") and time.monotonic() < deadline:
+            time.sleep(POLL_S / 5)
+            made = self.online_endpoint(endpoint.name)
+        return made
 
     def set_online_traffic(
         self, name: str, traffic: dict[str, int] | None = None, mirror: dict[str, int] | None = None

@@ -13,7 +13,7 @@ _READS = re.compile(
     r"/api/v1/(plan|storage/file|page/links|azure/sessions|models/[^/]+/versions/[^/]+/verify)"
     r"|/mlflow/(ajax-)?api/2\.0/mlflow/((experiments|runs|logged-models)/search|registered-models/get-latest-versions)"
     r"|/mlflow/v[12]\.0/subscriptions/.*/api/2\.0/mlflow/(experiments|runs)/search"
-    r"|/subscriptions/.*/(listSecrets|listNodes|listKeys)|/(history|data|modelregistry)/v1\.0/subscriptions/.*"
+    r"|/subscriptions/.*/(listSecrets|listNodes|listKeys|getLogs)|/(history|data|modelregistry)/v1\.0/subscriptions/.*"
     r"/(rundata|batchGetResolvedUris|runs:query)",
     re.DOTALL,
 )

@@ -21,6 +21,7 @@ from drumbeat.server.azure.translation.arm_ids import ANONYMOUS, ANONYMOUS_COMPO
 from drumbeat.server.azure.translation.job_answers import system_data
 from drumbeat.server.azure.translation.job_requests import component_request, data_path, texts
 from drumbeat.server.azure.workspaces import SINCE
+from drumbeat.server.resources.aliases import read_aliases
 
 MODELS = get_args(ModelType)
 CONDA = "conda_file.yml"
@@ -158,7 +159,11 @@ def _environments(call: AzureCall, name: str | None) -> list[Version]:
             Version(ANONYMOUS, version, properties, SINCE)
             for version, properties in call.catalog.environment_resources()
         ]
-    return [_environment(one) for one in call.control.catalogs.environments.list(name)]
+    listed = [_environment(one) for one in call.control.catalogs.environments.list(name)]
+    if name and not listed and ("environment", name) in read_aliases(call.control.store):
+        # What an alias means has no version of its own: clients ask for one where they are given a label.
+        return [Version(name, "1", {"isAnonymous": False, "osType": "Linux", "tags": {}, "properties": {}}, SINCE)]
+    return listed
 
 
 def _environment(view: EnvironmentView) -> Version:

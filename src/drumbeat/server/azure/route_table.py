@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from drumbeat.model.errors import NotFoundError, RefusedError
-from drumbeat.server.azure import assets, codes, history, jobs, workspaces
+from drumbeat.server.azure import assets, codes, history, jobs, online_endpoints, schedules, workspaces
 from drumbeat.server.azure.call import Handler
 
 WORKSPACE = (
@@ -75,6 +75,27 @@ ROUTES: tuple[AzureRoute, ...] = (
         "DELETE jobs/{name}": jobs.delete,
         "POST jobs/{name}/cancel": jobs.cancel,
         "GET jobs/{name}/cancellation": jobs.cancellation,
+        "GET schedules": schedules.list_schedules,
+        "GET schedules/{name}": schedules.show,
+        "PUT schedules/{name}": schedules.put,
+        "DELETE schedules/{name}": schedules.delete,
+        "POST schedules/{name}/trigger": schedules.trigger,
+        "GET onlineEndpoints": online_endpoints.list_endpoints,
+        "GET onlineEndpoints/{name}": online_endpoints.show,
+        "PUT onlineEndpoints/{name}": online_endpoints.put,
+        "DELETE onlineEndpoints/{name}": online_endpoints.delete,
+        "GET onlineEndpoints/{name}/operation": online_endpoints.operation,
+        "GET onlineEndpoints/{name}/deletion": online_endpoints.deletion,
+        "POST onlineEndpoints/{name}/listKeys": online_endpoints.list_keys,
+        "POST onlineEndpoints/{name}/regenerateKeys": online_endpoints.renew_key,
+        "POST onlineEndpoints/{name}/token": online_endpoints.token,
+        "GET onlineEndpoints/{name}/deployments": online_endpoints.list_deployments,
+        "GET onlineEndpoints/{name}/deployments/{deployment}": online_endpoints.show_deployment,
+        "PUT onlineEndpoints/{name}/deployments/{deployment}": online_endpoints.put_deployment,
+        "DELETE onlineEndpoints/{name}/deployments/{deployment}": online_endpoints.delete_deployment,
+        "GET onlineEndpoints/{name}/deployments/{deployment}/operation": online_endpoints.deployment_operation,
+        "GET onlineEndpoints/{name}/deployments/{deployment}/deletion": online_endpoints.deletion,
+        "POST onlineEndpoints/{name}/deployments/{deployment}/getLogs": online_endpoints.logs,
     }),
     *(
         AzureRoute(method, path, handler)
@@ -101,14 +122,14 @@ REFUSED: tuple[tuple[re.Pattern[str], str, str], ...] = tuple(
     (re.compile(f"{WORKSPACE}/(?:{paths})(?:/.*)?", re.IGNORECASE | re.DOTALL), what, fix)
     for paths, what, fix in (
         (
-            "onlineEndpoints|batchEndpoints|serverlessEndpoints|inferencePools|capacityReservationGroups",
-            "this version of drumbeat serves no endpoints",
-            "Run scoring as a job, or serve the model with a program of your own.",
+            "batchEndpoints",
+            "drumbeat's batch endpoints aren't made by Azure's client",
+            "Make it: drumbeat batch-endpoint create -f FILE",
         ),
         (
-            "schedules",
-            "drumbeat's schedules aren't made by Azure's client",
-            "Make it: drumbeat schedule create -f FILE",
+            "serverlessEndpoints|inferencePools|capacityReservationGroups",
+            "drumbeat has no endpoints of models that a cloud runs",
+            "Serve the model by an online endpoint: docs/endpoints.md.",
         ),
         (
             (

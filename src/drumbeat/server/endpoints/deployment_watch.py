@@ -19,13 +19,13 @@ from drumbeat.core.lifecycle.events import ReplicasSeen, ReplicaSteady
 from drumbeat.core.lifecycle.job import Job
 from drumbeat.core.serving.scaling import LOOKS_BEFORE_SHRINKING, LoadLook, ScalingRule, wanted_instances
 from drumbeat.model.errors import DrumbeatError
-from drumbeat.model.routing_table import DeploymentRoute, EndpointRoute, digest
+from drumbeat.model.routing_table import DeploymentRoute, digest
 from drumbeat.model.scoring_tokens import replica_secret
 from drumbeat.model.states import State
 from drumbeat.ports.engines import node_secret
 from drumbeat.server.computes.agent_addresses import AgentAddresses
 from drumbeat.server.endpoints.catalog import StoredDeployment, StoredEndpoint
-from drumbeat.server.endpoints.online_endpoints import DELETES, OnlineEndpoints, asked, first_wanted
+from drumbeat.server.endpoints.online_endpoints import DELETES, OnlineEndpoints, asked, endpoint_route, first_wanted
 from drumbeat.server.endpoints.router_program import RouterProgram
 from drumbeat.server.jobs.jobs import Jobs
 from drumbeat.server.loop.bus import JOB, Topic
@@ -232,7 +232,7 @@ class DeploymentWatch:
                 names |= {job.name, *(replica_name(job.name, each.number) for each in job.deployment.replicas)}
         self._names = frozenset(names)
         routes = {
-            one.definition.name: _endpoint_route(one, deployments.get(one.definition.name, {}))
+            one.definition.name: endpoint_route(one, deployments.get(one.definition.name, {}))
             for one in catalog.endpoints()
             if not one.is_deleting
         }
@@ -291,15 +291,3 @@ class DeploymentWatch:
             secret = self._secrets.of(child.name, child.attempt, child.first_version)
             digests[name] = digest(replica_secret(node_secret(secret, 0)))
         return digests
-
-
-def _endpoint_route(stored: StoredEndpoint, deployments: dict[str, DeploymentRoute]) -> EndpointRoute:
-    definition, secrets = stored.definition, stored.secrets
-    return EndpointRoute(
-        auth=definition.auth_mode,
-        keys=(digest(secrets.primary), digest(secrets.secondary)),
-        token_key=secrets.token_key,
-        traffic={name: share for name, share in definition.traffic.items() if share and name in deployments},
-        mirror={name: share for name, share in definition.mirror_traffic.items() if share and name in deployments},
-        deployments=deployments,
-    )

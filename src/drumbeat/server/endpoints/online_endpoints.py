@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -37,6 +37,7 @@ from drumbeat.model.endpoints import (
 )
 from drumbeat.model.errors import ConflictError, ForbiddenError, NotFoundError, RefusedError, SpecError
 from drumbeat.model.principal import Principal, Role, require_own
+from drumbeat.model.routing_table import DeploymentRoute, EndpointRoute, digest
 from drumbeat.model.states import State
 from drumbeat.server.database.records import Submission
 from drumbeat.server.endpoints.catalog import EndpointCatalog, EndpointSecrets, StoredDeployment, StoredEndpoint
@@ -158,6 +159,8 @@ class OnlineEndpoints:
         sentence = self._router.problem if self._router else "this server has no router"
         if state == "ready" and sentence:
             state = "creating"
+        elif state == "ready" and not self._is_told(one):
+            state, sentence = "updating", "the router is taking over what was changed"
         url = f"{self._router.url}/{name}" if self._router else ""
         return EndpointView(
             one.definition,
@@ -169,6 +172,14 @@ class OnlineEndpoints:
             tuple(each.definition.name for each in self.catalog.deployments(name)),
             self._router.ca if self._router else "",
         )
+
+    def _is_told(self, one: StoredEndpoint) -> bool:
+        """Whether the router knows what users have set of an endpoint."""
+        name = one.definition.name
+        jobs = {each.definition.name: self.job(each) for each in self.catalog.deployments(name)}
+        route = endpoint_route(one, {each: DeploymentRoute() for each, job in jobs.items() if job and job.deployment})
+        numbers = self._router.numbers() if self._router else None
+        return numbers is not None and numbers["endpoints"].get(name) == route.settings
 
     # --- keys -------------------------------------------------------------------------------------------------
     def keys(self, name: str, by: Principal) -> EndpointKeys:
@@ -376,6 +387,19 @@ def first_wanted(definition: OnlineDeployment) -> int:
 def asked(stored: StoredDeployment, wanted: int, sentence: str = "") -> DeploymentAsked:
     """Returns what is asked of the parent job of a deployment."""
     return DeploymentAsked(stored.generation, wanted, sentence, ready_within_s(stored.definition), snapshots(stored))
+
+
+def endpoint_route(stored: StoredEndpoint, deployments: Mapping[str, DeploymentRoute]) -> EndpointRoute:
+    """Returns how requests for an endpoint are handled."""
+    definition, secrets = stored.definition, stored.secrets
+    return EndpointRoute(
+        auth=definition.auth_mode,
+        keys=(digest(secrets.primary), digest(secrets.secondary)),
+        token_key=secrets.token_key,
+        traffic={name: share for name, share in definition.traffic.items() if share and name in deployments},
+        mirror={name: share for name, share in definition.mirror_traffic.items() if share and name in deployments},
+        deployments=deployments,
+    )
 
 
 def _check_scale(scale: ScaleSettings) -> None:

@@ -8,8 +8,7 @@ from fastapi import Path, Response
 
 from drumbeat.model.api.jobs import JobView
 from drumbeat.model.api.schedules import NewSchedule, ScheduleView, TriggerRequest
-from drumbeat.model.principal import Principal
-from drumbeat.server.context import ContextOf, ControlOf, PrincipalOf, ServerContext
+from drumbeat.server.context import ContextOf, ControlOf, PrincipalOf
 from drumbeat.server.jobs.job_views import job_view
 from drumbeat.server.routing import new_router
 
@@ -21,15 +20,10 @@ Name = Annotated[str, Path(min_length=1, max_length=255)]
 @router.post("", status_code=201, responses={200: {"description": "An existing one of this name was replaced."}})
 def create_schedule(body: NewSchedule, context: ContextOf, principal: PrincipalOf, response: Response) -> ScheduleView:
     """Creates a schedule, or replaces the one of its name. Its job is checked as if it were submitted now."""
-    is_home_user = _is_home_user(context, principal)
+    is_home_user = context.is_home_user(principal)
     made, is_new = context.control.schedules.create(body, principal, is_home_user=is_home_user)
     response.status_code = 201 if is_new else 200
     return made
-
-
-def _is_home_user(context: ServerContext, principal: Principal) -> bool:
-    """Whether a principal may be the one of the home's token, which no user's token stands for."""
-    return not principal.user or (context.callers is not None and principal == context.callers.owner)
 
 
 @router.get("")
