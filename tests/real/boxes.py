@@ -8,6 +8,7 @@ import io
 import os
 import shutil
 import subprocess
+import sys
 import tarfile
 import tempfile
 from collections.abc import Iterator
@@ -119,6 +120,36 @@ def _add(tar: tarfile.TarFile, name: str, content: bytes) -> None:
     info = tarfile.TarInfo(name)
     info.size = len(content)
     tar.addfile(info, io.BytesIO(content))
+
+
+# --- with this Python, without packages ------------------------------------------------------------------------------
+PYTHON_IMAGE = "localhost/drumbeat-tests-python:1"
+_LEFT_OUT = {"site-packages", "test", "idlelib", "tkinter", "ensurepip", "__pycache__", "lib2to3"}
+
+
+def image_with_python(variables: dict[str, str], folder: Path) -> None:
+    """Has the image `PYTHON_IMAGE`: as `IMAGE`, with the interpreter of the tests and the libraries that it loads."""
+    tar_file = folder / "python.tar"
+    make_image(tar_file)
+    binary = os.path.realpath(sys.executable)
+    library = str(Path(os.__file__).parent)
+    loaded = [binary, *map(str, Path(library, "lib-dynload").glob("*.so"))]
+    listed = subprocess.run(["ldd", *loaded], capture_output=True, text=True, check=True).stdout
+    needed = sorted({word for word in listed.replace(":", " ").split() if word.startswith("/")} - set(loaded))
+    with tarfile.open(tar_file, "a") as tar:
+        tar.add(library, library[1:], filter=lambda one: None if _is_left_out(one.name) else one)
+        for path in (binary, *needed):
+            tar.add(os.path.realpath(path), path[1:])
+        link = tarfile.TarInfo("bin/python")
+        link.type, link.linkname = tarfile.SYMTYPE, binary
+        tar.addfile(link)
+    done = podman(variables, "import", str(tar_file), PYTHON_IMAGE)
+    assert done.returncode == 0, done.stderr
+
+
+def _is_left_out(name: str) -> bool:
+    last = name.rpartition("/")[2]
+    return last in _LEFT_OUT or last.startswith("config-")
 
 
 # --- a Debian with an MPI -------------------------------------------------------------------------------------------

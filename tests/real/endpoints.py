@@ -94,6 +94,13 @@ class Endpoint:
         sent = {"Authorization": f"Bearer {key or self.key}", **(headers or {})}
         return httpx.post(self.url, content=BODY, headers=sent, timeout=60, verify=self.trust)
 
+    def answers(self) -> bool:
+        """Whether a request is answered; the router may be away."""
+        try:
+            return self.invoke().status_code == 200
+        except httpx.TransportError:
+            return False
+
     def replicas(self) -> list[psutil.Process]:
         """The scoring processes, without the shells around them."""
         return [one for one in self.house.processes() if " -m drumbeat.scoring" in line_of(one)]

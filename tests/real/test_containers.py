@@ -18,7 +18,8 @@ from drumbeat.model.plan import Container
 from tests.support.agent_gang import AgentGang
 from tools.slurmlab import SlurmLab
 
-from .boxes import IMAGE, a_podman
+from .boxes import IMAGE, PYTHON_IMAGE, a_podman, image_with_python
+from .endpoints import SCRIPT, Endpoint
 from .guard import guarded
 from .house import DRUMBEAT, House, a_house, line_of, until
 from .places import slurm
@@ -280,3 +281,22 @@ def test_command_of_a_person_runs_in_the_container_of_its_rank(boxed: House, dis
     assert (done.returncode, done.stdout) == (6, b"in\nmine\n"), done.stderr
     boxed.client.cancel(job.name)
     assert ended(boxed, job).state == "canceled"
+
+
+@pytest.mark.feature("R2")
+def test_replica_in_a_container_reaches_the_router(boxed: House, podman: dict[str, str], tmp_path: Path):
+    image_with_python(podman, tmp_path)
+    endpoint = Endpoint(boxed)
+    script = SCRIPT.format(version="boxed").replace('"version":', '"has_usr": os.path.exists("/usr/bin"), "version":')
+    endpoint.deploy(script, environment={"image": PYTHON_IMAGE})
+    endpoint.await_state("ready")
+    endpoint.direct(blue=100)
+    until(lambda: endpoint.invoke().status_code == 200)
+    answer = endpoint.invoke().json()
+    assert (answer["sum"], answer["has_usr"]) == (6, False)
+    before = endpoint.router().pid
+    endpoint.router().kill()  # The next one has another socket, in the same folder.
+    until(lambda: endpoint.answers() and endpoint.router().pid != before)
+    endpoint.direct()
+    endpoint.call("DELETE", "")
+    until(lambda: not endpoint.replicas())

@@ -74,13 +74,7 @@ def test_killed_router_is_back_at_the_same_address_and_replicas_dial_it(endpoint
     before = endpoint.router().pid
     endpoint.router().kill()
 
-    def answers() -> bool:
-        try:
-            return endpoint.invoke().status_code == 200
-        except httpx.TransportError:
-            return False
-
-    until(answers, 60, "an answer of the next router")
+    until(endpoint.answers, 60, "an answer of the next router")
     assert endpoint.router().pid != before
     assert endpoint.show()["state"] == "ready"
 

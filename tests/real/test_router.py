@@ -303,6 +303,33 @@ def test_replicas_and_clients_of_other_machines_come_by_tls(house: ServingHouse,
     house.await_permits("blue", 4)
 
 
+@pytest.mark.feature("R2")
+def test_router_and_replicas_of_other_machines_recognize_one_another(house: ServingHouse, tmp_path: Path):
+    now = datetime.now(UTC)
+    authority, another = (Authority.load_or_create(tmp_path / name, now) for name in ("ca.pem", "another.pem"))
+    certificate, door = house.folder / "door.pem", free_port()
+    house.certificate = str(certificate)
+    house.more = (RouterListener("127.0.0.1", door, for_replicas=True),)
+    house.write()
+    wait_for(lambda: f"can't listen at 127.0.0.1:{door}" in house.log(), "the missing certificate")
+    certificate.write_bytes(another.issue(["127.0.0.1"], now, timedelta(days=1)).pem)
+    wait_for(lambda: str(door) in json.dumps(house.numbers()["listeners"]), "the listener, once it is there")
+
+    access = {"addresses": [f"https://127.0.0.1:{door}"], "ca": authority.pem, "secret": SECRET.format("blue-1")}
+    process = house.start_replica("blue", "blue-1", SCRIPT, router=access)
+    wait_for(lambda: "CERTIFICATE_VERIFY_FAILED" in house.log(), "a router of another authority")
+    certificate.write_bytes(authority.issue(["127.0.0.1"], now, timedelta(days=1)).pem)  # The server renews it.
+    house.await_permits("blue", 8)
+    process.terminate()
+    assert process.wait(20) == 0
+
+    process = house.start_replica("blue", "blue-1", SCRIPT, router={**access, "secret": "guessed"})
+    wait_for(lambda: "No replica blue-1 of ships/blue has this secret" in house.log(), "the refusal")
+    assert "blue-1" not in house.entry("blue")["replicas"]
+    process.terminate()
+    assert process.wait(20) == 0
+
+
 def test_numbers_are_for_the_user_and_have_every_deployment(house: ServingHouse):
     text = house.numbers("/metrics")
     assert f'drumbeat_router_permits{{endpoint="{ENDPOINT}",deployment="blue"}} 4\n' in text
