@@ -37,7 +37,7 @@ beforeEach(async () => {
     "/plan": (_query, _request, body) => {
       planned.push(body);
       const { instance_count: nodes } = body.document.resources ?? {};
-      if (nodes !== undefined && !(nodes > 0)) return { refused: 422, what: "expected a whole number of 1 or more", where: "job: resources.instance_count" };
+      if (nodes !== undefined && !(nodes > 0)) return { refused: 422, what: "expected a whole number of 1 or more", where: "job.resources.instance_count" };
       return { queue: "compute local: would start at once", notes: [], never: false };
     },
     "/jobs": (_query, _request, body) => {

@@ -53,8 +53,8 @@ describe("the form of a job that is run again", () => {
 
   test("puts a problem beside its key", () => {
     const problem = (where: string) => ({ what: "", where, fix: "" });
-    expect(isAbout(problem("job: resources.instance_count"), ["resources", "instance_count"])).toBe(true);
-    expect(isAbout(problem("job first: inputs.data"), ["inputs", "data", "path"])).toBe(true);
+    expect(isAbout(problem("job.resources.instance_count"), ["resources", "instance_count"])).toBe(true);
+    expect(isAbout(problem("job.inputs.data"), ["inputs", "data", "path"])).toBe(true);
     expect(isAbout(problem("inputs.data.path"), ["inputs", "data", "path"])).toBe(true);
     expect(isAbout(problem("inputs.data2"), ["inputs", "data"])).toBe(false);
     expect(isAbout(problem(""), ["compute"])).toBe(false);

@@ -1,6 +1,7 @@
 /** A note in markdown: shown, and edited in its place. What another user has written meanwhile is shown beside one's own. */
 
-import { useEffect, useRef, useState } from "preact/hooks";
+import type { ComponentChildren } from "preact";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { ApiError } from "../api";
 import { Refused } from "./placeholders";
 
@@ -34,28 +35,33 @@ export function Note({ text, mayEdit, save, read, of }: {
   if (!text && !mayEdit) return null;
   return (
     <section class={`job-note${text ? "" : " empty"}`} aria-label={`Note of ${of}`}>
-      {text && <Folded text={text} />}
-      {mayEdit && <button ref={opener} type="button" class="quiet" onClick={() => setEditing(true)}>{text ? "Edit the note" : "Add a note"}</button>}
+      <Folded text={text}>
+        {mayEdit && <button ref={opener} type="button" class="quiet" onClick={() => setEditing(true)}>{text ? "Edit the note" : "Add a note"}</button>}
+      </Folded>
     </section>
   );
 }
 
 /** A long note shows its beginning. */
-function Folded({ text }: { text: string }) {
+function Folded({ text, children }: { text: string; children: ComponentChildren }) {
   const box = useRef<HTMLDivElement>(null);
   const [isLong, setLong] = useState(false);
   const [isOpen, setOpen] = useState(false);
   useEffect(() => {
+    if (!box.current) return;
     const measure = () => box.current && setLong(box.current.scrollHeight > box.current.clientHeight + 4);
     measure();
     const observer = new ResizeObserver(measure);
-    for (const child of box.current!.children) observer.observe(child);
+    for (const child of box.current.children) observer.observe(child);
     return () => observer.disconnect();
   }, [text]);
   return (
     <>
-      <div ref={box} class={`note-box${isOpen ? " open" : ""}`}><Markdown text={text} /></div>
-      {(isLong || isOpen) && <button type="button" class="as-link" aria-expanded={isOpen} onClick={() => setOpen(!isOpen)}>{isOpen ? "Show less" : "Show all of the note"}</button>}
+      {text && <div ref={box} class={`note-box${isOpen ? " open" : ""}`}><Markdown text={text} /></div>}
+      <div class="buttons">
+        {text && (isLong || isOpen) && <button type="button" class="quiet" aria-expanded={isOpen} onClick={() => setOpen(!isOpen)}>{isOpen ? "Show less" : "Show all of the note"}</button>}
+        {children}
+      </div>
     </>
   );
 }
@@ -69,7 +75,7 @@ function NoteEditor({ before, save, read, onClose, of }: {
   const [error, setError] = useState<ApiError>();
   const [isBusy, setBusy] = useState(false);
   const area = useRef<HTMLTextAreaElement>(null);
-  useEffect(() => area.current?.focus(), []);
+  useLayoutEffect(() => area.current?.focus(), []);
   const store = async () => {
     setBusy(true);
     setError(undefined);

@@ -1,6 +1,6 @@
 /** The display name, tags and note of a job, edited in their place. */
 
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { act, ApiError, get, segment } from "../../api";
 import { useMayAct } from "../../hooks";
 import { Note } from "../../parts/note";
@@ -65,7 +65,7 @@ export function Labels({ job, take }: { job: Job; take: (job: Job) => void }) {
 function NameForm({ before, save, onClose }: { before: string; save: (name: string) => void; onClose: () => void }) {
   const [name, setName] = useState(before);
   const input = useRef<HTMLInputElement>(null);
-  useEffect(() => input.current?.focus(), []);
+  useLayoutEffect(() => input.current?.focus(), []);
   return (
     <form class="inline-form" onSubmit={(event) => {
       event.preventDefault();
@@ -81,7 +81,7 @@ function NameForm({ before, save, onClose }: { before: string; save: (name: stri
 function TagForm({ save, onClose }: { save: (key: string, value: string) => void; onClose: () => void }) {
   const key = useRef<HTMLInputElement>(null);
   const value = useRef<HTMLInputElement>(null);
-  useEffect(() => key.current?.focus(), []);
+  useLayoutEffect(() => key.current?.focus(), []);
   return (
     <form class="inline-form" onSubmit={(event) => {
       event.preventDefault();

@@ -79,8 +79,8 @@ function prune(document: Document, path: KeyPath): void {
   if (isMap(table) && table.items.length === 0) document.deleteIn(path);
 }
 
-/** The key of a problem, without the name of the file before it. */
-export const keyOf = (problem: Problem): string => problem.where.replace(/^.*: /, "");
+/** The key of a problem, without the name of the document before it. */
+export const keyOf = (problem: Problem): string => problem.where.replace(/^job(\.|: )/, "");
 
 /** Whether a problem is about the value at a path, or about what stands around it. */
 export function isAbout(problem: Problem, path: KeyPath): boolean {
