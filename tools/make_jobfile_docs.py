@@ -14,7 +14,7 @@ from pydantic_core import PydanticUndefined
 
 from drumbeat.jobfile.data import inputs_outputs
 from drumbeat.jobfile.environments import environment_keys
-from drumbeat.jobfile.job import distribution, extensions, identity, job, resources_and_limits, services
+from drumbeat.jobfile.job import conditions, distribution, extensions, identity, job, resources_and_limits, services
 from drumbeat.jobfile.pipelines import component, parallel, step_types
 from drumbeat.jobfile.pipelines import pipeline_job as pipelines
 from drumbeat.jobfile.reading.frozen_model import Model
@@ -176,7 +176,7 @@ CHAPTERS: list[tuple[str, str, tuple[type[Model], ...]]] = [
     (
         "What drumbeat adds",
         "The table `drumbeat:`, which Azure doesn't have.",
-        (extensions.Extensions, extensions.CheckpointSettings),
+        (extensions.Extensions, conditions.ConditionSettings, extensions.CheckpointSettings),
     ),
     (
         "Sweep",
@@ -265,7 +265,7 @@ def render_model(model: type[Model]) -> list[str]:
     lines = [f"### {model.__name__}", "", sentence, "", "| key | type | default | means |", "|---|---|---|---|"]
     for name, field in model.model_fields.items():
         kind = kind_of(field.annotation).replace("|", "\\|")
-        lines.append(f"| `{name}` | {kind} | {default_of(field)} | {field.description} |")
+        lines.append(f"| `{field.alias or name}` | {kind} | {default_of(field)} | {field.description} |")
     return [*lines, ""]
 
 

@@ -91,11 +91,11 @@ class FakeServer:
 class Node:
     """One node: what its agent does for metrics runs in a process that can be killed."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, plan: Plan = PLAN) -> None:
         self.root, self.server = root / "root", FakeServer(root)
         self.root.mkdir()
         self.fault, self.folder = root / "fault", MetricsFolder(str(self.root))
-        enrolment = Enrolment("j", 1, 0, (self.server.address,), "s", str(self.root), str(root / "keep"), PLAN)
+        enrolment = Enrolment("j", 1, 0, (self.server.address,), "s", str(self.root), str(root / "keep"), plan)
         (root / "enrolment.json").write_text(wire.dumps(enrolment))
         self._arguments = [sys.executable, "-c", AGENT, str(root / "enrolment.json")]
         self.agent, self.address = self.begin_agent()
@@ -152,8 +152,8 @@ class Node:
 
 
 @contextmanager
-def a_node(root: Path) -> Iterator[Node]:
-    node = Node(root)
+def a_node(root: Path, plan: Plan = PLAN) -> Iterator[Node]:
+    node = Node(root, plan)
     try:
         yield node
     finally:

@@ -6,13 +6,16 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
 import pytest
 
 from drumbeat.launchers.tracking_variables import variables
+from drumbeat.model.conditions import ConditionAction, ConditionKind, ConditionState, JobCondition
 from drumbeat.model.metrics import RunCreated, run_id
+from drumbeat.node.metrics.condition_states import read_states
 
 from . import mlflows
 from .house import until
@@ -33,6 +36,29 @@ def test_points_are_kept_once_when_the_endpoint_is_killed_anywhere(node: Node, p
     node.finish()
     assert [one.step for one in node.server.points()] == list(range(6))
     assert not node.fault.exists(), "it was killed"
+
+
+@pytest.mark.feature("M13")
+@pytest.mark.parametrize("point", ["metrics.begun", "metrics.spooled:3", "metrics.condition_met", "metrics.forwarded"])
+def test_condition_is_met_once_when_the_endpoint_is_killed_anywhere(tmp_path: Path, point: str):
+    conditions = (
+        JobCondition(ConditionAction.STOP, ConditionKind.NO_BETTER, "loss", reports=3, rank=0),
+        JobCondition(ConditionAction.NOTIFY, ConditionKind.BELOW, "loss", 1.0),
+    )
+    with a_node(tmp_path, replace(PLAN, conditions=conditions)) as node:
+        node.fault.write_text(point)
+        values = enumerate([2, 0.5, 2, 0.6, 2, 0.9])
+        assert [node.log_metric("loss", value, step) for step, value in values] == [200] * 6
+        until(lambda: not node.fault.exists(), what="the kill")
+        states = read_states(node.folder)
+        assert states == (
+            ConditionState(0, 1, is_met=True, sentence="loss no better for 3 reports (best 0.5 at step 1)"),
+            ConditionState(1, 3, is_met=True, sentence="loss is 0.9, below 1 (at step 5, rank 0)"),
+        )
+        node.kill_endpoint()
+        assert node.log_metric("other", 1, 6) == 200
+        assert read_states(node.folder) == states
+        node.finish()
 
 
 @pytest.mark.feature("M2")

@@ -83,6 +83,7 @@ REASONS: dict[Reason, ReasonRow] = {
     Reason.REPLICAS_RUNNING: ReasonRow("the replicas of the deployment are running, or are being started"),
     Reason.KEEPING_RESULTS: ReasonRow("outputs and the remaining logs are being saved"),
     Reason.FINISHED: ReasonRow("every rank exited with code 0", State.COMPLETED),
+    Reason.STOPPED_EARLY: ReasonRow("a condition of the job was met, so it ended before its time", State.COMPLETED),
     Reason.TRIALS_ENDED: ReasonRow("every trial of the sweep has ended, and at least one completed", State.COMPLETED),
     Reason.STEPS_ENDED: ReasonRow("every step of the pipeline completed", State.COMPLETED),
     Reason.CANCEL_REQUESTED: ReasonRow("a user canceled the job", State.CANCELED, code=130),

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         environment_from,
         load_environment,
     )
+    from drumbeat.jobfile.job.conditions import ConditionSettings
     from drumbeat.jobfile.job.distribution import (
         MpiDistribution,
         PyTorchDistribution,
@@ -100,6 +101,7 @@ HOMES = {
     "compute.computes": ["compute_from", "load_compute"],
     "data.assets": ["AssetTypes", "DataAsset", "InputOutputModes", "ModelAsset", "load_data"],
     "data.inputs_outputs": ["Input", "Output"],
+    "job.conditions": ["ConditionSettings"],
     "job.distribution": ["MpiDistribution", "PyTorchDistribution", "RayDistribution", "TensorFlowDistribution"],
     "environments.environment_keys": ["BuildContext", "Environment", "environment_from", "load_environment"],
     "builders.estimator": ["Estimator"],
@@ -160,6 +162,7 @@ __all__ = [
     "CommandJob",
     "CommandJobLimits",
     "ComponentFunction",
+    "ConditionSettings",
     "CronTrigger",
     "DataAsset",
     "Environment",

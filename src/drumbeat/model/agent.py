@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from drumbeat.model import wire
+from drumbeat.model.conditions import ConditionState
 from drumbeat.model.plan import Plan
 from drumbeat.model.preflight import NodeCheck
 from drumbeat.model.roster import Member, Roster
@@ -138,6 +139,8 @@ class AgentStatus:
     handover: str = ""
     """The SHA-256 of what this agent keeps in its memory alone, and shows to be told of the next job on its node; "" =
     the agent can't go on with another job."""
+    conditions: tuple[ConditionState, ...] = ()
+    """What the node has seen of the job's conditions."""
 
     @property
     def has_sent_logs(self) -> bool:

@@ -38,7 +38,7 @@ ELSEWHERE = (
     "sweep.asked", "children.planned", "children.reused", "children.submitted", "children.canceled",
     "delete.committed", "delete.renamed", "delete.files_removed", "delete.snapshots_removed",
     "mount.asked", "mount.begun", "mount.made", "image.built", "wheel.begun", "wheel.built",
-    "metrics.begun", "metrics.spooled", "metrics.forwarded", "metrics.files_taken",
+    "metrics.begun", "metrics.spooled", "metrics.condition_met", "metrics.forwarded", "metrics.files_taken",
     "checkpoint.copied", "checkpoint.put_back", "schedule.decided", "schedule.submitted", "schedule.noted",
     "effect.claimed", "agent.handed_over",
     "agent.spare_found", "agent.spare_taken", "agent.spare_dead", "supervisor.retiring", "supervisor.retired",

@@ -8,6 +8,7 @@ from enum import StrEnum
 from functools import cached_property
 from itertools import count
 
+from drumbeat.model.conditions import JobCondition
 from drumbeat.model.shares import SharePlan
 
 
@@ -359,3 +360,5 @@ class Plan(HangRules, NodeOptions, LauncherOptions, Deadlines, RankRuntime, Stag
     """Whether each later round begins with the code folder and the outputs as the first one had them."""
     fresh_nodes: bool = False
     """Whether the job takes over no nodes of another job, and no other job takes over its own."""
+    conditions: tuple[JobCondition, ...] = ()
+    """When the job ends early, or someone is notified; `ConditionState.condition` is a place among them."""

@@ -76,6 +76,7 @@ class Reason(StrEnum):
     REPLICAS_RUNNING = "replicas_running"
     KEEPING_RESULTS = "keeping_results"
     FINISHED = "finished"
+    STOPPED_EARLY = "stopped_early"
     TRIALS_ENDED = "trials_ended"
     STEPS_ENDED = "steps_ended"
     CANCEL_REQUESTED = "cancel_requested"

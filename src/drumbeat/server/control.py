@@ -71,7 +71,7 @@ from drumbeat.server.nodes.heartbeats import Heartbeats
 from drumbeat.server.nodes.node_requests import NodeRequests
 from drumbeat.server.nodes.start_gang import GangStarter
 from drumbeat.server.nodes.stop_gang import GangStopper
-from drumbeat.server.notices.end_notices import due_notices
+from drumbeat.server.notices.due_notices import condition_notices, end_notices
 from drumbeat.server.notices.notice_targets import NoticeTargets
 from drumbeat.server.notices.send_notice import NoticeSender
 from drumbeat.server.outputs.direct_links import DirectOutputs
@@ -185,7 +185,8 @@ class Control:
         planner = Planner(self.loop, self.engines, self.catalogs, self.direct, setting.programs)
         self.quotas = Quotas(self.loop)
         self.notice_sender = NoticeSender(self.loop, self.catalogs.notices)
-        self.loop.closing_effects = partial(due_notices, self.catalogs.notices)
+        self.loop.closing_effects = partial(end_notices, self.catalogs.notices)
+        self.loop.notice_effects = partial(condition_notices, self.catalogs.notices)
         self.jobs = Jobs(self.loop, planner, self.engines, setting.artifacts, events_writer, self.quotas)
         proposals = Proposals(self.loop, setting.samplers)
         steps = Steps(self.loop, self.jobs, EarlierResults(store, self.data, self.engines.is_visible))

@@ -8,6 +8,7 @@ checked, and at the end the faults cease and everything has to come to rest.
     python -m tests.support.simulation --seeds 10000 --servers 2     two servers that share the store
     python -m tests.support.simulation --seeds 100 --store sqlite    in a file, or the URL of an empty database
     python -m tests.support.simulation --seeds 1000 --hangs          with looks at silent ranks
+    python -m tests.support.simulation --seeds 1000 --conditions     with values that meet conditions
     python -m tests.support.simulation --seed 4711                   one schedule again, its steps printed
 
 `make check` runs 500 schedules, `make test` 1,000, `make thorough` 10,000. More of them, through
@@ -25,6 +26,7 @@ happen inside the failpoint that it has come to: it goes on with what it knew, a
 - backing: the store that the servers share, and what can be seen in it
 - job_actions, node_actions, server_actions, warm_pool_actions: what can happen
 - hangs: what a look at silent ranks finds, and what must follow
+- conditions: what nodes see of those of their job, and what must follow
 - schedules: the actions of a seed
 - invariants: what must hold
 - waits: what a job must say of why it is where it is

@@ -16,10 +16,11 @@ from pathlib import Path
 
 from tests.support.simulation.action import Action
 from tests.support.simulation.backing import MemoryBacking, in_database
-from tests.support.simulation.schedules import schedule, schedule_with_hangs
+from tests.support.simulation.schedules import schedule, schedule_with_conditions, schedule_with_hangs
 from tests.support.simulation.shrink import Setup, failure, shrink
 
 BATCH = 250
+SCHEDULES = {"plain": schedule, "hangs": schedule_with_hangs, "conditions": schedule_with_conditions}
 
 
 @dataclass(frozen=True)
@@ -28,11 +29,11 @@ class Kind:
 
     servers: int
     store: str
-    has_hangs: bool = False
+    schedules: str = "plain"
 
     def schedule(self, seed: int) -> list[Action]:
         """The actions of a seed."""
-        return (schedule_with_hangs if self.has_hangs else schedule)(seed, self.servers)
+        return SCHEDULES[self.schedules](seed, self.servers)
 
     @contextmanager
     def setup(self) -> Generator[Setup]:
@@ -87,9 +88,12 @@ def main() -> int:
     parser.add_argument("--seed", type=int, help="one schedule, printed")
     parser.add_argument("--servers", type=int, default=1, help="how many share the store")
     parser.add_argument("--store", default="memory", help="memory, sqlite (a file), or the URL of an empty database")
-    parser.add_argument("--hangs", action="store_true", help="with looks at silent ranks")
+    for name, what in (("hangs", "looks at silent ranks"), ("conditions", "values that meet conditions")):
+        parser.add_argument(
+            f"--{name}", dest="schedules", action="store_const", const=name, default="plain", help=f"with {what}"
+        )
     given = parser.parse_args()
-    kind = Kind(given.servers, given.store, given.hangs)
+    kind = Kind(given.servers, given.store, given.schedules)
     if given.seed is not None:
         return show(kind, given.seed)
     begin = time.monotonic()

@@ -14,7 +14,7 @@ from drumbeat.model import wire
 from drumbeat.model.agent import RankExit
 from drumbeat.model.states import JobKind, Reason, State
 from drumbeat.server.database.records import Record
-from tests.support.simulation import deployments, elastic, pipelines, sweeps, users, waits
+from tests.support.simulation import conditions, deployments, elastic, pipelines, sweeps, users, waits
 from tests.support.simulation.action import Action
 from tests.support.simulation.backing import Sight
 from tests.support.simulation.engine import CPUS, UNKNOWN
@@ -107,6 +107,7 @@ class Checker:
             missed = [one.attempt for one in job.failures if UNKNOWN in one.verdict.sentence]
             require(not missed, f"attempt {missed} of {name} was taken for lost before it was started")
             self._what_is_believed_is_so(job, before)
+            conditions.check(job, before, self._nodes_of(job, job.attempt), story)
             self.seen[name], self.told[name] = job, len(story)
 
     def _what_is_believed_is_so(self, job: Job, before: Job | None) -> None:
@@ -299,7 +300,8 @@ def at_the_end(world: World, checker: Checker) -> None:
         require(kept_events(world, name) == sight.events[name], f"the story of {name} was not kept as it went")
         if record.job.kind is not JobKind.COMMAND:
             continue
-        done = record.job.state is not State.COMPLETED or checker.has_done_its_work(record.job)
+        is_early = record.job.reason is Reason.STOPPED_EARLY
+        done = record.job.state is not State.COMPLETED or is_early or checker.has_done_its_work(record.job)
         require(done, f"{name} has completed, and not all of its ranks had done their work")
 
 

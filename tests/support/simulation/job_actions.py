@@ -6,7 +6,7 @@ from typing import Any
 from zlib import crc32
 
 from drumbeat.model.endpoints import OnlineDeployment, ProbeSettings
-from tests.support.simulation import deployments, elastic, users
+from tests.support.simulation import conditions, deployments, elastic, users
 from tests.support.simulation.action import Action, on_hang, pick, ranks_of
 from tests.support.simulation.world import World
 
@@ -37,6 +37,7 @@ def submit(world: World, action: Action) -> None:
             "lost_after_s": 60,
             "max_retries": action.a % 3,
             **on_hang(action.b),
+            **(conditions.KEYS if action.b % 2 else {}),
         },
     }
     if action.a % 4 == 0:

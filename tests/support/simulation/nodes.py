@@ -6,6 +6,7 @@ import hashlib
 from dataclasses import dataclass, field, replace
 
 from drumbeat.model.agent import AgentStatus, Directive, Order, Phase, RankExit
+from drumbeat.model.conditions import ConditionState
 from drumbeat.model.roster import Member
 from drumbeat.ports.engines import Gang
 
@@ -42,6 +43,10 @@ class Node:
     """The servers that one of them last told it of."""
     said: list[AgentStatus] = field(default_factory=list[AgentStatus])
     """Everything it ever said, for messages that come late or twice."""
+    conditions: tuple[ConditionState, ...] = ()
+    """What it has seen of those of its job: on its disk, whatever becomes of its agent."""
+    unread: tuple[ConditionState, ...] = ()
+    """The same, as its agent hasn't read it yet: at the latest, it does when the ranks have ended."""
     agents: int = 1
     """How many agents it has had: each has a proof of its own."""
 
@@ -73,9 +78,12 @@ class Node:
         member = Member(
             self.number, f"h{self.number}", f"10.0.0.{self.number}", f"/{self.gang.job}.{self.gang.attempt}", "/c"
         )
+        if self.unread and not self.running:
+            self.conditions, self.unread = self.unread, ()
         now = AgentStatus(
             self.phase, self.round, member, 2000 + self.number, self.exits, error=self.error, lost=self.lost,
             serial=self.serial, handover=hashlib.sha256(self.proof.encode()).hexdigest(),
+            conditions=self.conditions,
         )  # fmt: skip
         if not self.said or now != self.said[-1]:
             self.serial += 1

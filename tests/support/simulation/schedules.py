@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from random import Random
 
-from tests.support.simulation import hangs
+from tests.support.simulation import conditions, hangs
 from tests.support.simulation import job_actions as job
 from tests.support.simulation import node_actions as node
 from tests.support.simulation import server_actions as server
@@ -67,6 +67,11 @@ OF_WARM_POOLS: dict[str, tuple[Callable[[World, Action], None], float]] = {
 
 OF_HANGS: dict[str, tuple[Callable[[World, Action], None], float]] = {"silence": (hangs.silence, 1)}
 """What happens beside the others in `schedule_with_hangs`."""
+
+OF_CONDITIONS: dict[str, tuple[Callable[[World, Action], None], float]] = {
+    "value": (conditions.value, 8), "rank_fails": (conditions.rank_fails, 3), "act_alone": (conditions.act_alone, 1),
+}  # fmt: skip
+"""What happens beside the others in `schedule_with_conditions`."""
 
 WITH_WARM_POOLS = (6, 7, 10)
 """The seeds that leave one of these when divided by 17."""
@@ -136,8 +141,21 @@ def schedule_with_hangs(seed: int, servers: int = 1) -> list[Action]:
     return actions
 
 
+def schedule_with_conditions(seed: int, servers: int = 1) -> list[Action]:
+    """The actions of a seed after a job with conditions has begun, with values that meet these among them; those of
+    `schedule` stay as they are.
+    """
+    random, names = Random(seed), list(OF_CONDITIONS)
+    weights = [weight for _, weight in OF_CONDITIONS.values()]
+    first = Action("submit", random.randrange(18), 2 * random.randrange(6) + 1)
+    actions = [first, *fair(Action("fair", 2), servers) * 2]
+    for action in schedule(seed, servers):
+        more = random.choices(names, weights, k=random.choice((0, 1, 1)))
+        actions += [action, *(Action(name, random.randrange(1000), random.randrange(1000)) for name in more)]
+    return actions
+
+
 def happen(world: World, action: Action) -> None:
     """Lets it happen."""
-    (SHARED | OF_SWEEPS | OF_DEPLOYMENTS | OF_USERS | OF_ELASTIC | OF_WARM_POOLS | OF_HANGS)[action.what][0](
-        world, action
-    )
+    every = SHARED | OF_SWEEPS | OF_DEPLOYMENTS | OF_USERS | OF_ELASTIC | OF_WARM_POOLS | OF_HANGS | OF_CONDITIONS
+    every[action.what][0](world, action)

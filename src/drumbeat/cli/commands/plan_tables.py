@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from drumbeat.cli.terminal.formatting import count, format_launch
 from drumbeat.cli.terminal.screen import cell, fill_table, fitted, heading, indented, make_table, pairs, state_cell
+from drumbeat.model.conditions import ConditionAction
 from drumbeat.model.mesh import format_mesh, format_place
 from drumbeat.model.states import JobKind
 
@@ -130,8 +131,14 @@ def _facts(plan: Plan) -> list[tuple[str, object]]:
         ("mesh", format_mesh(plan.mesh)),
         ("nodes", plan.elastic or ""),
         ("outputs", ", ".join(output.name for output in plan.outputs)),
+        ("stops when", _conditions(plan, ConditionAction.STOP)),
+        ("notifies when", _conditions(plan, ConditionAction.NOTIFY)),
         ("services", ", ".join(_service(one) for one in plan.services)),
     ]
+
+
+def _conditions(plan: Plan, action: ConditionAction) -> str:
+    return "; ".join(str(one) for one in plan.conditions if one.action is action)
 
 
 def _service(one: ServicePlan) -> str:

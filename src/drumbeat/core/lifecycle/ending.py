@@ -10,7 +10,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from drumbeat.core.end_verdict import Verdict
-from drumbeat.core.lifecycle import backoff, handover, output_publication, recovery, verdict_rules
+from drumbeat.core.lifecycle import backoff, early_end, handover, output_publication, recovery, verdict_rules
 from drumbeat.core.lifecycle.events import (
     CancelRequested,
     Decision,
@@ -29,6 +29,9 @@ from drumbeat.core.reason_table import REASONS, Evidence
 from drumbeat.core.scheduling.elastic_sizes import format_sizes
 from drumbeat.model.agent import Phase
 from drumbeat.model.states import Reason, State
+
+_EARLY = (Reason.RESIZING, Reason.STOPPED_EARLY)
+"""Why a round is stopped that has done nothing wrong."""
 
 
 # --- stopping ---------------------------------------------------------------------------------------------------
@@ -95,8 +98,10 @@ def _evidence(job: Job) -> Evidence | None:
 
 def _judged_again(job: Job) -> Job:
     """Judges the round by all of its exits: the cause may differ from the first exit that was reported."""
-    if job.verdict and job.verdict.reason is Reason.RESIZING and verdict_rules.has_finished(job):
+    if job.verdict and job.verdict.reason in _EARLY and verdict_rules.has_finished(job):
         return replace(job, verdict=verdict_rules.finished(job))  # It was over before SIGTERM came.
+    if early := early_end.outranking(job):
+        return replace(job, verdict=early)
     if _evidence(job) is Evidence.RANKS:
         if job.are_workers_done:  # A service rank missed the workers, and its exit was reported first.
             well = replace(job, verdict=verdict_rules.finished(job))
@@ -180,9 +185,10 @@ def results_lost(job: Job, node: int, why: str, now: datetime) -> Decision:
 
 def _without_results(job: Job, node: int, why: str) -> Job:
     lost = job.without_node(node)
-    if job.verdict is None or job.verdict.reason is not Reason.FINISHED:
+    if job.verdict is None or job.verdict.reason not in (Reason.FINISHED, Reason.STOPPED_EARLY):
         return lost
-    sentence = f"the ranks ended well, but the outputs of node {node} could not be kept: {why}"
+    well = "the ranks ended well" if job.verdict.reason is Reason.FINISHED else job.verdict.sentence
+    sentence = f"{well}, but the outputs of node {node} could not be kept: {why}"
     return replace(lost, verdict=verdict_rules.for_reason(Reason.RESULTS_LOST, sentence, node=node))
 
 

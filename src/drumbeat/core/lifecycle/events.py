@@ -418,11 +418,14 @@ class CancelChild:
 
 @dataclass(frozen=True)
 class SendNotice:
-    """Report the end of the job to a notice target. address: the receiver of a mail, "" = those of the target."""
+    """Report the end of the job, or what one of its conditions says, to a notice target."""
 
     attempt: int
     target: str
     address: str = ""
+    """The receiver of a mail, "" = those of the target."""
+    sentence: str = ""
+    """What was met, and how; "" = the job has ended."""
     kind: str = "send_notice"
 
 
@@ -454,3 +457,5 @@ class Decision:
     job: Job
     effects: tuple[Effect, ...] = ()
     events: tuple[JobEvent, ...] = ()
+    notices: tuple[str, ...] = ()
+    """What is to be told to those whom the job notifies, beside its end."""

@@ -13,6 +13,7 @@ from drumbeat.core.diagnosis import blame, node_differences, preflight
 from drumbeat.core.diagnosis.preflight import PreflightVerdict
 from drumbeat.core.lifecycle import (
     deployment,
+    early_end,
     elastic_growth,
     ending,
     hang_response,
@@ -117,7 +118,8 @@ def decide(job: Job, event: Event, now: datetime) -> Decision:  # noqa: C901, PL
         case ((State.PROVISIONING | State.STAGING), StatusReported()):
             return _agent_preparing(job, event, now)
         case State.RUNNING, StatusReported():
-            return _agent_running(job, event, now)
+            noticed = early_end.add_notices(job, event, now)
+            return then(noticed, _agent_running(noticed.job, event, now))
         case State.RUNNING, ValueLogged() if event.attempt == job.attempt and event.round == job.round:
             return _training(job, event, now)
         case State.RUNNING, ReplicaSteady() if (event.attempt, event.round) == (job.attempt, job.round):
@@ -305,6 +307,8 @@ def _agent_running(job: Job, event: StatusReported, now: datetime) -> Decision:
     updated = job.with_node(event.node, event.status)
     if event.status.is_preempted:
         return ending.stop(updated, verdict_rules.taken(event.node), now)
+    if event.status.conditions and not updated.are_all_workers_well and (early := early_end.verdict(updated)):
+        return ending.stop(updated, early, now)
     if updated.are_workers_done:
         return ending.stop(updated, verdict_rules.finished(updated), now)
     lost = verdict_rules.lost(updated)

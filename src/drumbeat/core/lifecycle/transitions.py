@@ -56,4 +56,9 @@ def _without_counts(sentence: str) -> list[str]:
 
 def then(first: Decision, second: Decision) -> Decision:
     """Returns both decisions as one; the second was made for the job that the first one returned."""
-    return Decision(second.job, first.effects + second.effects, first.events + second.events)
+    return Decision(
+        second.job,
+        first.effects + second.effects,
+        first.events + second.events,
+        first.notices + second.notices,
+    )

@@ -20,14 +20,14 @@ OF_THE_DOCUMENT = ("type", "command", "environment_variables", "distribution", "
 """The keys of a step's document that decide its result; code, environment and inputs are taken from its plan."""
 DECISIVE_EXTENSIONS = (
     "environment", "prepare", "mpi_options", "tensorflow_chief", "mesh", "min_nodes", "max_nodes", "grow",
-    "clean_rounds",
+    "clean_rounds", "stop_when", "idle_after",
     "fresh_nodes",
 )  # fmt: skip
 """The keys of the `drumbeat:` table on which a result may depend: what runs, in what, and on how many nodes."""
 OTHER_EXTENSIONS = (
     "warm_start", "network", "preflight", "system_metrics", "max_log_mib", "primary_metric", "notify", "notify_on",
-    "checkpoints", "max_retries", "retry_delay_s", "max_retry_delay_s", "grace_s", "lost_after_s", "hang_after_s",
-    "on_hang", "rendezvous_timeout_s",
+    "notify_when", "checkpoints", "max_retries", "retry_delay_s", "max_retry_delay_s", "grace_s", "lost_after_s",
+    "hang_after_s", "on_hang", "rendezvous_timeout_s",
 )  # fmt: skip
 """Those that decide only how the result is computed, and who is notified."""
 OF_A_SWEEP = ("trial", "sampling_algorithm", "search_space", "objective", "early_termination", "limits")

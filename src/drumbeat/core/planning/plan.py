@@ -34,6 +34,7 @@ from drumbeat.core.scheduling.elastic_sizes import notes as elastic_notes
 from drumbeat.core.scheduling.resource_needs import JobPolicy, Need
 from drumbeat.jobfile.data.inputs_outputs import Input
 from drumbeat.jobfile.data.parameter_values import passed
+from drumbeat.jobfile.job.conditions import plan_conditions
 from drumbeat.jobfile.job.distribution import RayDistribution
 from drumbeat.jobfile.job.job import CommandJob
 from drumbeat.jobfile.reading import expressions
@@ -190,6 +191,7 @@ def make(job: CommandJob, name: str, experiment: str, sources: Sources, facts: P
         checkpoint_copies_gib=job.drumbeat.checkpoints.copies_gib,
         clean_rounds=job.drumbeat.clean_rounds,
         fresh_nodes=job.drumbeat.fresh_nodes,
+        conditions=plan_conditions(job.drumbeat, job.drumbeat.primary_goal),
     )
     retry_delay_s, max_retry_delay_s = job.drumbeat.retry_delays_s
     policy = JobPolicy(

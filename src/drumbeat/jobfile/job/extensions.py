@@ -6,19 +6,22 @@ launchers/warm_start_fit.py; `environment` in core/planning/plan.py; `prepare` i
 launchers/network_variables.py; `fresh_nodes` in core/lifecycle/handover.py; `preflight` in node/preflight/preflight.py;
 `mesh` in model/mesh.py; `primary_metric` in server/metrics/metrics.py; `system_metrics` in
 node/metrics/resources.py; `max_log_mib` in server/home_folder/log_ring.py; `notify` and `notify_on` in
-server/notices/end_notices.py; `checkpoints` in train/checkpoint_folder.py (`keep`) and node/torn_files/copies.py
-(`copies_gib`).
+server/notices/due_notices.py; `stop_when`, `notify_when` and `idle_after` in core/lifecycle/early_end.py;
+`checkpoints` in train/checkpoint_folder.py (`keep`) and node/torn_files/copies.py (`copies_gib`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Annotated, Literal
 
 from pydantic import Field
 
+from drumbeat.jobfile.job.conditions import ConditionKeys, condition_contradictions
 from drumbeat.jobfile.job.timeouts_and_retries import RecoverySettings
 from drumbeat.jobfile.reading.field_types import Count, Filled, Tally, Text, pattern
-from drumbeat.jobfile.reading.frozen_model import AnyCase, Model
+from drumbeat.jobfile.reading.frozen_model import AnyCase, Contradiction, Model
+from drumbeat.model.primary_metrics import Goal, parse_goal
 
 Dimension = Annotated[
     str,
@@ -50,7 +53,7 @@ class PrimaryMetricSettings(Model):
     )
 
 
-class Extensions(RecoverySettings):
+class Extensions(ConditionKeys, RecoverySettings):
     """What drumbeat adds.
 
     Which of these a user set is in `model_fields_set`.
@@ -123,3 +126,13 @@ class Extensions(RecoverySettings):
     checkpoints: CheckpointSettings = Field(
         default_factory=CheckpointSettings, description="What is kept of the files in `$DRUMBEAT_CHECKPOINT_DIR`."
     )
+
+    @property
+    def primary_goal(self) -> tuple[str, Goal | None]:
+        """The name of the metric that counts, "" = none is named, and its goal where the job says it."""
+        one = self.primary_metric
+        return (one.name, parse_goal(one.goal) if one.goal else None) if one else ("", None)
+
+    def contradictions(self) -> Iterator[Contradiction]:
+        yield from super().contradictions()
+        yield from condition_contradictions(self, self.primary_goal, has_system_metrics=self.system_metrics)

@@ -85,6 +85,18 @@ def _finite(value: object) -> object:
     return _no_bool(value)
 
 
+_TIME_UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_TIME = re.compile(r"(\d+(?:\.\d+)?)\s*([smhd])\s*")
+
+
+def _duration(value: object) -> object:
+    if not isinstance(value, str):
+        return value
+    if not value.strip() or _TIME.sub("", value.strip()):
+        raise complaint(f"expected a time, got {shown(value)}", "Write seconds, or a time like 30m, 1h30m or 2d.")
+    return sum(float(count) * _TIME_UNITS[unit] for count, unit in _TIME.findall(value))
+
+
 def _as_text(value: object) -> object:
     return str(value) if isinstance(value, int | float) else value
 
@@ -225,6 +237,8 @@ Tally = Annotated[Whole, Field(ge=0, le=1_000_000_000)]
 Port = Annotated[Whole, Field(ge=1, le=65_535)]
 Seconds = Annotated[Number, Field(gt=0, le=1e9)]
 Wait = Annotated[Number, Field(ge=0, le=1e9)]
+Duration = Annotated[Seconds, BeforeValidator(_duration)]
+"""Seconds, or a text like `1h30m`."""
 Json = Annotated[Any, BeforeValidator(_plain)]
 Table = dict[Text, Json]
 Version = Annotated[AsText, AfterValidator(filled), AfterValidator(no_label)]

@@ -19,10 +19,12 @@ from typing import TYPE_CHECKING
 
 from drumbeat.launchers import warm_start_fit
 from drumbeat.model.agent import Directive, Enrolment, NodeMessage, Order, RankExit
+from drumbeat.model.conditions import ConditionState, ends_alone
 from drumbeat.model.errors import DrumbeatError
 from drumbeat.model.failpoints import failpoint
 from drumbeat.model.supervisor import ProcessStart, StartRound, SupervisedExit, SupervisorState
 from drumbeat.node.agent.attempt_mounts import AttemptMounts
+from drumbeat.node.agent.idle_watch import IdleWatch
 from drumbeat.node.agent.inbox import Inbox
 from drumbeat.node.agent.next_step import AgentAction, AttemptFacts, RoundFacts, WorkState, next_step, status
 from drumbeat.node.agent.node_stager import NodeStager
@@ -35,6 +37,7 @@ from drumbeat.node.agent.round_process_specs import RoundProcesses
 from drumbeat.node.agent.status_reporter import StatusReporter
 from drumbeat.node.agent.takeover import next_enrolment
 from drumbeat.node.agent.world_size_check import WorldCheck
+from drumbeat.node.metrics.condition_states import ConditionFollower
 from drumbeat.node.metrics.endpoint_supervisor import MetricsSupervisor
 from drumbeat.node.platform.agent_log import Journal
 from drumbeat.node.platform.pins import PinRenewal
@@ -53,6 +56,9 @@ EXIT_LEFT, EXIT_CRASHED, EXIT_STALE, EXIT_TERMINATED = 0, 1, 3, 143
 _PROGRESS_INTERVAL_S = 0.5
 _LAST_LOGS_S, _LAST_STATUS_S = 10.0, 2.0
 """How long the agent tries to deliver the logs, and then the last status, after SIGTERM and the end of the ranks."""
+_ALONE_AFTER_S = 15.0
+"""How long the agent waits for the server's order once a condition ends the job, before it stops its ranks by itself.
+The server stops those of all nodes at once, which is better, and may be started again just now."""
 
 
 class Agent:
@@ -70,6 +76,9 @@ class Agent:
         self._node_tasks = NodeTasks(f"{self._root}/errands")
         self._mounts = AttemptMounts(enrolment, self._journal.note, self._posting(self._on_message))
         self._metrics = MetricsSupervisor(enrolment, self._journal.note)
+        self._conditions = ConditionFollower(enrolment, self._posting(self._on_conditions))
+        self._idle = IdleWatch(self._plan.conditions, enrolment.gpus, self._posting(self._on_conditions))
+        self._alone: threading.Timer | None = None
         self._services = ServiceStatuses(self._plan, enrolment.node, self._root, self._mounts.remember)
         self._world_check = WorldCheck(self._plan, enrolment.node, self._mounts.remember)
         limits = SilenceLimits(self._plan.hang_after_s, self._plan.rendezvous_timeout_s)
@@ -163,6 +172,7 @@ class Agent:
         number = self._wanted.round if self._wanted else 0
         self._facts.round = RoundFacts(number)
         self._facts.upload, self._facts.error, self._facts.detail = WorkState.NONE, "", ""
+        self._facts.ends_early = False
         self._facts.is_transient = self._facts.is_share_missing = self._facts.is_unusable = False
         if self._facts.staging is WorkState.FAILED or (
             self._facts.staging is WorkState.DONE and self._plan.clean_rounds
@@ -261,6 +271,7 @@ class Agent:
             self._supervisor.hand_over(f"{self.next.root}/keeper")
         self._supervisor.leave(self._grace_s())
         self._mounts.end()
+        self._conditions.end()
         if self.next is None:
             self._metrics.end()
         else:
@@ -286,6 +297,7 @@ class Agent:
         why = self._metrics.drain()
         if why:
             self._mounts.remember(NodeMessage(f"metrics of node {self._enrolment.node}", why))
+        self._conditions.look()
         done()
 
     # --- events ---------------------------------------------------------------------------------------------------
@@ -318,6 +330,8 @@ class Agent:
             self._metrics.on_running(state.pid)
             self._world_check.begin(here.number, state.pid)
             self._silence.begin(here.number, state.pid, self._logs.paths)
+            self._conditions.begin()
+            self._idle.begin(here.number, state.pid)
             self._checkpoints.begin()
         if state.trouble:
             self._facts.detail = f"supervisor: {state.trouble}"
@@ -353,6 +367,7 @@ class Agent:
     def _on_over(self) -> None:
         self._world_check.end()
         self._silence.end()
+        self._idle.end()
         self._checkpoints.end()
         self._facts.is_silent = self._facts.is_idle = False
         self._facts.has_checkpoint = self._checkpoints.has_saved()
@@ -380,6 +395,23 @@ class Agent:
         if number == self._facts.round.number and not self._facts.round.over:
             self._facts.is_silent, self._facts.is_idle = silence.is_silent, silence.is_idle
             self._journal.note(f"round {number}: {silence}")
+
+    def _on_conditions(self, states: Sequence[ConditionState]) -> None:
+        kept = {one.condition: one for one in (*self._facts.conditions, *states)}
+        self._facts.conditions = tuple(kept[number] for number in sorted(kept))
+        if self._alone is None and ends_alone(self._plan.conditions, self._facts.conditions, self._plan.nodes):
+            number = self._facts.round.number
+            self._alone = threading.Timer(_ALONE_AFTER_S, partial(self._posting(self._on_no_order), number))
+            self._alone.daemon = True
+            self._alone.start()
+
+    def _on_no_order(self, number: int) -> None:
+        """Stops the ranks of a job that a condition ends, while the server doesn't answer."""
+        self._alone = None
+        is_due = ends_alone(self._plan.conditions, self._facts.conditions, self._plan.nodes)
+        if is_due and number == self._facts.round.number and not self._facts.round.over:
+            self._journal.note("a condition ends the job, and the server gives no order: the ranks are stopped")
+            self._facts.ends_early = True
 
     def _on_uploaded(self, error: DrumbeatError | None) -> None:
         self._facts.upload = WorkState.FAILED if error else WorkState.DONE

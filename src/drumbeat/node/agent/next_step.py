@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 
 from drumbeat.model.agent import AgentStatus, Directive, NodeMessage, Order, Phase, RankExit, ServiceStatus
+from drumbeat.model.conditions import ConditionState
 from drumbeat.model.preflight import NodeCheck
 from drumbeat.model.roster import Member
 
@@ -99,6 +100,10 @@ class AttemptFacts:
     """As `AgentStatus` has it."""
     has_checkpoint: bool = False
     """Whether the round is over and the job's checkpoint folder has files."""
+    conditions: tuple[ConditionState, ...] = ()
+    """As `AgentStatus` has it."""
+    ends_early: bool = False
+    """Whether a condition ends the job, and the server hasn't told this node to stop its ranks in time."""
 
 
 def next_step(facts: AttemptFacts, wanted: Directive | None) -> AgentAction | None:
@@ -129,6 +134,8 @@ def _towards_ready(facts: AttemptFacts) -> AgentAction | None:
 
 
 def _towards_running(facts: AttemptFacts) -> AgentAction | None:
+    if facts.ends_early and facts.round.has_begun:
+        return _towards_stopped(facts)
     if facts.round.has_begun or facts.round.closed:
         return None
     if facts.staging is WorkState.NONE:
@@ -199,4 +206,5 @@ def status(facts: AttemptFacts, member: Member) -> AgentStatus:
         preflight=facts.preflight,
         has_checkpoint=facts.has_checkpoint,
         handover=facts.handover,
+        conditions=facts.conditions,
     )

@@ -47,6 +47,7 @@ from drumbeat.model.mlflow_writes import RUN_NAME, WRITE_RULES, MlflowWrite, cre
 from drumbeat.node.metrics import chosen_experiments
 from drumbeat.node.metrics.artifacts import NodeArtifacts
 from drumbeat.node.metrics.chosen_experiments import ChosenExperiments
+from drumbeat.node.metrics.condition_states import ConditionPublisher
 from drumbeat.node.metrics.forwarder import Forwarder
 from drumbeat.node.metrics.http_messages import HttpAnswer, Read, json_answer
 from drumbeat.node.metrics.mlflow_reads import Reads
@@ -89,8 +90,10 @@ class MetricsEndpoint:
         """Hashes of lines that must not count twice, newest last."""
         self._begun: list[RunCreated] = []
         """Runs that began before this process: their clients may not have got an answer."""
+        self._conditions = ConditionPublisher(enrolment)
         for _, record in spool.records():
             self._recall(record)
+        self._conditions.take()
 
     def _recall(self, record: MetricRecord) -> None:
         self.runs.apply(record)
@@ -98,6 +101,7 @@ class MetricsEndpoint:
             self._begun.append(record)
         elif isinstance(record, _ONCE):
             self._is_new(encode_record(record))
+        self._conditions.recall((record,))
 
     def _is_new(self, line: bytes) -> bool:
         digest = hash(line)
@@ -205,6 +209,7 @@ class MetricsEndpoint:
         failpoint("metrics.spooled")
         for _, record in new:
             self.runs.apply(record)
+        self._conditions.take(record for _, record in new)
 
     # --- artifacts ------------------------------------------------------------------------------------------------
     def put_artifact(self, read: Read, body: BinaryIO) -> HttpAnswer:

@@ -31,6 +31,18 @@ _BROKEN = (OSError, http.client.HTTPException, DrumbeatError, ValueError, Attrib
 """Errors of a stream that either side has ended; the last two come from TLS that another thread ends."""
 
 _slots = threading.BoundedSemaphore(MAX_TUNNELS)
+_received, _counting = 0, threading.Lock()
+
+
+def received_bytes() -> int:
+    """Returns how much users have sent through the tunnels of this node until now."""
+    return _received
+
+
+def _count(size: int) -> None:
+    global _received  # noqa: PLW0603 (one for the node)
+    with _counting:
+        _received += size
 
 
 def open_to_service(context: RequestContext) -> dict[str, Any]:
@@ -110,6 +122,7 @@ class NodeTunnel:
     def _carry_down(self, received: http.client.HTTPResponse, up: threading.Thread, on_end: Callable[[], None]) -> None:
         with contextlib.suppress(*_BROKEN):
             while piece := received.read1(_PIECE_BYTES):
+                _count(len(piece))
                 self._local.sendall(piece)
         self._end()
         up.join()

@@ -91,6 +91,8 @@ class Loop:
         """Called on the loop's thread after each committed change of a job; they must not block."""
         self.closing_effects: Callable[[Job], tuple[Effect, ...]] = _no_effects
         """Returns what is to be done beside the rest when a job has ended. It must not raise."""
+        self.notice_effects: Callable[[Job, str], tuple[Effect, ...]] = _no_effects
+        """Returns what is to be done when a condition of a job was met, as a sentence says. It must not raise."""
         self.must_place = True
         """Something has changed that placement depends on."""
 
@@ -339,6 +341,8 @@ class Loop:
         decision = decide(record.job, event, now)
         if decision.job == record.job:
             return None
+        for sentence in decision.notices:
+            decision = then(decision, with_effects(decision.job, *self.notice_effects(decision.job, sentence)))
         if decision.job.state.is_terminal and not record.job.state.is_terminal:
             decision = self.kept_gangs.decided(decision)
             decision = then(decision, with_effects(decision.job, *self.closing_effects(decision.job)))
@@ -446,7 +450,7 @@ class Loop:
         return [job for job in jobs if is_queued(job)]
 
 
-def _no_effects(_job: Job) -> tuple[Effect, ...]:
+def _no_effects(_job: Job, _sentence: str = "") -> tuple[Effect, ...]:
     return ()
 
 

@@ -23,25 +23,25 @@ from datetime import timedelta
 
 from drumbeat.model.plurals import counted
 
-# The text of a notice about the end of a job. Pure.
+# The text of a notice about the end of a job, or about one of its conditions. Pure.
 
 MAX_SENTENCE = 2000
 
 
-def title(job: Job) -> str:
-    """Returns a line with the job and its end."""
+def title(job: Job, sentence: str = "") -> str:
+    """Returns a line with the job and its end, or with the condition that a sentence says was met."""
     name = job.name if job.display_name in ("", job.name) else f"{job.display_name} ({job.name})"
-    return _one_line(f"drumbeat: job {name} {job.state}", 200)
+    return _one_line(f"drumbeat: job {name}{f': {sentence}' if sentence else f' {job.state}'}", 200)
 
 
-def lines(job: Job) -> list[str]:
-    """Returns lines with the reason, the duration, and a command for more."""
-    sentences = [_one_line(job.sentence, MAX_SENTENCE)]
-    if job.verdict and job.verdict.advice:
+def lines(job: Job, sentence: str = "") -> list[str]:
+    """Returns lines with the reason, the duration, and a command for more; or with the condition that was met."""
+    sentences = [_one_line(sentence or job.sentence, MAX_SENTENCE)]
+    if job.verdict and job.verdict.advice and not sentence:
         sentences.append(job.verdict.advice)
     size = f"{counted(job.plan.nodes, 'node')}, {counted(job.plan.world_size, 'rank')}" if job.plan.nodes else job.kind
     sentences.append(f"Experiment {_one_line(job.plan.experiment, 100)}, on {job.plan.compute}: {size}.")
-    if job.ended_at:
+    if job.ended_at and not sentence:
         sentences.append(f"Submitted {job.submitted_at:%Y-%m-%d %H:%M} UTC, ended after {_length(job)}.")
     return [*sentences, f"See it: drumbeat show {job.name}"]
 
@@ -66,7 +66,7 @@ _AT_ONCE = 4
 
 
 class NoticeSender:
-    """Delivers the notices of ended jobs."""
+    """Delivers the notices of jobs."""
 
     def __init__(self, loop: Loop, targets: NoticeTargets) -> None:
         self._loop, self._targets = loop, targets
@@ -120,8 +120,10 @@ class NoticeSender:
             target = self._targets.opened(effect.target)
         except NotFoundError:
             return  # The target was deleted after the job's end.
-        key = hashlib.sha256(f"{job.name} {job.submitted_at} {effect.target} {effect.address}".encode()).hexdigest()
-        notice = NoticeText(title(job), lines(job), key[:32])
+        of_condition = f" {pending} {effect.sentence}" if effect.sentence else ""
+        identity = f"{job.name} {job.submitted_at} {effect.target} {effect.address}{of_condition}"
+        key = hashlib.sha256(identity.encode()).hexdigest()
+        notice = NoticeText(title(job, effect.sentence), lines(job, effect.sentence), key[:32])
         try:
             deliver(target, notice, (effect.address,) if effect.address else (), self._progress.get(pending))
         except PutOffError as error:
