@@ -196,6 +196,8 @@ export interface EndpointToken { access_token: string; expires_at: string }
 export interface Status {
   uptime_s: number; unfinished: string[]; idle_s: number; idle_stop_s: number; publishing: string[];
   doors: { address: string; port: number; ends: string }[]; others: string[]; retain_s: number;
+  /** When the home was last backed up; null = never. */
+  backup_at?: string | null;
 }
 export interface LedgerRow { name: string; jobs: number; wall_s: number; seconds: Record<string, number> }
 export interface Ledger { by: "job" | "experiment" | "person" | "week"; since: string | null; rows: LedgerRow[]; total: LedgerRow }

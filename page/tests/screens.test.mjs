@@ -252,6 +252,20 @@ test("a session that ends while the page is open is said", async () => {
   expect(server.count("/events")).toBe(before);
 });
 
+test("a browser without a session is offered the identity provider, which brings it back to the very address", async () => {
+  server.answers["/events"] = server.answers["/page/session"] = server.answers["/jobs"] = server.answers["/job-counts"] = refusal(401, "no session");
+  await page.route("**/ui/sign-in/provider", (route) => route.fulfill({ json: { name: "Example & Co" } }));
+  const asked = [];
+  await page.route("**/ui/sign-in?**", (route) => {
+    asked.push(new URL(route.request().url()).searchParams.get("to"));
+    return route.fulfill({ body: "the provider's page" });
+  });
+  await open("/?state=running&q=a%26b");
+  await page.getByRole("link", { name: "Sign in with Example & Co" }).click();
+  await seen("the provider's page");
+  expect(asked).toEqual(["/ui/?state=running&q=a%26b"]);
+});
+
 test("a link to another screen begins at its top, and the way back leads to the place before", async () => {
   lists(() => Array.from({ length: 90 }, (_, n) => jobOf(`job-${n}`)));
   has(jobOf("job-70"), { story: Array.from({ length: 60 }, (_, n) => storyLine(n + 1, `line ${n + 1} of the story`)) });
@@ -613,6 +627,18 @@ test("schedules show their runs and problems, and are disabled and enabled", asy
   server.answers["/schedules/stopped/enable"] = refusal(400, "bob, whose schedule stopped is, has no token here any more");
   await page.getByRole("button", { name: "Enable stopped" }).click();
   await eventually(() => page.getByRole("alert").count()).toBe(1);
+});
+
+test("the server's screen says when it was last backed up", async () => {
+  lists(() => []);
+  const status = { uptime_s: 1, unfinished: [], idle_s: 0, idle_stop_s: 900, publishing: [], doors: [], others: [], retain_s: 0 };
+  server.answers["/version"] = { version: "1", host: "h", pid: 1, home: "/home" };
+  server.answers["/status"] = { ...status, backup_at: null };
+  await open("/server");
+  await page.getByText("never, by drumbeat server backup").waitFor();
+  server.answers["/status"] = { ...status, backup_at: "2026-01-02T03:04:05Z" };
+  await open("/server");
+  await page.getByText(/^2026-01-0\d \d\d:04:05$/).waitFor();
 });
 
 test("a hidden page asks the server for nothing, so that an idle server can stop", async () => {

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from drumbeat.client.backup import back_up, prune_backups, restore
+from drumbeat.client.backup import BackupSource, back_up, prune_backups, restore
 from drumbeat.model.errors import ConflictError, RefusedError
 from tests.real.house import DRUMBEAT, House, until
 
@@ -71,7 +71,7 @@ def a_home(folder: Path) -> Path:
 
 def test_damaged_or_cut_off_backup_makes_no_home(tmp_path: Path) -> None:
     home, file = a_home(tmp_path / "home"), tmp_path / "b.tar"
-    assert back_up(home, file).unfinished == ("b",)
+    assert back_up(BackupSource(home), file).unfinished == ("b",)
     with tarfile.open(file) as tar:
         assert sorted(tar.getnames()) == ["drumbeat.db", "jobs/a/outputs/x", "manifest.json", "token"]
     content = file.read_bytes()
@@ -88,7 +88,7 @@ def test_damaged_or_cut_off_backup_makes_no_home(tmp_path: Path) -> None:
     assert restore(file, tmp_path / "new", takes_over=True).files == 3
     assert (tmp_path / "new/jobs/a/outputs/x").read_bytes() == (home / "jobs/a/outputs/x").read_bytes()
     with pytest.raises(ConflictError, match="there is such a file"):
-        back_up(home, file)
+        back_up(BackupSource(home), file)
     with pytest.raises(ConflictError, match="the home isn't empty"):
         restore(file, tmp_path / "new", takes_over=True)
 
@@ -99,7 +99,7 @@ def test_backup_that_is_killed_leaves_no_file_of_its_name_and_the_next_one_works
     code = "import sys; from pathlib import Path; from drumbeat.client import backup as b; a = b._add\n"
     code += "def stop(tar, path, name, digests):\n    if name == sys.argv[3]: print(flush=True); sys.stdin.read()\n"
     code += "    return a(tar, path, name, digests)\n"
-    code += "b._add = stop; b.back_up(Path(sys.argv[1]), Path(sys.argv[2]))"
+    code += "b._add = stop; b.back_up(b.BackupSource(Path(sys.argv[1])), Path(sys.argv[2]))"
     for step in ("drumbeat.db", "jobs/a/outputs/x", "token"):
         command = [sys.executable, "-c", code, str(home), str(file), step]
         with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
@@ -107,7 +107,7 @@ def test_backup_that_is_killed_leaves_no_file_of_its_name_and_the_next_one_works
             process.stdout.readline()
             process.kill()
         assert not file.exists()
-    assert back_up(home, file).files == 3
+    assert back_up(BackupSource(home), file).files == 3
 
 
 def test_only_the_newest_backups_of_a_folder_are_kept(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 import { useState } from "preact/hooks";
 import { act } from "../api";
-import { counted, duration, size } from "../format";
+import { counted, dated, duration, size } from "../format";
 import { useAnswer, useInterval, useRole } from "../hooks";
 import { Answered } from "../parts/placeholders";
 import { jobHref } from "../router";
@@ -45,6 +45,7 @@ function StatusRows({ status }: { status: Status }) {
       <Row label="up">{duration(status.uptime_s)}</Row>
       <Row label="stops">{status.idle_stop_s ? `after ${duration(status.idle_stop_s)} with nothing to do` : "never by itself"}</Row>
       <Row label="retains">{status.retain_s ? `jobs for ${duration(status.retain_s)} after their end` : "every job until it is deleted"}</Row>
+      <Row label="backed up">{status.backup_at ? dated(status.backup_at, Date.now()) : "never, by drumbeat server backup"}</Row>
       <Row label="unfinished">
         {status.unfinished.length ? <>{counted(status.unfinished.length, "job")}: {status.unfinished.slice(0, 8).map((job) => <a key={job} class="row-list" href={jobHref(job)}>{job}</a>)}</> : "no job"}
       </Row>

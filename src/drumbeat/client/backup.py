@@ -1,8 +1,8 @@
 """Backups of a server's home while the server runs, and homes made of them.
 
 A backup is one tar file. Its last member is a manifest with the digest of every other one, so that a file that was cut
-off or damaged is noticed before anything of it is used. The databases are copied first, by SQLite's own online backup:
-what they name is then in the files, which only grow while they are copied.
+off or damaged is noticed before anything of it is used. The databases are copied first, by SQLite's own online backup
+or by `pg_dump`: what they name is then in the files, which only grow while they are copied.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO, Any, cast
 
 from drumbeat._version import __version__
+from drumbeat.client.postgres_backup import DUMP, dump, load, require_empty, unfinished_jobs
 from drumbeat.model.errors import ConflictError, NotFoundError, RefusedError, StorageError
 
 MANIFEST = "manifest.json"
@@ -32,7 +33,8 @@ LAST = "last-backup.json"
 """The file in a home that says when it was last backed up, and to where."""
 PLACE = "place.json"
 _SKIPPED = {
-    "server.json", "server.lock", "start.lock", "server.sock", "server-start.log", LAST, "nodes", "labs", "halves",
+    DUMP, LAST, "server.json", "server.lock", "start.lock", "server.sock", "server-start.log", "nodes", "labs",
+    "halves",
     *(f"{name}{end}" for name in DATABASES for end in ("", "-wal", "-shm", "-journal")),
 }  # fmt: skip
 """What belongs to the running server and its machine, or is copied in another way."""
@@ -54,14 +56,28 @@ class Backup:
     bytes: int = 0
 
 
-def back_up(home: Path, target: Path) -> Backup:
+@dataclass(frozen=True)
+class BackupSource:
+    """What is backed up: a home, and what its server keeps elsewhere."""
+
+    home: Path
+    database: str = ""
+    """The URL of its PostgreSQL database; "" = it has SQLite's in the home."""
+    shared: Path | None = None
+    """The folder that it shares with other servers; None = the home."""
+
+
+def back_up(source: BackupSource, target: Path) -> Backup:
     """Writes a backup of a home to a new file, whose mode is 0600; it is complete or isn't there.
 
-    Raises NotFoundError, ConflictError (the file exists), RefusedError (a database elsewhere), StorageError.
+    Raises NotFoundError, ConflictError (the file exists), RefusedError (pg_dump is missing), StorageError.
     """
-    if not (home / DATABASES[0]).exists():
-        fix = "With PostgreSQL, use pg_dump for the database, and copy the shared folder after it."
+    home = source.home
+    if not source.database and not (home / DATABASES[0]).exists():
+        fix = "With PostgreSQL, set DRUMBEAT_DATABASE (and DRUMBEAT_SHARED) as for the server."
         raise NotFoundError("this home has no SQLite database to back up", where=str(home), fix=fix)
+    if not home.is_dir():
+        raise NotFoundError("there is no such home", where=str(home), fix="Set DRUMBEAT_HOME as for the server.")
     if os.path.lexists(target):
         raise ConflictError(
             "there is such a file, and backups replace nothing", where=str(target), fix="Name another one."
@@ -69,7 +85,7 @@ def back_up(home: Path, target: Path) -> Backup:
     half = target.with_name(f".{target.name}.{secrets.token_hex(4)}.half")
     try:
         with os.fdopen(os.open(half, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-            made = _write(home, file, target.parent)
+            made = _write(source, file, target.parent)
             file.flush()
             os.fsync(file.fileno())
         os.link(half, target)
@@ -83,7 +99,7 @@ def back_up(home: Path, target: Path) -> Backup:
         half.unlink(missing_ok=True)
 
 
-def _write(home: Path, file: IO[bytes], beside: Path) -> Backup:
+def _write(source: BackupSource, file: IO[bytes], beside: Path) -> Backup:
     digests: dict[str, str] = {}
     total = 0
     at = datetime.now(UTC).isoformat(timespec="seconds")
@@ -92,22 +108,41 @@ def _write(home: Path, file: IO[bytes], beside: Path) -> Backup:
         tarfile.open(fileobj=file, mode="w") as tar,
     ):
         unfinished: tuple[str, ...] = ()
-        for name in DATABASES:
-            if (home / name).exists():
-                copy = Path(copies) / name
-                _copy_database(home / name, copy)
-                if name == DATABASES[0]:
-                    unfinished = _unfinished(copy)
-                total += _add(tar, copy, name, digests)
-                copy.unlink()
-        for path in _files(home):
-            total += _add(tar, path, str(path.relative_to(home)), digests)
-        made = Backup(at, __version__, str(home), unfinished, len(digests), total)
+        for name in [DUMP] if source.database else DATABASES:
+            copy = Path(copies) / name
+            if source.database:
+                unfinished = unfinished_jobs(source.database, _FINAL)
+                dump(source.database, copy)
+            elif (source.home / name).exists():
+                _copy_database(source.home / name, copy)
+                unfinished = _unfinished(copy) if name == DATABASES[0] else unfinished
+            else:
+                continue
+            total += _add(tar, copy, name, digests)
+            copy.unlink()
+        for path, name in _members(source):
+            total += _add(tar, path, name, digests)
+        made = Backup(at, __version__, str(source.home), unfinished, len(digests), total)
         text = json.dumps({**asdict(made), "digests": digests}).encode()
         entry = tarfile.TarInfo(MANIFEST)
         entry.size, entry.mode = len(text), 0o600
         tar.addfile(entry, io.BytesIO(text))
     return made
+
+
+def _members(source: BackupSource) -> Iterator[tuple[Path, str]]:
+    """Yields the files with their names in the backup; of one that both folders have, the shared one."""
+    shared = source.shared
+    if shared is not None and shared.resolve() != source.home.resolve():
+        names = set[str]()
+        for path in _files(shared):
+            name = str(path.relative_to(shared))
+            names.add(name)
+            yield path, name
+        own = ((path, str(path.relative_to(source.home))) for path in _files(source.home))
+        yield from ((path, name) for path, name in own if name not in names and not path.is_relative_to(shared))
+        return
+    yield from ((path, str(path.relative_to(source.home))) for path in _files(source.home))
 
 
 def _copy_database(source: Path, target: Path) -> None:
@@ -183,12 +218,12 @@ def prune_backups(folder: Path, keep: int) -> list[Path]:
     return old
 
 
-def restore(source: Path, home: Path, *, takes_over: bool) -> Backup:
+def restore(source: Path, home: Path, *, takes_over: bool, database: str = "") -> Backup:
     """Makes a home of a backup; it is complete or isn't there.
 
     takes_over: the server of the original is gone for good. Otherwise the home knows that it is a copy, and a server
-    with unfinished jobs refuses to start in it. Raises ConflictError (the home isn't empty), RefusedError (it is
-    damaged), StorageError.
+    with unfinished jobs refuses to start in it. database: the URL of an empty PostgreSQL database, for the backup of
+    one. Raises ConflictError (the home or the database isn't empty), RefusedError (it is damaged), StorageError.
     """
     if home.exists() and any(home.iterdir()):
         fix = "Name an empty folder in DRUMBEAT_HOME."
@@ -202,6 +237,8 @@ def restore(source: Path, home: Path, *, takes_over: bool) -> Backup:
                 _require_whole(half / name)
         if takes_over:
             (half / PLACE).unlink(missing_ok=True)
+        if (half / DUMP).exists() or database:
+            _load_database(half / DUMP, database, takes_over=takes_over)
         home.mkdir(mode=0o700, parents=True, exist_ok=True)
         half.replace(home)
     except (tarfile.TarError, ValueError, KeyError, TypeError, EOFError) as error:
@@ -211,6 +248,23 @@ def restore(source: Path, home: Path, *, takes_over: bool) -> Backup:
     finally:
         shutil.rmtree(half, ignore_errors=True)
     return made
+
+
+def _load_database(file: Path, database: str, *, takes_over: bool) -> None:
+    """Fills the database. Raises RefusedError, ConflictError, StorageError."""
+    if not file.exists():
+        what = "this backup is of a home on SQLite, and DRUMBEAT_DATABASE is set"
+        raise RefusedError(what, where="DRUMBEAT_DATABASE", fix="Unset it.")
+    if not database:
+        what = "this backup is of a home on PostgreSQL"
+        raise RefusedError(what, where="DRUMBEAT_DATABASE", fix="Set it to the URL of an empty database.")
+    if not takes_over:
+        what = "a server can't tell a copy of a database from its original, and would run its jobs, too"
+        fix = "If the original's server is gone for good: drumbeat server restore --take-over"
+        raise RefusedError(what, where="DRUMBEAT_DATABASE", fix=fix)
+    require_empty(database)
+    load(database, file)
+    file.unlink()
 
 
 def _extract(source: Path, folder: Path) -> Backup:

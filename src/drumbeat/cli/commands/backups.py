@@ -29,19 +29,23 @@ TakeOver = Annotated[
 def backup(target: Target, keep: Keep = None) -> None:
     """Back up the server's home while the server runs: databases, results, secrets. For the home's own user.
 
-    The file opens everything that the home opens: keep it as you keep the home's token.
+    The file opens everything that the home opens: keep it as you keep the home's token. With PostgreSQL, set
+    DRUMBEAT_DATABASE and DRUMBEAT_SHARED as for the server.
     """
-    from drumbeat.client.backup import back_up, prune_backups
+    from drumbeat.client.backup import BackupSource, back_up, prune_backups
     from drumbeat.client.discovery import default_home
 
-    if shared := os.environ.get("DRUMBEAT_SHARED"):
-        fix = "Back up the database with pg_dump, and copy this folder after it."
-        raise RefusedError("the files of this server are in a shared folder", where=shared, fix=fix)
+    shared = os.environ.get("DRUMBEAT_SHARED")
+    source = BackupSource(
+        default_home(os.environ),
+        os.environ.get("DRUMBEAT_DATABASE", ""),
+        Path(shared).expanduser().absolute() if shared else None,
+    )
     is_folder = target.is_dir()
     if keep is not None and not is_folder:
         raise RefusedError("--keep is for the backups of a folder", where=str(target), fix="Name an existing folder.")
     file = target / f"drumbeat-{datetime.now(UTC):%Y%m%d-%H%M%S}.tar" if is_folder else target
-    made = back_up(default_home(os.environ), file.absolute())
+    made = back_up(source, file.absolute())
     print(f"{file}: {made.files} files, {format_size(made.bytes)}, as of {made.made_at}")
     if keep is not None:
         for one in prune_backups(target, keep):
@@ -49,14 +53,22 @@ def backup(target: Target, keep: Keep = None) -> None:
 
 
 def restore(source: Source, take_over: TakeOver = False) -> None:
-    """Make a home of a backup, in the empty or missing folder of DRUMBEAT_HOME. Starts nothing."""
+    """Make a home of a backup, in the empty or missing folder of DRUMBEAT_HOME. Starts nothing.
+
+    The backup of a home on PostgreSQL fills the empty database that DRUMBEAT_DATABASE names.
+    """
     from drumbeat.client import backup as backups
     from drumbeat.client.discovery import default_home
 
     if not source.is_file():
         raise NotFoundError("there is no such file", where=str(source))
     home = default_home(os.environ)
-    made = backups.restore(source, home, takes_over=take_over)
+    shared = os.environ.get("DRUMBEAT_SHARED")
+    if shared and Path(shared).expanduser().absolute() != home:
+        fix = f"Unset it. A server that starts there finds them, others by DRUMBEAT_SHARED={home}."
+        raise RefusedError("the files of a shared folder are restored into the home", where="DRUMBEAT_SHARED", fix=fix)
+    database = os.environ.get("DRUMBEAT_DATABASE", "")
+    made = backups.restore(source, home, takes_over=take_over, database=database)
     age = datetime.now(UTC) - datetime.fromisoformat(made.made_at)
     print(f"{home} is the home of {made.made_at}, {format_duration(age)} ago")
     print("what was submitted or has ended since isn't in it")
