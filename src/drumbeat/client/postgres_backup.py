@@ -10,7 +10,7 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import parse_qsl, unquote, urlsplit
@@ -60,7 +60,7 @@ def _query(url: str, statement: str) -> list[str]:
 
 
 @contextmanager
-def _connection(url: str) -> Iterator[dict[str, str]]:
+def _connection(url: str) -> Generator[dict[str, str]]:
     """Yields the environment in which PostgreSQL's programs find the database.
 
     Its parts are in a file that only this user can read: other users see command lines, and a password in them.
