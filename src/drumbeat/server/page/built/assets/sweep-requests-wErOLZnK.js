@@ -1,5 +1,0 @@
-<<<<<<<< HEAD:src/drumbeat/server/page/built/assets/sweep-requests-Cvw0VE7_.js
-import{I as e,_ as t,f as n,l as r,s as i}from"./placeholders-WzJC0orB.js";import{_ as a}from"./index-DuI2QgPy.js";var o=100,s=2e4,c=e=>[`/curves`,{parent:e,max_points:o,max_total:s}];function l(o){let s=i(`/sweeps/${e(o.name)}`),c=t(s.reload,1500);return r(`jobs`,e=>e.jobs.some(e=>e.parent===o.name||e.name===o.name)&&c()),n(o.name,`state`,e=>(!a.has(e.state)||s.value?.state!==e.state)&&c()),s}export{l as n,c as t};
-========
-import{I as e,_ as t,f as n,l as r,s as i}from"./placeholders-WzJC0orB.js";import{_ as a}from"./index-98hksr0H.js";var o=100,s=2e4,c=e=>[`/curves`,{parent:e,max_points:o,max_total:s}];function l(o){let s=i(`/sweeps/${e(o.name)}`),c=t(s.reload,1500);return r(`jobs`,e=>e.jobs.some(e=>e.parent===o.name||e.name===o.name)&&c()),n(o.name,`state`,e=>(!a.has(e.state)||s.value?.state!==e.state)&&c()),s}export{l as n,c as t};
->>>>>>>> e94e75b74 (The built page):src/drumbeat/server/page/built/assets/sweep-requests-wErOLZnK.js
