@@ -8,6 +8,9 @@ from pathlib import Path
 import pytest
 
 from drumbeat.client.batch_endpoints import BatchEndpoints
+from drumbeat.ml import Input
+from drumbeat.ml.calls.batch import BatchDeploymentOperations, BatchEndpointOperations
+from drumbeat.ml.entities import CodeConfiguration, Model, ModelBatchDeployment, ModelBatchDeploymentSettings
 from drumbeat.model.api.jobs import JobWithEvents
 from drumbeat.model.errors import NotFoundError, SpecError
 from drumbeat.model.states import State
@@ -205,3 +208,35 @@ def test_deployment_of_a_pipeline_runs_its_component(house: House, batch: Path) 
     assert (house.home / "jobs/piped_say/outputs/said/names").read_text().splitlines() == [*NAMES[:20], "hi"]
     told = house.run("batch-endpoint", "invoke", "digits", *options[:4], "--mini-batch-size", "3")
     assert "--mini-batch-size is for deployments of a model" in told.stderr
+
+
+@pytest.mark.feature("J8")
+def test_script_of_azures_sdk_creates_invokes_lists_and_deletes(house: House, batch: Path) -> None:
+    endpoints = BatchEndpointOperations(lambda: house.client)
+    deployments = BatchDeploymentOperations(lambda: house.client)
+    green = ModelBatchDeployment(
+        name="green",
+        endpoint_name="digits",
+        model=Model(path=batch / "weights", type="custom_model"),
+        code_configuration=CodeConfiguration(code=batch / "src", scoring_script="score.py"),
+        compute="local",
+        settings=ModelBatchDeploymentSettings(mini_batch_size=4, output_file_name="green.csv"),
+    )
+    deployments.begin_create_or_update(green).result()
+    endpoint = endpoints.get("digits")
+    endpoint.defaults.deployment_name = "green"
+    endpoints.begin_create_or_update(endpoint).result()
+    changed = deployments.get("green", "digits")
+    changed.mini_batch_size = 10
+    deployments.begin_create_or_update(changed).result()
+    job = endpoints.invoke("digits", inputs={"data": Input(type="uri_folder", path=str(batch / "files"))})
+    assert waited(house, job.name).state is State.COMPLETED
+    score = house.home / f"jobs/{job.name}_batchscoring/outputs/score/green.csv"
+    assert score.read_text().splitlines() == [f"{one}5" for one in NAMES[:20]]
+    assert "mini-batch of 10" in "".join(house.logs(f"{job.name}_batchscoring").values())
+    assert [one.status for one in endpoints.list_jobs("digits") if one.name == job.name] == ["Completed"]
+    assert job.name in [one.name for one in deployments.list_jobs("digits", name="green")]
+    deployments.begin_delete("blue", "digits").result()
+    assert [one.name for one in deployments.list("digits")] == ["green"]
+    endpoints.begin_delete("digits").result()
+    assert list(endpoints.list()) == []

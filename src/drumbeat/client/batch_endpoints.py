@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,29 +17,80 @@ if TYPE_CHECKING:
     from drumbeat.model.api.jobs import JobView
 
 
+DEFAULT_FILE = "predictions.csv"
+
+
 class BatchEndpoints:
     """The batch endpoints of a client's server."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
 
-    def create_deployment(self, file: str | Path, *, sets: Sequence[str] = ()) -> BatchDeploymentView:
+    # --- endpoints --------------------------------------------------------------------------------------------
+    def endpoints(self) -> list[BatchEndpointView]:
+        """The endpoints, by name."""
+        return self._client.resources(BATCH_ENDPOINT)
+
+    def endpoint(self, name: str) -> BatchEndpointView:
+        """Returns an endpoint. Raises NotFoundError."""
+        return self._client.resource(BATCH_ENDPOINT, name)
+
+    def create_endpoint(self, given: str | Path | Mapping[str, Any]) -> BatchEndpointView:
+        """Creates an endpoint, or replaces the one of its name: the path of a file, or its keys. Raises SpecError."""
+        return self._client.create_resource(BATCH_ENDPOINT, given)
+
+    # --- deployments ------------------------------------------------------------------------------------------
+    def deployment(self, endpoint: str, name: str) -> BatchDeploymentView:
+        """Returns a deployment. Raises NotFoundError."""
+        self.endpoint(endpoint)
+        return self._client.resource(BATCH_DEPLOYMENT, f"{endpoint}.{name}")
+
+    def create_deployment(
+        self, given: str | Path | Mapping[str, Any], *, sets: Sequence[str] = ()
+    ) -> BatchDeploymentView:
         """Creates a deployment, or replaces the one of its name, with its code, environment and model.
 
-        Raises SpecError, with the line; NotFoundError for an endpoint that isn't there.
+        given: the path of a file, or its keys, whose paths count from the current folder. Raises SpecError, with the
+        line; NotFoundError for an endpoint that isn't there.
         """
         from drumbeat.jobfile.batch.deployments import BATCH_DEPLOYMENT as FILE
         from drumbeat.jobfile.batch.deployments import PipelineBatchDeployment
-        from drumbeat.jobfile.reading.loader import load_text, read_text
+        from drumbeat.jobfile.reading.loader import load_text, model_from, read_text
 
-        path = Path(file)
-        given: Any = load_text(read_text(path), FILE, str(file), sets)
-        self._client.resource(BATCH_ENDPOINT, given.endpoint_name)
-        base = path.absolute().parent
-        kept = self._pipeline(given, base) if isinstance(given, PipelineBatchDeployment) else self._model(given, base)
-        head = {"name": f"{given.endpoint_name}.{given.name}", "description": given.description, "tags": given.tags}
+        if isinstance(given, Mapping):
+            keys: Any = model_from(given, FILE, FILE.noun, overrides=sets)
+            base = Path.cwd()
+        else:
+            keys = load_text(read_text(Path(given)), FILE, str(given), sets)
+            base = Path(given).absolute().parent
+        self.endpoint(keys.endpoint_name)
+        kept = self._pipeline(keys, base) if isinstance(keys, PipelineBatchDeployment) else self._model(keys, base)
+        head = {"name": f"{keys.endpoint_name}.{keys.name}", "description": keys.description, "tags": keys.tags}
         document = {key: value for key, value in {**head, **kept}.items() if value not in (None, {}, "")}
         return self._client.create_resource(BATCH_DEPLOYMENT, document)
+
+    def change_deployment(self, before: BatchDeploymentView, keys: Mapping[str, Any]) -> BatchDeploymentView:
+        """Changes how a deployment of a model runs; its model, code and environment stay. keys: all others of its file.
+
+        Raises SpecError.
+        """
+        from drumbeat.client.batch_jobs import runner_settings
+        from drumbeat.jobfile.batch.deployments import BATCH_DEPLOYMENT as FILE
+        from drumbeat.jobfile.reading.loader import model_from
+
+        # The component that it runs stands for a script without a model.
+        checked: Any = model_from({**keys, "model": before.model or before.component}, FILE, FILE.noun)
+        document = {
+            **before.document,
+            "description": checked.description,
+            "tags": checked.tags,
+            "compute": checked.compute,
+            "instance_count": checked.resources.instance_count,
+            "settings": runner_settings(checked),
+            "output_file_name": checked.setting("output_file_name", DEFAULT_FILE),
+        }
+        kept = {key: value for key, value in document.items() if value not in (None, {}, "")}
+        return self._client.create_resource(BATCH_DEPLOYMENT, kept)
 
     def _model(self, given: ModelBatchDeployment, base: Path) -> dict[str, Any]:
         from drumbeat.client.batch_jobs import component_document, runner_settings
@@ -58,7 +109,7 @@ class BatchEndpoints:
             "instance_count": given.resources.instance_count,
             "model": path,
             "settings": runner_settings(given),
-            "output_file_name": given.setting("output_file_name", "predictions.csv"),
+            "output_file_name": given.setting("output_file_name", DEFAULT_FILE),
         }
 
     def _model_input(self, given: ModelBatchDeployment, base: Path) -> tuple[dict[str, Any], str]:

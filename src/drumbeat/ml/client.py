@@ -17,6 +17,7 @@ from drumbeat.jobfile.builders.sweep import Sweep
 from drumbeat.jobfile.environments.environment_keys import Environment
 from drumbeat.jobfile.job.job import JobKeys
 from drumbeat.jobfile.pipelines.component import ComponentKeys
+from drumbeat.ml.calls.batch import BatchDeploymentOperations, BatchEndpointOperations
 from drumbeat.ml.calls.components import ComponentOperations
 from drumbeat.ml.calls.computes import ComputeOperations
 from drumbeat.ml.calls.data import DataOperations, ModelOperations
@@ -28,6 +29,7 @@ from drumbeat.ml.calls.schedules import ScheduleOperations
 from drumbeat.ml.calls.workspaces import WorkspaceOperations
 from drumbeat.ml.errors import with_azure_errors
 from drumbeat.ml.objects.assets import Data, Model
+from drumbeat.ml.objects.batch import BatchDeployment, BatchEndpoint, PipelineComponentBatchDeployment
 from drumbeat.ml.objects.datastores import Datastore
 from drumbeat.ml.objects.endpoints import OnlineDeployment, OnlineEndpoint
 from drumbeat.ml.objects.environments import RegisteredEnvironment
@@ -70,6 +72,8 @@ class MLClient:
         self.schedules = ScheduleOperations(self._connected)
         self.online_endpoints = OnlineEndpointOperations(self._connected)
         self.online_deployments = OnlineDeploymentOperations(self._connected)
+        self.batch_endpoints = BatchEndpointOperations(self._connected)
+        self.batch_deployments = BatchDeploymentOperations(self._connected)
         self.workspaces = WorkspaceOperations(self._connected, self.workspace_name)
 
     @classmethod
@@ -134,6 +138,10 @@ class MLClient:
                 return self.schedules.begin_create_or_update(entity)
             case OnlineDeployment():
                 return self.online_deployments.begin_create_or_update(entity, **keys)
+            case BatchEndpoint():
+                return self.batch_endpoints.begin_create_or_update(entity)
+            case BatchDeployment() | PipelineComponentBatchDeployment():
+                return self.batch_deployments.begin_create_or_update(entity, **keys)
             case _:
                 return self.compute.begin_create_or_update(entity)
 

@@ -11,6 +11,8 @@ from tempfile import NamedTemporaryFile
 from typing import IO, Any
 
 from drumbeat.client.environment_files import with_environments
+from drumbeat.jobfile.batch.deployments import BATCH_DEPLOYMENT
+from drumbeat.jobfile.batch.endpoints import BATCH_ENDPOINT
 from drumbeat.jobfile.builders import command as command_builder
 from drumbeat.jobfile.builders.command import Command
 from drumbeat.jobfile.compute.amlcompute import CLOUD_TYPES, AmlCompute
@@ -31,6 +33,12 @@ from drumbeat.jobfile.reading.writer import to_dict
 from drumbeat.jobfile.reading.yaml_tree import parse, plain, quoted
 from drumbeat.ml.errors import with_azure_errors
 from drumbeat.ml.objects.assets import Data, Model
+from drumbeat.ml.objects.batch import (
+    AnyDeployment,
+    BatchEndpoint,
+    batch_deployment_from_keys,
+    batch_endpoint_from,
+)
 from drumbeat.ml.objects.components import CommandComponent, Component, PipelineComponent
 from drumbeat.ml.objects.datastores import Datastore, datastore_from_document
 from drumbeat.ml.objects.endpoints import (
@@ -164,6 +172,27 @@ def load_online_deployment(
     del keys
     with _file(source, relative_origin) as (path, base):
         return deployment_from_keys(load_deployment(path, overrides_from(params_override)), base)
+
+
+@with_azure_errors
+def load_batch_endpoint(
+    source: Source, relative_origin: str | None = None, *, params_override: Overrides = None, **keys: Any
+) -> BatchEndpoint:
+    """Returns the batch endpoint in a file."""
+    del keys
+    text, name, _ = _read(source, relative_origin)
+    return batch_endpoint_from(to_dict(load_text(text, BATCH_ENDPOINT, name, overrides_from(params_override))))
+
+
+@with_azure_errors
+def load_batch_deployment(
+    source: Source, relative_origin: str | None = None, *, params_override: Overrides = None, **keys: Any
+) -> AnyDeployment:
+    """Returns the batch deployment in a file; its paths count from the file."""
+    del keys
+    text, name, base = _read(source, relative_origin)
+    loaded = load_text(text, BATCH_DEPLOYMENT, name, overrides_from(params_override))
+    return batch_deployment_from_keys(loaded, base)
 
 
 @with_azure_errors

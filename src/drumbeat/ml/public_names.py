@@ -22,8 +22,8 @@ PLACES: dict[str, dict[str, str]] = {
         **_here("client", "MLClient"),
         **_here(
             "loading",
-            "command load_component load_compute load_data load_datastore load_environment load_job load_model "
-            "load_online_deployment load_online_endpoint",
+            "command load_batch_deployment load_batch_endpoint load_component load_compute load_data load_datastore "
+            "load_environment load_job load_model load_online_deployment load_online_endpoint",
         ),
     },
     "dsl": _dialect("pipeline"),
@@ -48,6 +48,11 @@ PLACES: dict[str, dict[str, str]] = {
             UserIdentityConfiguration="UserIdentity",
         ),
         **_here("objects.assets", "Asset Data Model"),
+        **_here(
+            "objects.batch",
+            "BatchDeployment BatchEndpoint BatchJob BatchRetrySettings ModelBatchDeployment "
+            "ModelBatchDeploymentSettings PipelineComponentBatchDeployment",
+        ),
         **_here("objects.components", "CommandComponent Component PipelineComponent"),
         **_here("objects.computes", "Compute"),
         **_here(
@@ -93,6 +98,7 @@ PLACES: dict[str, dict[str, str]] = {
         **_here("calls.computes", "ComputeOperations"),
         **_here("calls.datastores", "DatastoreOperations"),
         **_here("calls.schedules", "ScheduleOperations"),
+        **_here("calls.batch", "BatchDeploymentOperations BatchEndpointOperations"),
         **_here("calls.endpoints", "OnlineDeploymentOperations OnlineEndpointOperations"),
         **_here("calls.workspaces", "WorkspaceOperations"),
     },
@@ -117,8 +123,8 @@ FAMILIES = {
     "monitors": "drumbeat doesn't monitor models in Azure. Log what you watch with mlflow.log_metric",
     "packages": "drumbeat doesn't package models. Give the model to a command as an input",
     "parallel": "make parallel steps by drumbeat.ml.parallel.parallel_run_function, or load_component(FILE)",
-    "scoring": "this version of drumbeat has no batch endpoints, and collects no requests. Run the scoring as a "
-    "command job, and log what you watch",
+    "scoring": "endpoints are ManagedOnlineEndpoint and BatchEndpoint, and requests aren't collected: log what you "
+    "watch in the scoring script",
     "serverless": "drumbeat sells no models. Register one of your own: client.models.create_or_update(Model(...))",
     "spark": "drumbeat runs no Spark. Write the step as a command, or take RayDistribution",
     "storage": "drumbeat reaches no such store. Take AzureBlobDatastore, or `drumbeat datastore create -f FILE`",
@@ -157,7 +163,7 @@ _ENTITIES = {
         "VirtualMachineSshSettings VmSize VolumeSettings"
     ),
     "internal": (
-        "BatchJob CreatedByType DataAsset DefaultActionType InputPort JobResources ParameterizedCommand Resource "
+        "CreatedByType DataAsset DefaultActionType InputPort JobResources ParameterizedCommand Resource "
         "Route ServiceInstance UnsupportedCompute"
     ),
     "monitors": (
@@ -180,9 +186,8 @@ _ENTITIES = {
     ),
     "parallel": "Parallel ParallelComponent",
     "scoring": (
-        "BatchDeployment BatchEndpoint BatchRetrySettings DataCollector Deployment DeploymentCollection "
-        "DeploymentTemplate DeploymentTemplateReference Endpoint EndpointAadToken ModelBatchDeployment "
-        "ModelBatchDeploymentSettings PipelineComponentBatchDeployment RequestLogging"
+        "DataCollector Deployment DeploymentCollection DeploymentTemplate DeploymentTemplateReference Endpoint "
+        "EndpointAadToken RequestLogging"
     ),
     "serverless": "MarketplacePlan MarketplaceSubscription ServerlessEndpoint",
     "spark": (
@@ -197,7 +202,7 @@ _OTHERS: dict[str, dict[str, str]] = {
         "features": "load_feature_set load_feature_store load_feature_store_entity",
         "hubs": "load_capability_host load_registry load_workspace",
         "packages": "load_model_package",
-        "scoring": "load_batch_deployment load_batch_endpoint load_deployment_template",
+        "scoring": "load_deployment_template",
         "serverless": "load_marketplace_subscription load_serverless_endpoint",
         "spark": "spark",
     },
@@ -233,7 +238,7 @@ _OTHERS: dict[str, dict[str, str]] = {
         "features": "FeatureSetOperations FeatureStoreEntityOperations FeatureStoreOperations",
         "hubs": "CapabilityHostsOperations RegistryOperations WorkspaceOutboundRuleOperations",
         "internal": "EvaluatorOperations",
-        "scoring": "BatchDeploymentOperations BatchEndpointOperations DeploymentTemplateOperations",
+        "scoring": "DeploymentTemplateOperations",
         "serverless": "MarketplaceSubscriptionOperations ServerlessEndpointOperations",
     },
 }
@@ -248,8 +253,6 @@ WHOLE = ("automl", "data_transfer", "finetuning", "identity")
 
 OPERATIONS_REFUSED = {
     "azure_openai_deployments": "connections",
-    "batch_deployments": "scoring",
-    "batch_endpoints": "scoring",
     "connections": "connections",
     "deployment_templates": "scoring",
     "feature_sets": "features",

@@ -336,7 +336,7 @@ class OnlineDeployment(Attributes):
         """Returns the keys of a deployment's file that are set."""
         named = {key: getattr(self, key, None) for key in KEYS_OF_DEPLOYMENTS}
         named["app_insights_enabled"] = named["app_insights_enabled"] or None
-        set_ones = {key: _plain(value) for key, value in named.items() if value not in (None, {})}
+        set_ones = {key: plain_value(value) for key, value in named.items() if value not in (None, {})}
         return {**set_ones, **({"type": self.kind} if self.kind else {})}
 
 
@@ -360,7 +360,8 @@ class KubernetesOnlineDeployment(OnlineDeployment):
     kind = "kubernetes"
 
 
-def _plain(value: Any) -> Any:
+def plain_value(value: Any) -> Any:
+    """Returns an attribute as a file has it."""
     if isinstance(value, Model):
         return value.id if value.creation_context is not None else value.to_document()
     if isinstance(value, RegisteredEnvironment):
@@ -378,9 +379,25 @@ def _amounts(one: ResourceSettings) -> dict[str, Any]:
 
 
 _SETTINGS: dict[str, type[Settings]] = {
-    "code_configuration": CodeConfiguration, "request_settings": OnlineRequestSettings,
-    "liveness_probe": ProbeSettings, "readiness_probe": ProbeSettings,
+    "request_settings": OnlineRequestSettings, "liveness_probe": ProbeSettings, "readiness_probe": ProbeSettings,
 }  # fmt: skip
+
+
+def deployment_parts(document: Mapping[str, Any], base: Path) -> dict[str, Any]:
+    """Returns a deployment's document with its code, its model and its environment as objects.
+
+    base: the folder that its paths count from.
+    """
+    given = dict(document)
+    if code := given.get("code_configuration"):
+        given["code_configuration"] = CodeConfiguration(**{**code, **with_absolute_paths({"code": code["code"]}, base)})
+    if isinstance(given.get("model"), dict):
+        table = cast("dict[str, Any]", given["model"])
+        path = with_absolute_paths({"inputs": {"it": {"path": table["path"]}}}, base)["inputs"]["it"]["path"]
+        given["model"] = Model(**{**table, "path": path})
+    if isinstance(given.get("environment"), dict):
+        given["environment"] = Environment.made(environment_with_absolute_paths(given["environment"], base))
+    return given
 
 
 def deployment_from_keys(keys: OnlineDeploymentKeys, base: Path) -> OnlineDeployment:
@@ -389,17 +406,10 @@ def deployment_from_keys(keys: OnlineDeploymentKeys, base: Path) -> OnlineDeploy
 
     document = with_environments(to_dict(keys), base)
     given: dict[str, Any] = {key: value for key, value in document.items() if key != "type"}
+    given = deployment_parts(given, base)
     for key, cls in _SETTINGS.items():
         if key in given:
             given[key] = cls(**given[key])
-    if code := given.get("code_configuration"):
-        code.code = with_absolute_paths({"code": code.code}, base)["code"]
-    if isinstance(given.get("model"), dict):
-        table = cast("dict[str, Any]", given["model"])
-        path = with_absolute_paths({"inputs": {"it": {"path": table["path"]}}}, base)["inputs"]["it"]["path"]
-        given["model"] = Model(**{**table, "path": path})
-    if isinstance(given.get("environment"), dict):
-        given["environment"] = Environment.made(environment_with_absolute_paths(given["environment"], base))
     if "scale_settings" in given:
         given["scale_settings"] = _scaling(given["scale_settings"])
     if "resources" in given:
