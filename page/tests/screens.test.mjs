@@ -52,6 +52,22 @@ function has(job, { story = [storyLine(1, "training")], log = logOf([`the log of
   server.answers[`/jobs/${job.name}/logs`] = () => log;
 }
 
+test("a server without jobs shows the commands to begin with, which can be copied", async () => {
+  lists(() => []);
+  await open("/");
+  await seen("No jobs yet");
+  const commands = page.locator(".first-steps code");
+  await eventually(() => commands.allInnerTexts()).toEqual([
+    "drumbeat run --procs 2 --set code=null -- 'echo \"rank $RANK of $WORLD_SIZE\"'", "drumbeat init train.py", "drumbeat run job.yml",
+  ]);
+  await page.context().grantPermissions(["clipboard-read", "clipboard-write"]);
+  await page.locator(".first-steps button").nth(1).click();
+  await seen("Copied");
+  expect(await page.evaluate(() => navigator.clipboard.readText())).toBe("drumbeat init train.py");
+  await open("/?text=nothing-like-it");
+  await seen("No job matches");
+});
+
 test("the list shows a job as it is when a hidden tab is seen again", async () => {
   let jobs = [jobOf("one")];
   lists(() => jobs);

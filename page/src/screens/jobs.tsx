@@ -15,6 +15,7 @@ import type { Experiment, Job, JobChanges, JobCurve, Uses } from "../types";
 import { notFiniteOf, sizeOf, wordOf } from "./job/progress";
 import { assetsOf, isModel } from "./job/results";
 import { SlowWord } from "./job/slow-rank";
+import { FirstSteps } from "./first-steps";
 import { SelectionBar } from "./job/actions";
 import { changesSince, listedNow, pagesBefore, useJobPages, withEvent, type Changes } from "./job-list";
 import { MAX_COMPARED } from "./compare-requests";
@@ -304,5 +305,5 @@ function useRowKeys(): void {
 function Empty({ choice }: { choice: Choice }) {
   const isFiltered = choice.text || choice.group || choice.experiment || choice.person || choice.isArchived || choice.parent;
   if (isFiltered) return <Nothing>No job matches. <a href={href("/")}>All jobs</a></Nothing>;
-  return <Nothing>No jobs yet. <code>drumbeat run job.yml</code> starts one; it appears here at once.</Nothing>;
+  return <FirstSteps />;
 }
