@@ -138,6 +138,17 @@ def test_agent_gets_the_address_of_a_server_that_started_after_its_gang(servers:
     assert told(two, job) == ("http://127.0.0.1:2",)
 
 
+def test_router_is_called_where_agents_on_other_machines_call(servers: Servers):
+    control = servers.open(1)
+    assert control.addresses.ips("local") == {}
+    assert control.addresses.ips("far") == {"10.0.0.1": ("10.0.0.1",)}
+    listeners = control.addresses.listeners
+    assert isinstance(listeners, FakeListeners)
+    listeners.open_ones.clear()
+    with pytest.raises(UnreachableError, match=r"doesn't listen on 10\.0\.0\.1"):
+        control.addresses.ips("far")
+
+
 def test_a_server_that_was_killed_and_started_again_is_alone(servers: Servers):
     servers.open(1)
     again = servers.open(1)
