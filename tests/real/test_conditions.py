@@ -161,3 +161,70 @@ def test_idle_job_is_warned_of_and_gives_its_slots_back(tmp_path: Path):
         told = [entry.sentence for entry in job.story]
         assert any("it ends in 2 s unless it is used" in one for one in told), told
         assert "no user has sent anything" in job.sentence
+
+
+FLAT = """
+import os, time
+import drumbeat
+level = float(os.environ.get("AZUREML_SWEEP_level", "0.5"))
+for step in range(3000):
+    drumbeat.log(accuracy=level, step=step)
+    time.sleep(0.05)
+"""
+SWEEP = """
+type: sweep
+name: flat
+trial: {code: ., command: python t.py}
+sampling_algorithm: grid
+search_space: {level: {type: choice, values: [0.5, 0.75]}}
+objective: {goal: maximize, primary_metric: accuracy}
+limits: {max_total_trials: 2, max_concurrent_trials: 1}
+drumbeat: {environment: current, grace_s: 2, stop_when: [{metric: accuracy, no_better_for: 4}]}
+"""
+PIPELINE = """
+type: pipeline
+name: line
+drumbeat: {environment: current, grace_s: 2}
+jobs:
+  train:
+    command: python t.py ${{outputs.model}}
+    code: .
+    outputs: {model: {type: uri_folder}}
+    drumbeat: {stop_when: [{metric: accuracy, no_better_for: 4}]}
+  score:
+    command: grep kept ${{inputs.model}}/model.txt
+    inputs: {model: "${{parent.jobs.train.outputs.model}}"}
+"""
+
+
+def test_trials_that_stop_early_have_completed_with_their_best_value(tmp_path: Path):
+    with a_house(tmp_path) as house:
+        house.script(FLAT)
+        file = house.folder / "job" / "sweep.yml"
+        file.write_text(SWEEP)
+        done = house.run("run", file)
+        assert done.returncode == 0, done.stdout + done.stderr
+        trials = house.client.sweep("flat").trials
+        assert [one.state for one in trials] == ["completed", "completed"]
+        assert house.client.best("flat").value == 0.75
+        assert house.client.get("flat_1").sentence.startswith(
+            "stopped early: accuracy no better for 4 reports (best 0.75"
+        )
+
+
+def test_pipeline_goes_on_with_what_a_step_has_kept_that_stopped_early(tmp_path: Path):
+    stops_well = FLAT.replace(
+        "import os, time",
+        "import os, pathlib, signal, sys, time\n"
+        "def keep(*_):\n"
+        "    pathlib.Path(sys.argv[1], 'model.txt').write_text('kept')\n"
+        "    sys.exit()\n"
+        "signal.signal(signal.SIGTERM, keep)",
+    )
+    with a_house(tmp_path) as house:
+        house.script(stops_well)
+        file = house.folder / "job" / "pipeline.yml"
+        file.write_text(PIPELINE)
+        done = house.run("run", file)
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert [one.state for one in house.client.pipeline("line").steps] == ["completed", "completed"]
