@@ -247,8 +247,8 @@ def test_hostile_names_are_refused(house, kind, name):
 
 def test_what_isnt_there_and_what_drumbeat_doesnt_do_are_told_apart(house):
     assert refusal(house.ask("GET", "jobs/none"))[0] == 404
-    assert refusal(house.ask("PUT", "batchEndpoints/e", {}))[0] == 400
-    assert "drumbeat batch-endpoint create" in refusal(house.ask("PUT", "batchEndpoints/e", {}))[1]
+    assert refusal(house.ask("PUT", "serverlessEndpoints/e", {}))[0] == 400
+    assert "that a cloud runs" in refusal(house.ask("PUT", "serverlessEndpoints/e", {}))[1]
     assert "no route" in refusal(house.ask("PUT", "wonders/w", {}))[1]
 
 

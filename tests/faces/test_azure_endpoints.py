@@ -1,4 +1,4 @@
-"""Online endpoints and schedules of Azure's API on the wire: what is refused, who may do what, what comes back."""
+"""Endpoints and schedules of Azure's API on the wire: what is refused, who may do what, what comes back."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from drumbeat.model.principal import Role
+from drumbeat.resources.batch import BATCH_DEPLOYMENT
 from tests.faces.azure_house import WORKSPACE, azure_house
 from tests.faces.test_azure_api import ANONYMOUS, COMMAND, refusal
 
@@ -135,6 +136,80 @@ def test_contributor_changes_own_endpoints_only(house):
         in refusal(house.ask("POST", "onlineEndpoints/adas/regenerateKeys", chosen, digest=ada))[1]
     )
     house.ask("DELETE", "onlineEndpoints/adas", digest=ada)
+
+
+# --- batch endpoints -------------------------------------------------------------------------------------------------
+BATCH = "batchEndpoints/counts"
+SCORED: dict[str, Any] = {"properties": {
+    "environmentId": f"{WORKSPACE}/environments/served/versions/1", "computeId": None,
+    "model": {"referenceType": "Id", "assetId": f"{WORKSPACE}/models/net/versions/1"},
+    "miniBatchSize": 5, "outputAction": "AppendRow", "retrySettings": {"maxRetries": 2, "timeout": "PT90S"},
+}}  # fmt: skip
+
+
+@pytest.fixture
+def batch(house):
+    assert house.ask("PUT", BATCH, {"properties": {"authMode": "aadToken", "properties": {}}}).status_code == 201
+    yield f"{BATCH}/deployments/blue"
+    house.ask("DELETE", BATCH)
+
+
+@pytest.mark.parametrize(
+    ("body", "part"),
+    [
+        ({"properties": {"authMode": "Key"}}, "auth_mode"),
+        ({"properties": {"defaults": {"deploymentName": "none"}}}, "none"),
+        ({"properties": {"defaults": {"deploymentName": 3}}}, "expected a text"),
+    ],
+)
+def test_bad_batch_endpoint_is_refused_with_a_sentence_and_none_is_made(house, body, part):
+    status, message = refusal(house.ask("PUT", "batchEndpoints/bad", body))
+    assert 400 <= status < 500
+    assert part in message
+    assert house.ask("GET", "batchEndpoints/bad").status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("body", "part"),
+    [
+        (SCORED, "net"),
+        (changed(SCORED, model=None), "neither a model nor a script"),
+        (changed(SCORED, miniBatchSize=0), "mini_batch_size"),
+        (changed(SCORED, outputAction="Shout"), "output_action"),
+        (changed(SCORED, retrySettings={"timeout": "soon"}), "isn't a duration"),
+        (changed(SCORED, resources={"instanceCount": 0}), "instance_count"),
+        (changed(SCORED, codeConfiguration={"codeId": f"{WORKSPACE}/codes/{uuid.UUID(int=1)}/versions/1",
+                                            "scoringScript": "s.py"}), "there is no code"),
+        ({"properties": {"deploymentConfiguration": {"componentId": {"assetId": "here"}}}}, "names no component"),
+        ({"properties": {"deploymentConfiguration": {"componentId": {
+            "assetId": f"{WORKSPACE}/components/gone/versions/1"}}}}, "gone"),
+    ],
+)  # fmt: skip
+def test_bad_batch_deployment_is_refused_with_a_sentence_and_none_is_made(house, batch, body, part):
+    status, message = refusal(house.ask("PUT", batch, body))
+    assert 400 <= status < 500
+    assert part in message
+    assert house.ask("GET", f"{BATCH}/deployments").json()["value"] == []
+
+
+def test_invocation_without_a_deployment_or_with_bad_inputs_starts_no_job(house, batch):
+    status, message = refusal(house.ask("POST", f"{BATCH}/jobs", {"properties": {}}))
+    assert (status, "deployments: none" in message) == (400, True)
+    document = {"name": "counts.blue", "component": "azureml:gone:1"}
+    house.control.catalogs.service(BATCH_DEPLOYMENT).create(document, "deployment")
+    data = {"jobInputType": "UriFolder", "uri": "azureml://datastores/workspaceblobstore/paths/x"}
+    for properties, part in (
+        ({"inputData": {}}, "0 inputs"),
+        ({"inputData": {"a": data, "b": data}}, "2 inputs"),
+        ({"inputData": {"a": {"jobInputType": "UriFolder"}}}, "has no address"),
+        ({"inputData": {"a": data}, "errorThreshold": 3}, "are the deployment's"),
+        ({"inputData": {"a": data}}, "gone"),
+    ):
+        status, message = refusal(house.ask("POST", f"{BATCH}/jobs", {"properties": properties}))
+        assert 400 <= status < 500
+        assert part in message
+    assert house.ask("GET", f"{BATCH}/jobs").json()["value"] == []
+    house.control.catalogs.service(BATCH_DEPLOYMENT).delete("counts.blue")
 
 
 # --- schedules -------------------------------------------------------------------------------------------------------

@@ -10,9 +10,9 @@ from drumbeat.model.errors import SpecError
 from drumbeat.resources.batch import BATCH_DEPLOYMENT, BATCH_ENDPOINT
 
 if TYPE_CHECKING:
-    from drumbeat.client.batch_jobs import BatchInvocation
     from drumbeat.client.client import Client
     from drumbeat.jobfile.batch.deployments import ModelBatchDeployment, PipelineBatchDeployment
+    from drumbeat.jobfile.batch.scoring_jobs import BatchInvocation
     from drumbeat.model.api.batch import BatchDeploymentView, BatchEndpointView
     from drumbeat.model.api.jobs import JobView
 
@@ -74,8 +74,8 @@ class BatchEndpoints:
 
         Raises SpecError.
         """
-        from drumbeat.client.batch_jobs import runner_settings
         from drumbeat.jobfile.batch.deployments import BATCH_DEPLOYMENT as FILE
+        from drumbeat.jobfile.batch.scoring_jobs import runner_settings
         from drumbeat.jobfile.reading.loader import model_from
 
         # The component that it runs stands for a script without a model.
@@ -93,9 +93,9 @@ class BatchEndpoints:
         return self._client.create_resource(BATCH_DEPLOYMENT, kept)
 
     def _model(self, given: ModelBatchDeployment, base: Path) -> dict[str, Any]:
-        from drumbeat.client.batch_jobs import component_document, runner_settings
         from drumbeat.client.environment_files import with_environments
         from drumbeat.jobfile.batch.deployments import model_path
+        from drumbeat.jobfile.batch.scoring_jobs import component_document, runner_settings
         from drumbeat.jobfile.pipelines.absolute_paths import with_absolute_paths
 
         path = model_path(given.model)
@@ -114,8 +114,8 @@ class BatchEndpoints:
 
     def _model_input(self, given: ModelBatchDeployment, base: Path) -> tuple[dict[str, Any], str]:
         """The input that the model is, and the name of its file or folder."""
-        from drumbeat.client.batch_jobs import last_part, model_input
         from drumbeat.jobfile.batch.deployments import model_path, model_type
+        from drumbeat.jobfile.batch.scoring_jobs import last_part, model_input
 
         path = model_path(given.model)
         default = "custom_model" if given.code_configuration else "mlflow_model"
@@ -131,8 +131,8 @@ class BatchEndpoints:
         return {"type": one.type, "path": f"azureml:{name}:{one.version}"}, last_part(one.uri)
 
     def _pipeline(self, given: PipelineBatchDeployment, base: Path) -> dict[str, Any]:
-        from drumbeat.client.batch_jobs import component_name
         from drumbeat.client.environment_files import with_environments
+        from drumbeat.jobfile.batch.scoring_jobs import component_name
         from drumbeat.jobfile.pipelines.absolute_paths import with_absolute_paths
         from drumbeat.jobfile.pipelines.component_file import component_path
         from drumbeat.jobfile.reading.writer import to_dict
@@ -151,7 +151,7 @@ class BatchEndpoints:
 
     def invoke(self, endpoint: str, asked: BatchInvocation) -> JobView:
         """Starts the job of an invocation, and returns it. Raises NotFoundError, SpecError, and what `submit` does."""
-        from drumbeat.client.batch_jobs import job_document
+        from drumbeat.jobfile.batch.scoring_jobs import job_document
 
         return self._client.submit(
             job_document(self.chosen(endpoint, asked.deployment), asked), name=asked.job_name or None
@@ -203,7 +203,7 @@ class BatchEndpoints:
 
     def jobs(self, endpoint: str, deployment: str = "", *, limit: int = 100) -> list[JobView]:
         """The jobs of an endpoint's invocations, or of one deployment's, newest first."""
-        from drumbeat.client.batch_jobs import DEPLOYMENT_TAG, ENDPOINT_TAG
+        from drumbeat.jobfile.batch.scoring_jobs import DEPLOYMENT_TAG, ENDPOINT_TAG
 
         wanted = {ENDPOINT_TAG: endpoint, **({DEPLOYMENT_TAG: deployment} if deployment else {})}
         jobs = self._client.list(parent="", text=endpoint, limit=1000)

@@ -13,6 +13,7 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 
+from drumbeat.model.model_view import model_view
 from drumbeat.parallel import messages, results
 from drumbeat.parallel.dealer import DONE, Dealer
 from drumbeat.parallel.dealer_server import DealerServer
@@ -63,11 +64,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run_with_model(settings: ParallelSettings) -> int:
-    """Runs with a folder in which the model has its name, if it has one."""
+    """Runs with a folder in which the model has its name, if it has one, and its files."""
     if not settings.model_name:
         return _run(settings)
     with tempfile.TemporaryDirectory(prefix="drumbeat-model-") as folder:
-        os.symlink(os.path.abspath(settings.model), os.path.join(folder, settings.model_name))
+        model_view(settings.model, settings.model_name, folder)
         return _run(replace(settings, model=folder))
 
 

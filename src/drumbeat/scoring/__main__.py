@@ -13,12 +13,14 @@ import asyncio
 import logging
 import os
 import sys
+import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
 
+from drumbeat.model.model_view import model_view
 from drumbeat.scoring.scorer import ScorerError
 from drumbeat.scoring.server import ScoringProcess, make_scorer
-from drumbeat.scoring.settings import ProgramBehind, RouteProbe, ScoringSettings, model_view, read_settings, shares
+from drumbeat.scoring.settings import ProgramBehind, RouteProbe, ScoringSettings, read_settings, shares
 from drumbeat.scoring.worker_processes import LOAD_EXIT, NUMBER, WorkerProcesses
 
 log = logging.getLogger("drumbeat.scoring")
@@ -49,7 +51,10 @@ def settings_from(arguments: Sequence[str]) -> ScoringSettings:
         settings = replace(settings, app_root=folder, entry_script=name)
     if options.model:
         try:
-            model = model_view(options.model, options.model_name) if options.model_name else options.model
+            model = options.model
+            if options.model_name:
+                model = tempfile.mkdtemp(prefix="model-")
+                model_view(options.model, options.model_name, model)
         except OSError as error:
             raise ScorerError(f"The model at {options.model} can't be shown to the script: {error}") from error
         settings = replace(settings, model_dir=model)

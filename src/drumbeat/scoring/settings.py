@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
@@ -130,22 +128,6 @@ def _replica_settings(text: str, environment: Mapping[str, str]) -> dict[str, An
         return {**given, "router": router}
     except (ValueError, TypeError, KeyError) as error:
         raise ScorerError(f"The settings in {SETTINGS_VARIABLE} can't be read: {error!r}") from error
-
-
-def model_view(model: str, name: str) -> str:
-    """A new folder in which a model has a name, as in Azure's AZUREML_MODEL_DIR, and its files stand beside it.
-
-    Scripts written for Azure find the model at `$AZUREML_MODEL_DIR/NAME`, others right below AZUREML_MODEL_DIR. Raises
-    OSError.
-    """
-    model = os.path.abspath(model)
-    folder = tempfile.mkdtemp(prefix="model-")
-    inside = sorted(os.listdir(model)) if os.path.isdir(model) else []
-    for entry in inside:
-        os.symlink(f"{model}/{entry}", f"{folder}/{entry}")
-    if name not in inside:
-        os.symlink(model, f"{folder}/{name}")
-    return folder
 
 
 _VARIABLES = {"AML_APP_ROOT": "app_root", "AZUREML_ENTRY_SCRIPT": "entry_script", "AZUREML_MODEL_DIR": "model_dir"}

@@ -70,7 +70,7 @@ def invoke(
     as_json: AsJson = False,
 ) -> None:
     """Start the job that scores data by a batch endpoint, and print its name."""
-    from drumbeat.client.batch_jobs import BatchInvocation
+    from drumbeat.jobfile.batch.scoring_jobs import BatchInvocation
 
     asked = BatchInvocation(
         deployment, _inputs(data, inputs, input_type), output_path, _file_name(sets or []), job_name, instance_count,

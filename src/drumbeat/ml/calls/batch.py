@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
 from drumbeat.client.batch_endpoints import BatchEndpoints
-from drumbeat.client.batch_jobs import BatchInvocation
+from drumbeat.jobfile.batch.scoring_jobs import BatchInvocation
 from drumbeat.jobfile.reading.frozen_model import Model as FrozenModel
 from drumbeat.jobfile.reading.writer import to_dict
 from drumbeat.ml.calls.operation import Operations, pages

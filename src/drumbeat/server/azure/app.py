@@ -235,7 +235,7 @@ class AzureApp:
         workspace = Workspace(match.parts["subscription"], match.parts["group"], match.parts["workspace"])
         call = AzureCall(
             self.context, self.tokens, self.catalog, request.state.principal, request.state.digest, base, workspace,
-            match.parts, query_of(request.scope), table,
+            match.parts, query_of(request.scope), table, request.headers,
         )  # fmt: skip
         answer = await away(lambda: match.handler(call))
         if answer.body is None:

@@ -43,6 +43,7 @@ class AzureCall:
     parts: Mapping[str, str]
     query: Mapping[str, str] = field(default_factory=dict[str, str])
     body: Table = field(default_factory=dict[str, Any])
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
 
     @property
     def control(self) -> Control:

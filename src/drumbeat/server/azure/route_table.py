@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from drumbeat.model.errors import NotFoundError, RefusedError
-from drumbeat.server.azure import assets, codes, history, jobs, online_endpoints, schedules, workspaces
+from drumbeat.server.azure import assets, batch_endpoints, codes, history, jobs, online_endpoints, schedules, workspaces
 from drumbeat.server.azure.call import Handler
 
 WORKSPACE = (
@@ -16,6 +16,7 @@ WORKSPACE = (
     r"/providers/Microsoft\.MachineLearningServices/workspaces/(?P<workspace>[^/]+)"
 )
 HISTORY, DATA, MODELS = r"/history/v1\.0", r"/data/v1\.0", r"/modelregistry/v1\.0"
+FRONTEND = "/mferp/managementfrontend"
 
 
 @dataclass(frozen=True)
@@ -75,6 +76,16 @@ ROUTES: tuple[AzureRoute, ...] = (
         "DELETE jobs/{name}": jobs.delete,
         "POST jobs/{name}/cancel": jobs.cancel,
         "GET jobs/{name}/cancellation": jobs.cancellation,
+        "GET batchEndpoints": batch_endpoints.list_endpoints,
+        "GET batchEndpoints/{name}": batch_endpoints.show,
+        "PUT batchEndpoints/{name}": batch_endpoints.put,
+        "DELETE batchEndpoints/{name}": batch_endpoints.delete,
+        "GET batchEndpoints/{name}/jobs": batch_endpoints.list_jobs,
+        "POST batchEndpoints/{name}/jobs": batch_endpoints.invoke,
+        "GET batchEndpoints/{name}/deployments": batch_endpoints.list_deployments,
+        "GET batchEndpoints/{name}/deployments/{deployment}": batch_endpoints.show_deployment,
+        "PUT batchEndpoints/{name}/deployments/{deployment}": batch_endpoints.put_deployment,
+        "DELETE batchEndpoints/{name}/deployments/{deployment}": batch_endpoints.delete_deployment,
         "GET schedules": schedules.list_schedules,
         "GET schedules/{name}": schedules.show,
         "PUT schedules/{name}": schedules.put,
@@ -115,17 +126,13 @@ ROUTES: tuple[AzureRoute, ...] = (
     }, HISTORY),
     *_table({"POST dataversion/batchGetResolvedUris": history.resolve_outputs}, DATA),
     *_table({"POST models/batchGetResolvedUris": history.resolve_outputs}, MODELS),
+    *_table({"GET batchEndpoints/{name}/jobs": batch_endpoints.list_jobs}, FRONTEND),
 )  # fmt: skip
 
 _COMPILED = [(route, route.pattern) for route in ROUTES]
 REFUSED: tuple[tuple[re.Pattern[str], str, str], ...] = tuple(
     (re.compile(f"{WORKSPACE}/(?:{paths})(?:/.*)?", re.IGNORECASE | re.DOTALL), what, fix)
     for paths, what, fix in (
-        (
-            "batchEndpoints",
-            "drumbeat's batch endpoints aren't made by Azure's client",
-            "Make it: drumbeat batch-endpoint create -f FILE",
-        ),
         (
             "serverlessEndpoints|inferencePools|capacityReservationGroups",
             "drumbeat has no endpoints of models that a cloud runs",

@@ -120,7 +120,7 @@ def _common(properties: Table, assets: Assets) -> Table:
             "compute": compute_name(text(properties.get("computeId"), "computeId")),
             "identity": _identity(properties.get("identity")),
             "services": {key: _service(one, key) for key, one in services.items() if key not in OURS} or None,
-            "inputs": {key: _input(one, f"inputs.{key}", assets) for key, one in inputs.items()} or None,
+            "inputs": {key: job_input(one, f"inputs.{key}", assets) for key, one in inputs.items()} or None,
             "outputs": {key: _output(one, f"outputs.{key}") for key, one in outputs.items()} or None,
             "queue_settings": _queue(properties.get("queueSettings")),
         }
@@ -165,7 +165,8 @@ def _queue(value: object) -> Table | None:
     return without_nulls(made) or None
 
 
-def _input(value: object, where: str, assets: Assets) -> Any:
+def job_input(value: object, where: str, assets: Assets) -> Any:
+    """Returns an input as job files write it. Raises RefusedError."""
     given = words.snake_keys(table(value, where))
     kind = given.get("job_input_type", given.get("type", "literal"))
     if words.folded(kind) == "literal":
@@ -450,7 +451,7 @@ def _component(reference: str, assets: Assets) -> tuple[Any, dict[str, StepParts
 def _step_input(value: object, where: str, assets: Assets) -> Any:
     if not isinstance(value, dict):
         return value
-    return _input(cast("Table", value), where, assets)
+    return job_input(cast("Table", value), where, assets)
 
 
 def _step_output(value: object, where: str) -> Any:

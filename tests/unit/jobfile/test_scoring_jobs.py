@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from drumbeat.client.batch_jobs import BatchInvocation, component_document, job_document, runner_settings
 from drumbeat.jobfile import from_dict
 from drumbeat.jobfile.batch.deployments import BATCH_DEPLOYMENT, ModelBatchDeployment
 from drumbeat.jobfile.batch.endpoints import BATCH_ENDPOINT
+from drumbeat.jobfile.batch.scoring_jobs import BatchInvocation, component_document, job_document, runner_settings
 from drumbeat.jobfile.pipelines.component_file import component_from
 from drumbeat.jobfile.reading.loader import load_text
 from drumbeat.model.api.batch import BatchDeploymentView
