@@ -161,6 +161,8 @@ class OnlineEndpoints:
             state = "creating"
         elif state == "ready" and not self._is_told(one):
             state, sentence = "updating", "the router is taking over what was changed"
+        elif self._router:
+            sentence = self._router.door_problem
         url = f"{self._router.url}/{name}" if self._router else ""
         return EndpointView(
             one.definition,
