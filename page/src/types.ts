@@ -224,3 +224,5 @@ export interface RunRow { job: string; title: string; experiment: string; state:
 export interface RunTableAnswer { columns: RunColumn[]; runs: RunRow[]; total: number }
 export interface RunField { field: string; unit: string; runs: number; values: number; is_default: boolean }
 export interface RunView { name: string; columns: string; where: string; sort: string; group_by: string; person: string; saved_at: string }
+/** A chart that is drawn for each job of an experiment. x: of a scatter chart, the metric on the axis of x. */
+export interface SavedChart { name: string; kind: "lines" | "scatter" | "bars"; metrics: string[]; x: string; person: string; saved_at: string }

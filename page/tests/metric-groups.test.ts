@@ -1,7 +1,8 @@
-import { expect, test } from "vitest";
-import { cardsOf, foundCards, mainCards, partsOfName, sectionsOf } from "../src/parts/metric-groups";
+import { describe, expect, test } from "vitest";
+import { cardsOf, foundCards, mainCards, partsOfName, sectionsOf, withPinned } from "../src/parts/metric-groups";
 import { csvOf } from "../src/screens/job/chart-files";
 import { between, restartsOf } from "../src/screens/job/metric-card";
+import { barsOf } from "../src/screens/job/own-charts";
 import { differenceOf, hours, ordinal, reasonOf } from "../src/screens/job/overview";
 import { headlineOf } from "../src/screens/job/progress";
 import type { Curve, Job, Standing } from "../src/types";
@@ -85,4 +86,25 @@ test("hours have as many digits as their size needs", () => {
 test("what a recovered job failed of is what its exception said", () => {
   expect(reasonOf("rank 0 on node 0 stopped with exit code 1: RuntimeError: NCCL error: unhandled")).toBe("RuntimeError: NCCL error: unhandled");
   expect(reasonOf("node 1 was lost")).toBe("node 1 was lost");
+});
+
+describe("pinned charts", () => {
+  test("come first, once, and at most four are shown", () => {
+    const cards = ["a", "b", "c", "d"].map((name) => ({ title: name, names: [name] }));
+    const pinned = [{ title: "mine", names: ["c"] }, { title: "gone", names: [] }];
+    expect(withPinned(pinned, cards).map((one) => one.title)).toEqual(["mine", "a", "b", "d"]);
+    expect(withPinned([...pinned, { title: "both", names: ["a", "b"] }], cards).map((one) => one.title)).toEqual(["mine", "both", "a", "b"]);
+  });
+});
+
+describe("bars", () => {
+  const at = (value: number | string) => ({ step: 1, at: "", value });
+  const series = (name: string, rank: number, value: number | string) => ({ name, rank, count: 1, last: at(value), min: null, max: null }) as never;
+
+  test("have the last value of each metric and rank, as long as its size beside the largest", () => {
+    expect(barsOf([series("x", 1, 5), series("x", 0, 10), series("y", 0, -20)], ["x", "y"])).toEqual([
+      { label: "x rank 0", value: 10, share: 0.5 }, { label: "x rank 1", value: 5, share: 0.25 }, { label: "y rank 0", value: -20, share: 1 },
+    ]);
+    expect(barsOf([series("x", 0, "NaN")], ["x", "absent"])).toEqual([{ label: "x", value: "NaN", share: 0 }]);
+  });
 });

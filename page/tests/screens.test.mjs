@@ -1071,9 +1071,9 @@ test("a running job isn't offered to be archived, one that has ended is", async 
   has(completed("two"));
   const offered = () => page.locator(".job-title button").allInnerTexts();
   await open("/jobs/one?tab=logs");
-  await eventually(offered).toEqual(["Cancel"]);
+  await eventually(offered).toEqual(["Run again…", "Cancel"]);
   await open("/jobs/two?tab=logs");
-  await eventually(offered).toEqual(["Archive", "Delete"]);
+  await eventually(offered).toEqual(["Run again…", "Archive", "Delete"]);
 });
 
 test("one job that can't be deleted keeps no other one, and is named with the reason", async () => {

@@ -10,9 +10,10 @@ from typer.testing import CliRunner, Result
 from drumbeat.cli.main import app
 from drumbeat.cli.terminal.failures import Exit
 from drumbeat.client import Client
-from drumbeat.model.api.runs import RunViewRequest
+from drumbeat.model.api.runs import ChartRequest, RunViewRequest
 from drumbeat.model.errors import ForbiddenError, NotFoundError, SpecError
 from drumbeat.model.metrics import ParamsLogged, RunUpdated, TagsSet, run_id
+from drumbeat.model.principal import Role
 
 from .api_house import BEARER, TOKEN, House, house_in
 from .test_api_metrics import points, send
@@ -236,3 +237,43 @@ def test_list_says_how_many_are_left_out_and_where_a_filter_is_wrong(drumbeat) -
     assert refused.exit_code == Exit.BAD_JOB
     assert "'faild' is no state, at character 9" in refused.stderr
     assert "Did you mean `failed`?" in refused.stderr
+
+
+def test_charts_are_saved_for_every_user_and_changed_by_their_own(house: House, client: Client) -> None:
+    saved = client.save_chart(EXPERIMENT, "both losses", ChartRequest(("loss", "val/loss")))
+    client.save_chart(EXPERIMENT, "trade-off", ChartRequest(("val/acc",), "scatter", "loss"))
+    assert [(one.name, one.kind, one.metrics, one.x) for one in client.charts(EXPERIMENT)] == [
+        ("both losses", "lines", ("loss", "val/loss"), ""), ("trade-off", "scatter", ("val/acc",), "loss"),
+    ]  # fmt: skip
+    assert saved.saved_at.tzinfo is not None
+    token = house.control.tokens.create("carl", Role.CONTRIBUTOR)
+    with Client(url=house.url, token=token) as carl:
+        assert len(carl.charts(EXPERIMENT)) == 2
+        for change in (
+            lambda: carl.save_chart(EXPERIMENT, "both losses", ChartRequest(("loss",))),
+            lambda: carl.delete_chart(EXPERIMENT, "both losses"),
+        ):
+            with pytest.raises(ForbiddenError):
+                change()
+        carl.save_chart(EXPERIMENT, "carl's", ChartRequest(("loss",), "bars"))
+        carl.delete_chart(EXPERIMENT, "carl's")
+    for name in ("both losses", "trade-off"):
+        client.delete_chart(EXPERIMENT, name)
+    assert client.charts(EXPERIMENT) == []
+    with pytest.raises(NotFoundError):
+        client.delete_chart(EXPERIMENT, "trade-off")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"metrics": []},
+        {"metrics": ["loss"], "kind": "scatter"},
+        {"metrics": ["loss"], "x": "acc"},
+        {"metrics": ["loss"], "kind": "pie"},
+    ],
+)
+def test_charts_that_draw_nothing_are_refused(house: House, client: Client, body: dict[str, Any]) -> None:
+    answer = house.http.put(f"/api/v1/experiments/{EXPERIMENT}/charts/odd", json=body, headers=BEARER)
+    assert answer.status_code == 422
+    assert client.charts(EXPERIMENT) == []

@@ -305,6 +305,15 @@ def test_tables_of_runs_and_comparisons_of_many_jobs_in_a_browser():
 
 
 @pytest.mark.thorough
+@pytest.mark.feature("M16")
+@pytest.mark.parametrize("subject", ["labels", "run-again", "own-charts"])
+def test_notes_charts_and_jobs_that_run_again_in_a_browser(subject: str):
+    find_browser()
+    printed = run_own_tests(f"tests/{subject}-screens.test.mjs")
+    assert "skipped" not in printed
+
+
+@pytest.mark.thorough
 @pytest.mark.feature("R2")
 def test_endpoints_with_curves_and_a_tried_request_in_a_browser():
     find_browser()
@@ -318,6 +327,7 @@ def test_markup_in_names_logs_and_files_stays_text(tmp_path: Path):
         quick = hostile(house)
         steps = [
             {"name": "jobs", "path": "/", "wait": "hostile", **quick},
+            {"name": "note", "path": "/jobs/hostile?tab=story", "wait": "<script>", **quick},
             {"name": "logs", "path": "/jobs/hostile?tab=logs", "wait": "red link", **quick},
             {"name": "files", "path": "/jobs/hostile?tab=outputs", "wait": "name.txt", **quick},
             {
@@ -330,4 +340,5 @@ def test_markup_in_names_logs_and_files_stays_text(tmp_path: Path):
             require_clean(one)
         assert "red link" in seen["logs"].text
         assert MARKUP in seen["logs"].text
+        assert MARKUP in seen["note"].text
         assert seen["jobs"].transferred < 250_000

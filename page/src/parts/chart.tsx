@@ -7,8 +7,8 @@ import { duration, exact, number, whole } from "../format";
 import type { Mark } from "./honest-curves";
 import { numberTicks, timeTicks } from "./ticks";
 
-/** isPale: drawn behind the others, and not in the legend: the points of which another line is the mean. */
-export interface ChartLine { label: string; x: number[]; y: (number | null)[]; isPale?: boolean; colour?: LineColour }
+/** isPoints: its points alone. isPale: drawn behind the others, and not in the legend: the points of which another line is the mean. */
+export interface ChartLine { label: string; x: number[]; y: (number | null)[]; isPale?: boolean; colour?: LineColour; isPoints?: boolean }
 
 /** A colour that isn't that of the line's place. key: differs where it differs. */
 export interface LineColour { key: string; of: (style: CSSStyleDeclaration) => string }
@@ -43,21 +43,26 @@ interface Props {
   onZoom?: (zoom: [number, number] | undefined) => void;
   /** Makes the pointer over the lines, which then takes the place of the legend. colours: of the lines. */
   pointer?: ((colours: string[]) => uPlot.Plugin) | undefined;
+  /** The labels of lines that aren't drawn, where the chart has a legend. */
+  hidden?: ReadonlySet<string>;
+  /** Called with the label that was chosen in the legend, to draw its line or not. */
+  onToggle?: (label: string) => void;
 }
 
 export type XKind = "step" | "seconds" | "number";
 
 const NO_RESTARTS: number[] = [];
 
+const NO_LABELS: ReadonlySet<string> = new Set();
 const NONE: ChartLine[] = [];
 const NO_MARKS: Mark[] = [];
 
-export function Chart({ lines, others = NONE, isTime = false, isLog = false, label, syncKey, height = HEIGHT, range, marks = NO_MARKS, band, xKind = "step", restarts = NO_RESTARTS, zoom, onZoom, pointer }: Props) {
+export function Chart({ lines, others = NONE, isTime = false, isLog = false, label, syncKey, height = HEIGHT, range, marks = NO_MARKS, band, xKind = "step", restarts = NO_RESTARTS, zoom, onZoom, pointer, hidden = NO_LABELS, onToggle }: Props) {
   const box = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot>(undefined);
-  const shape = JSON.stringify([lines.map((line) => [line.label, line.isPale, line.colour?.key]), others.length > 0, band !== undefined, isTime, isLog, syncKey, height, xKind, onZoom !== undefined, pointer !== undefined]);
-  const behind = useRef<Behind>({ others, range, marks, restarts, zoom, onZoom, pointer });
-  behind.current = { others, range, marks, restarts, zoom, onZoom, pointer };
+  const shape = JSON.stringify([lines.map((line) => [line.label, line.isPale, line.isPoints, line.colour?.key]), others.length > 0, band !== undefined, isTime, isLog, syncKey, height, xKind, onZoom !== undefined, pointer !== undefined]);
+  const behind = useRef<Behind>({ others, range, marks, restarts, zoom, onZoom, pointer, hidden, onToggle });
+  behind.current = { others, range, marks, restarts, zoom, onZoom, pointer, hidden, onToggle };
   // Two lines that can't be seen hold the ends of those behind, so that the scales leave room for them.
   const data = useMemo(() => joined([...lines, ...(others.length ? envelope(others) : band ?? [])]), [lines, others, band]);
   // Other colours make another plot: of the data of then, not of those that this shape began with.
@@ -69,6 +74,8 @@ export function Chart({ lines, others = NONE, isTime = false, isLog = false, lab
       plot.current?.destroy();
       const look = { isTime, isLog, syncKey, width: element.clientWidth, height, hasBand: band !== undefined, xKind };
       plot.current = new uPlot(options(latest.current.lines, behind, look), latest.current.data, element);
+      makeButtons(plot.current, behind);
+      hide(plot.current, hidden);
     };
     make();
     const scheme = matchMedia("(prefers-color-scheme: dark)");
@@ -89,7 +96,38 @@ export function Chart({ lines, others = NONE, isTime = false, isLog = false, lab
     plot.current?.setData(data, !zoomed);
     if (zoomed) plot.current?.redraw();
   }, [data, range?.[0], range?.[1], marks, restarts.join(), zoom?.[0], zoom?.[1]]);
-  return <div class="chart" ref={box} role="img" aria-label={label} data-points={lines.length || others.length ? data[0]?.length ?? 0 : 0} style={{ minHeight: `${height}px` }} />;
+  useEffect(() => void (plot.current && hide(plot.current, hidden)), [[...hidden].join("\n")]);
+  return <div class="chart" ref={box} role={onToggle && !pointer && (band || lines.filter((line) => !line.isPale).length > 1) ? "group" : "img"} aria-label={label} data-points={lines.length || others.length ? data[0]?.length ?? 0 : 0} style={{ minHeight: `${height}px` }} />;
+}
+
+/** The labels of the legend are buttons, for the keyboard too; the mouse is uPlot's. */
+function makeButtons(plot: uPlot, behind: { current: Behind }): void {
+  plot.root.querySelectorAll<HTMLElement>(".u-legend .u-series").forEach((row, n) => {
+    const label = row.querySelector<HTMLElement>(".u-label");
+    if (n === 0 || !label || !behind.current.onToggle) return;
+    label.setAttribute("role", "button");
+    label.tabIndex = 0;
+    label.addEventListener("keydown", (event) => {
+      if (event.key !== " " && event.key !== "Enter") return;
+      event.preventDefault();
+      behind.current.onToggle?.(String(plot.series[n]!.label));
+    });
+    // uPlot would hide it in this chart alone.
+    row.querySelector("th")!.addEventListener("click", (event) => {
+      event.stopImmediatePropagation();
+      behind.current.onToggle?.(String(plot.series[n]!.label));
+    }, { capture: true });
+  });
+}
+
+function hide(plot: uPlot, hidden: ReadonlySet<string>): void {
+  const rows = plot.root.querySelectorAll<HTMLElement>(".u-legend .u-series");
+  if (!rows.length) return;
+  plot.series.forEach((series, n) => {
+    const show = !hidden.has(String(series.label));
+    if (n > 0 && series.show !== show) plot.setSeries(n, { show }, false);
+    if (n > 0) rows[n]?.querySelector(".u-label")?.setAttribute("aria-pressed", String(show));
+  });
 }
 
 function isZoomed(plot: uPlot): boolean {
@@ -168,7 +206,7 @@ const widthOf = (_plot: uPlot, texts: string[] | null): number =>
 interface Look { isTime: boolean; isLog: boolean; syncKey: string | undefined; width: number; height: number; hasBand: boolean; xKind: XKind }
 interface Behind {
   others: ChartLine[]; range: [number, number] | undefined; marks: Mark[]; restarts: number[];
-  zoom: [number, number] | undefined; onZoom: Props["onZoom"]; pointer: Props["pointer"];
+  zoom: [number, number] | undefined; onZoom: Props["onZoom"]; pointer: Props["pointer"]; hidden: ReadonlySet<string>; onToggle: Props["onToggle"];
 }
 
 const MARK_SIZE = 5;
@@ -290,7 +328,8 @@ function options(lines: ChartLine[], behind: { current: Behind }, look: Look): u
         ...(line.isPale ? { class: "pale" } : {}),
         width: isDense ? 1 / devicePixelRatio : hasOthers ? 2.5 : 1.5,
         ...(!line.colour && colourOf(lines, n) >= 8 ? { dash: [6, 3] } : {}),
-        points: { show: line.x.length < 3 },
+        ...(line.isPoints ? { paths: () => null } : {}),
+        points: line.isPoints ? { show: true, size: 5, fill: strokes[n]! } : { show: line.x.length < 3 },
         value: (_plot: uPlot, value: number | null) => number(value),
       })),
       ...(look.hasBand && !hasOthers ? ["lowest", "highest"].map((label) => ({

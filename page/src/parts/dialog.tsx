@@ -6,12 +6,12 @@ import { ApiError } from "../api";
 import { Refused } from "./placeholders";
 
 export function Dialog({ title, children, onClose, isWide = false }: {
-  title: string; children: ComponentChildren; onClose: () => void; isWide?: boolean;
+  title: string; children: ComponentChildren; onClose: () => void; isWide?: boolean | "full";
 }) {
   const dialog = useRef<HTMLDialogElement>(null);
   useEffect(() => dialog.current?.showModal(), []);
   return (
-    <dialog ref={dialog} class={isWide ? "wide" : ""} aria-labelledby="dialog-title" onClose={onClose}
+    <dialog ref={dialog} class={isWide === "full" ? "full" : isWide ? "wide" : ""} aria-labelledby="dialog-title" onClose={onClose}
       onClick={(event) => event.target === dialog.current && onClose()}>
       <div class="dialog-content">
         <h2 id="dialog-title">{title}</h2>

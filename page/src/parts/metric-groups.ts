@@ -66,3 +66,10 @@ export function mainCards(names: string[], primary: string | undefined): MetricC
     primary && own.includes(primary) ? 0 : own.length > 1 ? 1 : own.some((name) => NEVER.test(name)) ? 3 : 2;
   return cards.map((card, n) => ({ card, n })).sort((a, b) => weight(a.card) - weight(b.card) || a.n - b.n).slice(0, MAX_SHOWN).map(({ card }) => card);
 }
+
+/** Those that a user has pinned come first; at most as many as without any. */
+export function withPinned(pinned: MetricCard[], main: MetricCard[]): MetricCard[] {
+  const shown = pinned.filter((card) => card.names.length);
+  const keys = new Set(shown.map((card) => card.names.join("\n")));
+  return [...shown, ...main.filter((card) => !keys.has(card.names.join("\n")))].slice(0, MAX_SHOWN);
+}

@@ -58,7 +58,7 @@ from drumbeat.server.metrics.mlflow_target import MlflowTarget
 from drumbeat.server.metrics.overview import Overviews
 from drumbeat.server.metrics.run_copies import RunCopies
 from drumbeat.server.metrics.run_table.run_table import RunTable
-from drumbeat.server.metrics.run_table.saved_views import SavedViews
+from drumbeat.server.metrics.run_table.saved_views import SavedCharts, SavedViews
 from drumbeat.server.models.lineage import LineageReader
 from drumbeat.server.models.mlflow_rows import ModelRows
 from drumbeat.server.models.models import Models
@@ -241,7 +241,7 @@ class Control:
         self.experiments = Experiments(self.loop, self.metrics, setting.artifacts, self.inputs.contents)
         self.overviews = Overviews(self.loop, self.metrics, self.experiments.names_in_jobs)
         self.run_table = RunTable(self.loop, self.metrics, self.experiments.title)
-        self.saved_views = SavedViews(self.metrics, clock)
+        self.saved_views, self.saved_charts = SavedViews(self.metrics, clock), SavedCharts(self.metrics, clock)
         self.job_labels = JobLabels(self.loop, self.metrics.write_labels)
         self.job_users = JobUsers(self.loop, self.experiments.names_in_jobs)
         self.ledger = Ledger(self.loop, self.experiments.title, self.metrics.saves)

@@ -1,5 +1,6 @@
 /** The chart of one metric of a job, or of the same one on training and held-out data. */
 
+import type { ComponentChildren } from "preact";
 import { useMemo, useRef, useState } from "preact/hooks";
 import { segment } from "../../api";
 import { counted, distinct, drawable, duration, exact, number, whole } from "../../format";
@@ -25,6 +26,8 @@ const AXIS_POINTS = 5000;
 export interface View {
   rank: string; axis: string; isLog: boolean; smooth: number; zoom?: [number, number] | undefined;
   onZoom?: (zoom: [number, number] | undefined) => void;
+  /** The labels of lines that no chart draws. */
+  hidden?: ReadonlySet<string>; onToggle?: (label: string) => void;
 }
 
 export const OF_METRIC = "m:";
@@ -32,8 +35,12 @@ export const OF_METRIC = "m:";
 const rankName = (rank: number): string => (rank >= 0 ? `rank ${rank}` : `node ${-1 - rank}`);
 
 /** series: of all metrics of the job. */
-export function MetricChart({ job, card, series, view, isSmall = false }: {
+export function MetricChart({ job, card, series, view, isSmall = false, isScatter = false, height, children }: {
   job: Job; card: MetricCard; series: Series[]; view: View; isSmall?: boolean;
+  /** Points without lines between them. */
+  isScatter?: boolean; height?: number;
+  /** Buttons of the chart. */
+  children?: ComponentChildren;
 }) {
   const { rank, axis, isLog, smooth } = view;
   const isOne = rank !== "" && rank !== EACH;
@@ -80,6 +87,7 @@ export function MetricChart({ job, card, series, view, isSmall = false }: {
         {card.names.length === 1 && <LastOf series={chosen} />}
         {!isSmall && (
           <span class="chart-files">
+            {children}
             <button type="button" class="quiet" aria-label={`${title} as csv`} title="Save these points as csv" onClick={() => saveCsv(`${job.name} ${title}`, csvOf(timed))}>csv</button>
             <button type="button" class="quiet" aria-label={`${title} as png`} title="Save this picture as png" onClick={() => void savePicture(`${job.name} ${title}`, figure.current!)}>png</button>
           </span>
@@ -91,7 +99,7 @@ export function MetricChart({ job, card, series, view, isSmall = false }: {
         </p>
       )}
       {curves.error && !curves.value && <Refused error={curves.error} />}
-      <Chart lines={drawn.lines} band={drawn.band} range={showsAll ? undefined : drawn.range} marks={drawn.marks} isTime={axis === "time"} isLog={isLog} xKind={xKind}
+      <Chart lines={isScatter ? drawn.lines.map((line) => ({ ...line, isPoints: true })) : drawn.lines} {...(height ? { height } : {})} {...(view.hidden ? { hidden: view.hidden } : {})} {...(view.onToggle ? { onToggle: view.onToggle } : {})} band={drawn.band} range={showsAll ? undefined : drawn.range} marks={drawn.marks} isTime={axis === "time"} isLog={isLog} xKind={xKind}
         restarts={restarts} zoom={view.zoom} {...(view.onZoom ? { onZoom: view.onZoom } : {})}
         label={[`${title}, ${counted(count, "point")}`, restarts.length ? `began again ${restarts.map(positionOf).join(" and ")}` : "", outliers, ...notes].filter(Boolean).join("; ")} syncKey={`${job.name} ${axis}`} />
       {outliers && <Outliers text={outliers} isShown={showsAll} toggle={() => setShowsAll(!showsAll)} />}

@@ -5,11 +5,13 @@ import { segment } from "../../api";
 import { counted, duration, exact, number, whole } from "../../format";
 import { useAnswer, useEvents, useInterval, useJobEvents, useThrottled } from "../../hooks";
 import { cardsOf, foundCards, type MetricCard, sectionsOf } from "../../parts/metric-groups";
+import { Dialog } from "../../parts/dialog";
 import { Answered, Nothing } from "../../parts/placeholders";
 import { ENDED } from "../../parts/job-state";
 import { setQuery, usePlace } from "../../router";
-import type { Job, Metrics, Series, StoryLine } from "../../types";
+import type { Job, Metrics, SavedChart, Series, StoryLine } from "../../types";
 import { EACH, MAX_RANKS, MetricChart, OF_METRIC, SYSTEM, type View } from "./metric-card";
+import { chartsOf, OwnCharts, PinButton } from "./own-charts";
 
 const MAX_CHARTS = 24;
 const INTERVAL_MS = 5000;
@@ -58,14 +60,31 @@ function Grid({ job, series, params, isSystem }: {
   const sections = isSystem ? [{ prefix: "", cards: found }] : sectionsOf(found);
   const view = viewOf(query, isSystem);
   const { rank } = view;
+  const charts = useAnswer<SavedChart[]>(isSystem ? undefined : chartsOf(job), {}, true);
+  const own = (charts.value ?? []).filter((one) => one.metrics.some((name) => names.includes(name)));
+  const pinned = new Map(own.filter((one) => one.kind === "lines").map((one) => [one.metrics.join("\n"), one]));
+  const [full, setFull] = useState<MetricCard>();
+  const buttons = (card: MetricCard) => (
+    <>
+      {!isSystem && <PinButton job={job} card={card} pinned={pinned.get(card.names.join("\n"))} reload={charts.reload} />}
+      <button type="button" class="quiet" aria-label={`${card.title} in full`} title="In full" onClick={() => setFull(card)}>⤢</button>
+    </>
+  );
   return (
     <div class="curves">
       <Bar view={view} names={names} ranks={ranks} isSystem={isSystem} text={text} />
       {rank !== "" && rank !== EACH && !ranks.includes(Number(rank)) && <Nothing>There is no such rank: it has logged nothing, or isn't one of this job.</Nothing>}
       {text && !found.length && <Nothing>No metric's name has <code>{text}</code>.</Nothing>}
+      {!isSystem && <OwnCharts job={job} charts={text ? [] : own} series={series} names={names} view={view} reload={charts.reload} />}
+      {full && (
+        <Dialog title={full.title} isWide="full" onClose={() => setFull(undefined)}>
+          <MetricChart job={job} card={full} series={series} view={view} height={Math.max(240, innerHeight - 260)} />
+          <div class="buttons"><button type="button" onClick={() => setFull(undefined)}>Back</button></div>
+        </Dialog>
+      )}
       {sections.map((section) => (
         <Section key={section.prefix} experiment={job.experiment} title={sections.length > 1 ? section.prefix || "others" : ""} cards={section.cards} isSearch={text !== ""}>
-          {(card) => <MetricChart key={card.names.join(" ")} job={job} card={card} series={series} view={view} />}
+          {(card) => <MetricChart key={card.names.join(" ")} job={job} card={card} series={series} view={view}>{buttons(card)}</MetricChart>}
         </Section>
       ))}
       {!isSystem && Object.keys(params).length > 0 && <Params params={params} />}
@@ -75,10 +94,13 @@ function Grid({ job, series, params, isSystem }: {
 
 /** What the address says of how the charts are drawn. */
 function viewOf(query: URLSearchParams, isSystem: boolean): View {
+  const hidden = new Set(query.getAll("hide"));
   const zoom = (query.get("zoom") ?? "").split("_").map(Number);
   return {
     rank: query.get("of") ?? "", axis: query.get("axis") ?? (isSystem ? "time" : "step"), isLog: query.has("log"), smooth: Number(query.get("smooth") ?? 0),
     zoom: zoom.length === 2 && zoom.every(Number.isFinite) && zoom[0]! < zoom[1]! ? (zoom as [number, number]) : undefined,
+    hidden,
+    onToggle: (label) => setQuery({ hide: hidden.has(label) ? [...hidden].filter((one) => one !== label) : [...hidden, label] }),
     onZoom: (chosen) => setQuery({ zoom: chosen ? chosen.map((one) => String(Number(one.toPrecision(12)))).join("_") : "" }),
   };
 }

@@ -3,13 +3,14 @@
 import { fileAddress, segment } from "../../api";
 import { counted, duration, number, size, whole } from "../../format";
 import { useAnswer, useEvents, useInterval, useJobEvents, useThrottled } from "../../hooks";
-import { mainCards } from "../../parts/metric-groups";
+import { mainCards, withPinned } from "../../parts/metric-groups";
 import { Answered, Nothing } from "../../parts/placeholders";
 import { bestOf, groundOf } from "../../parts/primary-metric";
 import { ENDED } from "../../parts/job-state";
 import { jobHref } from "../../router";
-import type { FileEntry, Job, Overview, Standing, StoryLine } from "../../types";
+import type { FileEntry, Job, Overview, SavedChart, Standing, StoryLine } from "../../types";
 import { MetricChart } from "./metric-card";
+import { chartsOf } from "./own-charts";
 
 const INTERVAL_MS = 5000;
 const MAX_IMAGES = 4;
@@ -30,7 +31,10 @@ export function OverviewTab({ job }: { job: Job; story: StoryLine[] }) {
 }
 
 function Glance({ job, overview }: { job: Job; overview: Overview }) {
-  const cards = mainCards(overview.series.map((one) => one.name), job.primary?.name);
+  const names = overview.series.map((one) => one.name);
+  const charts = useAnswer<SavedChart[]>(chartsOf(job), {}, true);
+  const pinned = (charts.value ?? []).filter((one) => one.kind === "lines").map((one) => ({ title: one.name, names: one.metrics.filter((name) => names.includes(name)) }));
+  const cards = withPinned(pinned, mainCards(names, job.primary?.name));
   return (
     <div class="overview">
       <div class="overview-side">
@@ -40,6 +44,7 @@ function Glance({ job, overview }: { job: Job; overview: Overview }) {
         <Settings title="Parameters" table={overview.parameters} />
         <Settings title="Inputs" table={overview.inputs} />
         <Cost overview={overview} />
+        {overview.note && overview.note !== job.description && <section class="card"><header><h2>Note of its run</h2></header><p class="note-text">{overview.note}</p></section>}
       </div>
       <div class="overview-charts">
         {cards.length === 0 && <Nothing>{ENDED.has(job.state) ? "It has logged no metrics." : "No metric is logged yet."} <code>drumbeat.log(loss=…, step=…)</code> or MLflow in its script does it.</Nothing>}

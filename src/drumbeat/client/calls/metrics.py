@@ -21,7 +21,7 @@ from drumbeat.model.api.metrics import (
     PointView,
 )
 from drumbeat.model.api.overview import OverviewView
-from drumbeat.model.api.runs import RunFieldView, RunTableView, RunViewRequest, SavedRunView
+from drumbeat.model.api.runs import ChartRequest, RunFieldView, RunTableView, RunViewRequest, SavedChart, SavedRunView
 from drumbeat.model.metrics import MLFLOW_CREDENTIALS
 from drumbeat.model.primary_metrics import Goal
 from drumbeat.model.wire import to_wire
@@ -215,6 +215,22 @@ class MetricCalls:
     def delete_run_view(self, experiment: str, name: str) -> None:
         """Deletes a view of an experiment. Raises NotFoundError; ForbiddenError for another user's view."""
         self.connection.call("DELETE", f"/experiments/{part(experiment)}/views/{part(name)}")
+
+    def charts(self, experiment: str) -> list[SavedChart]:
+        """Returns the charts that are saved for an experiment, by name. Raises NotFoundError."""
+        return views(SavedChart, self.connection.call("GET", f"/experiments/{part(experiment)}/charts"))
+
+    def save_chart(self, experiment: str, name: str, request: ChartRequest) -> SavedChart:
+        """Saves a chart, which the page draws for each job of an experiment, or replaces it.
+
+        Raises NotFoundError, SpecError; ForbiddenError for another user's chart.
+        """
+        path = f"/experiments/{part(experiment)}/charts/{part(name)}"
+        return view(SavedChart, self.connection.call("PUT", path, json=to_wire(request)))
+
+    def delete_chart(self, experiment: str, name: str) -> None:
+        """Deletes a chart of an experiment. Raises NotFoundError; ForbiddenError for another user's chart."""
+        self.connection.call("DELETE", f"/experiments/{part(experiment)}/charts/{part(name)}")
 
     def _change(self, verb: str, params: dict[str, str]) -> ExperimentView:
         return view(ExperimentView, self.connection.call("POST", f"/experiments/{verb}", params=params))

@@ -1,12 +1,12 @@
-"""Tables of runs as the API shows them: rows, columns, groups, and the views that are saved for an experiment."""
+"""Tables of runs as the API shows them: rows, columns, groups; the views and charts that an experiment has."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
-from drumbeat.model.api.constraints import NO_OTHER_KEYS, limited
+from drumbeat.model.api.constraints import NO_OTHER_KEYS, Constraint, limited
 
 
 @dataclass(frozen=True)
@@ -106,6 +106,35 @@ class SavedRunView:
     where: str
     sort: str
     group_by: str
+    person: str
+    """Who saved it."""
+    saved_at: datetime
+
+
+ChartKind = Literal["lines", "scatter", "bars"]
+"""Curves over steps or time; points of metrics over another metric; the last values of each rank as bars."""
+MetricName = Annotated[str, Constraint(min_length=1, max_length=500)]
+
+
+@dataclass(frozen=True)
+class ChartRequest:
+    """What a chart of an experiment draws of each of its jobs."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = NO_OTHER_KEYS
+
+    metrics: tuple[MetricName, ...] = field(metadata=limited("Names of metrics.", min_length=1, max_length=20))
+    kind: ChartKind = "lines"
+    x: str = field(default="", metadata=limited("Of a scatter chart: the metric on the axis of x.", max_length=500))
+
+
+@dataclass(frozen=True)
+class SavedChart:
+    """A chart that is saved for an experiment, for every user."""
+
+    name: str
+    kind: ChartKind
+    metrics: tuple[str, ...]
+    x: str
     person: str
     """Who saved it."""
     saved_at: datetime

@@ -8,7 +8,14 @@ from typing import Annotated
 from fastapi import Depends, Path, Query
 
 from drumbeat.core.run_queries.tokens import MAX_TEXT
-from drumbeat.model.api.runs import RunFieldView, RunTableView, RunViewRequest, SavedRunView
+from drumbeat.model.api.runs import (
+    ChartRequest,
+    RunFieldView,
+    RunTableView,
+    RunViewRequest,
+    SavedChart,
+    SavedRunView,
+)
 from drumbeat.server.context import ControlOf, PrincipalOf
 from drumbeat.server.control import Control
 from drumbeat.server.jobs.job_filter import JobFilter, RequestedJobs
@@ -95,6 +102,26 @@ def save_view(
 def delete_view(name: Experiment, view: ViewName, control: ControlOf, principal: PrincipalOf) -> None:
     """Deletes a view of an experiment."""
     control.saved_views.delete(control.experiments.named(name)[0].id, view, principal)
+
+
+@router.get("/experiments/{name:anypath}/charts")
+def list_charts(name: Experiment, control: ControlOf) -> list[SavedChart]:
+    """Lists the charts that are saved for an experiment, by name. They are drawn for each of its jobs."""
+    return control.saved_charts.all(control.experiments.named(name)[0].id)
+
+
+@router.put("/experiments/{name:anypath}/charts/{view}")
+def save_chart(
+    name: Experiment, view: ViewName, body: ChartRequest, control: ControlOf, principal: PrincipalOf
+) -> SavedChart:
+    """Saves a chart of an experiment for every user, or replaces it."""
+    return control.saved_charts.put(control.experiments.named(name)[0].id, view, body, principal)
+
+
+@router.delete("/experiments/{name:anypath}/charts/{view}", status_code=204)
+def delete_chart(name: Experiment, view: ViewName, control: ControlOf, principal: PrincipalOf) -> None:
+    """Deletes a chart of an experiment."""
+    control.saved_charts.delete(control.experiments.named(name)[0].id, view, principal)
 
 
 def _chosen(control: Control, requested: JobFilter) -> JobFilter:
