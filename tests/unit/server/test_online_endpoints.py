@@ -108,6 +108,8 @@ def test_samples_are_refused_to_readers_and_where_the_endpoint_is_not_there(stag
         control.endpoint_requests.send_sample("ships", sample, Principal("ada", Role.READER))
     with pytest.raises(NotFoundError):
         control.endpoint_requests.send_sample("nothing", sample, UNKNOWN)
+    with pytest.raises(NotFoundError, match="has no deployment"):
+        control.endpoint_requests.send_sample("ships", SampleRequest("{}", "blue\r\nX-Own: 1"), UNKNOWN)
 
 
 def test_same_content_changes_nothing_and_limits_of_requests_start_no_generation(stage: Stage):

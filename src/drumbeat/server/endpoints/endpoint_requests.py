@@ -80,6 +80,8 @@ class EndpointRequests:
                 f"{by.user} is a reader here, and requests take a replica's time", fix="Ask its owner."
             )
         stored = self._endpoints.catalog.endpoint(endpoint)
+        if sample.deployment:  # It becomes a header.
+            self._endpoints.catalog.deployment(endpoint, sample.deployment)
         if self._router is None:
             raise RefusedError("this server has no router, which online endpoints need")
         if not self._samples.acquire(blocking=False):
