@@ -98,10 +98,8 @@ test("a deployment shows traffic, requests, latency and errors, and one without 
 test("one endpoint has curves of its deployments and a request is tried with its answer, status and time", async () => {
   hasShips();
   let sent;
-  server.answers["/online-endpoints/ships/requests"] = async (_, request) => {
-    let text = "";
-    for await (const piece of request) text += piece;
-    sent = JSON.parse(text);
+  server.answers["/online-endpoints/ships/requests"] = (_query, _request, body) => {
+    sent = body;
     return { status: 424, seconds: 0.0861, body: '{"message":"no such key"}', content_type: "application/json", deployment: "green", is_whole: true };
   };
   server.answers["/online-endpoints/ships/keys"] = { primary: "key-one", secondary: "key-two" };

@@ -319,6 +319,35 @@ def run(files):
     assert len(step.rows) == 60
 
 
+@pytest.mark.thorough
+@pytest.mark.feature("R3")
+def test_rows_of_tables_are_divided_by_bytes_and_come_back_in_their_order(step: Step) -> None:
+    add_mlflow(step)
+    for one in step.input.iterdir():
+        one.unlink()
+    (step.input / "a.csv").write_text("x,word\n" + "".join(f"{n},a{n}\n" for n in range(100)))
+    (step.input / "b.jsonl").write_text("".join(f'{{"x": {n}, "word": "b{n}"}}\n' for n in range(50)))
+    (step.input / "MLTable").write_text("paths: []\n")
+    script = """
+def run(rows, context):
+    if rows.word[0] in ("a0", "b0") and is_first(rows.word[0]):
+        os.kill(os.getpid(), signal.SIGKILL)
+    print("rows", len(rows), flush=True)
+    return rows.word + "=" + (rows.x * 2).astype(str)
+"""
+    code, text = step.run(script, nodes=2, mini_batch_size=10, mini_batch_bytes=200)
+    assert code == 0, text
+    assert step.rows == [f"a{n}={2 * n}" for n in range(100)] + [f"b{n}={2 * n}" for n in range(50)]
+    assert "rows 100" not in text
+    assert "2 tried again" in text
+
+
+def test_file_without_lines_of_rows_is_not_divided_by_bytes(step: Step) -> None:
+    code, text = step.run("def run(rows):\n    return rows\n", mini_batch_bytes=100)
+    assert code == 1
+    assert "f00 can't be divided by bytes: its rows are no lines, as in .csv, .tsv, .jsonl, .ndjson" in text
+
+
 def test_connections_without_the_secret_get_no_mini_batch(step: Step) -> None:
     runner = step.start(SLOW)[0]
     until(lambda: step.journaled >= 1, 60, "the dealer")

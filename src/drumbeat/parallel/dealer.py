@@ -61,7 +61,7 @@ class Dealer:
 
     def ended(self, number: int, outcome: Outcome) -> None:
         """Takes the end of a try."""
-        expected = len(self._batches[number].files)
+        expected = self._batches[number].items
         why = outcome.why
         if not why and outcome.count < expected:
             why = f"run() returned {outcome.count} of {expected} elements"

@@ -175,7 +175,7 @@ class DealerServer:
             batch = self._batches[number]
             self._send(node, {
                 "type": "batch", "worker": worker, "number": number, "files": batch.files, "key": dict(batch.key),
-                "try": self._dealer.tries[number],
+                "rows": [batch.rows.start, batch.rows.end] if batch.rows else [], "try": self._dealer.tries[number],
             })  # fmt: skip
 
     def _end(self, number: int, outcome: Outcome) -> None:

@@ -1,4 +1,4 @@
-"""The division of an input into mini-batches: so many files each, or one for each combination of partition keys."""
+"""The division of an input into mini-batches: so many files, or bytes of rows, or one for each key."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
 from drumbeat.parallel.settings import ParallelSettings, RunnerError
+from drumbeat.parallel.table_rows import SUFFIXES, TABLE_FILE, Rows, divide_rows, has_rows
 
 
 @dataclass(frozen=True)
@@ -19,11 +20,20 @@ class MiniBatch:
     """Paths below the input, "" = the input itself, where it is a file."""
     key: tuple[tuple[str, str], ...] = ()
     """The values of the partition keys."""
+    rows: Rows | None = None
+    """Of the only file, these rows; None = whole files."""
+
+    @property
+    def items(self) -> int:
+        """How many elements `run()` returns for it."""
+        return self.rows.count if self.rows else len(self.files)
 
 
 def divide(settings: ParallelSettings) -> list[MiniBatch]:
     """Returns the mini-batches of the input, in its order. Raises RunnerError."""
     files = input_files(settings.input)
+    if settings.mini_batch_bytes:
+        return _by_rows(settings.input, files, settings.mini_batch_bytes)
     if settings.partition_keys:
         return _by_keys(files, settings.partition_keys)
     size = settings.mini_batch_size
@@ -60,7 +70,26 @@ def _by_keys(files: Sequence[str], keys: Sequence[str]) -> list[MiniBatch]:
     return [MiniBatch(tuple(group), key) for key, group in groups.items()]
 
 
+def _by_rows(root: str, files: Sequence[str], size: int) -> list[MiniBatch]:
+    """Divides the rows of each table."""
+    batches: list[MiniBatch] = []
+    for file in files:
+        path = os.path.join(root, file) if file else root
+        if os.path.basename(path) == TABLE_FILE:
+            continue
+        if not has_rows(path):
+            kinds = ", ".join(SUFFIXES)
+            raise RunnerError(
+                f"{os.path.basename(path)} can't be divided by bytes: its rows are no lines, as in {kinds}"
+            )
+        batches += [MiniBatch((file,), rows=rows) for rows in divide_rows(path, size)]
+    if not batches:
+        raise RunnerError(f"input_data has no rows: {root}")
+    return batches
+
+
 def fingerprint(batches: Sequence[MiniBatch]) -> str:
     """The SHA-256 of a division: a journal is worth something for the same division alone."""
-    text = json.dumps([asdict(one) for one in batches])
+    parts = [asdict(one) if one.rows else {"files": one.files, "key": one.key} for one in batches]
+    text = json.dumps(parts)
     return hashlib.sha256(text.encode()).hexdigest()

@@ -28,6 +28,8 @@ class ParallelSettings:
 
     mini_batch_size: int = 10
     """Files of a mini-batch."""
+    mini_batch_bytes: int = 0
+    """About so many bytes of rows of a table instead, never across files; 0 = files."""
     partition_keys: tuple[str, ...] = ()
     """One mini-batch for each combination of values of these keys, whatever its size."""
     workers: int = 0

@@ -18,6 +18,7 @@ from drumbeat.parallel import entry_script
 from drumbeat.parallel.messages import MAX_BYTES, BlockingChannel, Message
 from drumbeat.parallel.node import WORKER_CHANNEL, WORKER_SETTINGS
 from drumbeat.parallel.settings import ParallelSettings, from_json
+from drumbeat.parallel.table_rows import read_rows
 
 if TYPE_CHECKING:
     from drumbeat.parallel.mlflow_model import MlflowPredictor
@@ -47,9 +48,9 @@ class EntryModule:
         self._takes_context = _takes_context(run)
         getattr(self._module, "init", _nothing)()
 
-    def answer(self, paths: list[str], context: Any) -> tuple[str, int]:
-        """Calls `run()`; returns its results as lines, and their number."""
-        return results_as_text(self._run(paths, context) if self._takes_context else self._run(paths))
+    def answer(self, items: Any, context: Any) -> tuple[str, int]:
+        """Calls `run()` with paths or rows; returns its results as lines, and their number."""
+        return results_as_text(self._run(items, context) if self._takes_context else self._run(items))
 
     def shutdown(self) -> None:
         """Calls `shutdown()`, if there is one."""
@@ -83,6 +84,12 @@ def results_as_text(results: Any) -> tuple[str, int]:
     return "".join(lines), len(lines)
 
 
+def _items(settings: ParallelSettings, message: Message) -> Any:
+    """The paths of a mini-batch, or the DataFrame of its rows."""
+    paths = _paths(settings, message)
+    return read_rows(paths[0], *message["rows"]) if message["rows"] else paths
+
+
 def _paths(settings: ParallelSettings, message: Message) -> list[str]:
     return [os.path.join(settings.input, file) if file else settings.input for file in message["files"]]
 
@@ -90,7 +97,7 @@ def _paths(settings: ParallelSettings, message: Message) -> list[str]:
 def _answer(settings: ParallelSettings, script: EntryModule | MlflowPredictor, message: Message) -> Message:
     context = SimpleNamespace(partition_key_value=message["key"] or None, minibatch_index=message["number"])
     try:
-        text, count = script.answer(_paths(settings, message), context)
+        text, count = script.answer(_items(settings, message), context)
         if len(text) > MAX_BYTES // 4:
             raise ValueError(f"run() returned {len(text):,} characters, above the limit of {MAX_BYTES // 4:,}")
     except Exception as error:  # noqa: BLE001 - it costs a try, whatever it is

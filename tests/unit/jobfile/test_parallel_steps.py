@@ -113,6 +113,14 @@ def test_keys_of_a_step_stand_over_those_of_its_component():
     }  # fmt: skip
 
 
+@pytest.mark.parametrize(("written", "size"), [("10kb", 10240), ("1 MB", 1 << 20), ("500b", 500), ("2KiB", 2048)])
+def test_size_in_bytes_divides_rows(written: str, size: int):
+    made, _ = step(FILE.replace("mini_batch_size: 20", f"mini_batch_size: {written}"))
+    given = settings(made.component.command)
+    assert given["mini_batch_bytes"] == size
+    assert "mini_batch_size" not in given
+
+
 @pytest.mark.parametrize(
     ("before", "after", "place", "problem"),
     [
@@ -123,7 +131,8 @@ def test_keys_of_a_step_stand_over_those_of_its_component():
         ("--k ${{inputs.k}}", "--k ${{inputs.kk}}", "22:30", "there is no input `kk`"),
         ("mini_batch_size: 20", "mini_batch_size: 0", "9:22", "isn't the size of a mini-batch"),
         ("mini_batch_size: 20", "mini_batch_size: many", "9:22", "isn't the size of a mini-batch"),
-        ("mini_batch_size: 20", "mini_batch_size: 10kb", "9:22", "of rows of a table, aren't supported"),
+        ("mini_batch_size: 20", "mini_batch_size: 0kb", "9:22", "or bytes of rows, such as `10kb`"),
+        ("mini_batch_size: 20", "mini_batch_size: 10 rows", "9:22", "isn't the size of a mini-batch"),
         ("error_threshold: 7", "error_threshold: -2", "11:22", "-2"),
         ("timeout: 90", "timeout: 300000", "13:47", "259"),
         ("entry_script: score it.py", "entry_script: score", "20:21", "isn't a Python file"),

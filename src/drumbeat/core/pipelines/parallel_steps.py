@@ -13,9 +13,9 @@ from drumbeat.jobfile.pipelines.parallel import (
     DEFAULT_FILES,
     ParallelComponent,
     ParallelKeys,
-    files_of_mini_batch,
     named_port,
     partition_keys,
+    size_of_mini_batch,
 )
 from drumbeat.jobfile.pipelines.step_types import CommandNode, ParallelNode
 from drumbeat.model.errors import SpecError
@@ -114,7 +114,8 @@ def settings(keys: ParallelKeys, step: ParallelKeys) -> dict[str, Any]:
     if columns := partition_keys(division):
         made["partition_keys"] = columns
     else:
-        made["mini_batch_size"] = files_of_mini_batch(division.mini_batch_size or str(DEFAULT_FILES))
+        size, is_bytes = size_of_mini_batch(division.mini_batch_size or str(DEFAULT_FILES))
+        made["mini_batch_bytes" if is_bytes else "mini_batch_size"] = size
     if "retry_settings" in merged:
         made |= {"max_retries": merged["retry_settings"].max_retries, "timeout_s": merged["retry_settings"].timeout}
     if "max_concurrency_per_instance" in merged:

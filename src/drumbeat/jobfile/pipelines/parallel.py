@@ -22,6 +22,7 @@ from drumbeat.jobfile.reading.frozen_model import AnyCase, Contradiction, Model,
 from drumbeat.model.errors import SpecError
 
 _BYTES = re.compile(r"([0-9]{1,12})\s*(b|kb|mb|gb|kib|mib|gib)", re.IGNORECASE)
+_UNITS = {"b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 DEFAULT_FILES = 10
 MAX_FILES = 1_000_000
 
@@ -72,7 +73,7 @@ class ParallelKeys(Model):
     input_data: Text | None = Field(default=None, description="The input that is divided: `${{inputs.x}}`.")
     mini_batch_size: AsText | None = Field(
         default=None,
-        description="Files of a mini-batch; 10 when not set. A size in bytes, for rows of a table, isn't supported.",
+        description="Files of a mini-batch; 10 when not set. A size such as `10kb`: so many bytes of rows of tables.",
     )
     partition_keys: TextOrList | None = Field(
         default=None,
@@ -155,23 +156,21 @@ def size_contradictions(keys: ParallelKeys) -> Iterator[Contradiction]:
     if keys.mini_batch_size is None:
         return
     try:
-        files_of_mini_batch(keys.mini_batch_size)
+        size_of_mini_batch(keys.mini_batch_size)
     except SpecError as error:
         yield Contradiction(("mini_batch_size",), error.what, error.fix)
     if keys.partition_keys is not None:
         yield Contradiction(("partition_keys",), "both `mini_batch_size` and `partition_keys`", "Keep one of them.")
 
 
-def files_of_mini_batch(text: str) -> int:
-    """Returns the files of a mini-batch. Raises SpecError, also for a size in bytes."""
+def size_of_mini_batch(text: str) -> tuple[int, bool]:
+    """Returns the files of a mini-batch, or the bytes of its rows; and whether it is bytes. Raises SpecError."""
     written = text.strip()
     if written.isdecimal() and 0 < int(written) <= MAX_FILES:
-        return int(written)
-    if _BYTES.fullmatch(written):
-        what = f"{shown(text)}: mini-batches of so many bytes, of rows of a table, aren't supported"
-        fix = "Write a number of files; an mltable with mode eval_mount gives the files that it names."
-        raise SpecError(what, fix=fix)
-    fix = f"Write a number of files, 1 to {MAX_FILES:,}."
+        return int(written), False
+    if (match := _BYTES.fullmatch(written)) and int(match[1]):
+        return int(match[1]) * _UNITS[match[2][0].lower()], True
+    fix = f"Write a number of files, 1 to {MAX_FILES:,}, or bytes of rows, such as `10kb`."
     raise SpecError(f"{shown(text)} isn't the size of a mini-batch", fix=fix)
 
 
