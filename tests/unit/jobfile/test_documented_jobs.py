@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -98,6 +99,11 @@ def test_python_example_compiles(text: str, where: str):
     assert compile(text, where, "exec")
 
 
+@pytest.mark.parametrize(("text", "where"), blocks("toml"))
+def test_toml_example_is_read(text: str, where: str):
+    assert tomllib.loads(text), where
+
+
 def test_scaling_of_the_documented_compute_fits_it():
     page = (ROOT / "docs/computes.md").read_text(encoding="utf-8")
     (command,) = re.findall(r"`drumbeat (compute scale lab .*?)`", page)
@@ -113,5 +119,5 @@ def test_scaling_of_the_documented_compute_fits_it():
 
 def test_every_example_is_found():
     fences = sum(len(re.findall(r"^ *```\w", page.read_text(encoding="utf-8"), re.MULTILINE)) for page in PAGES)
-    tested = [one for language in ("yaml", "python", "bash") for one in blocks(language)]
+    tested = [one for language in ("yaml", "python", "bash", "toml") for one in blocks(language)]
     assert len(tested) == fences > 80
