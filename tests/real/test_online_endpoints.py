@@ -169,6 +169,7 @@ def test_clients_of_other_machines_call_by_tls_at_the_scoring_address_which_is_k
             assert problem in refused.stderr, refused.stderr
     started = house.run("server", "start", "--scoring", f"127.0.0.2:{port}", "--idle-stop", "0")
     assert started.returncode == 0, started.stderr
+    assert f"endpoints    https://127.0.0.2:{port}\n" in started.stdout
     endpoint = Endpoint(house)
     assert endpoint.url == f"https://127.0.0.2:{port}/endpoints/ships/score"
     endpoint.deploy(SCRIPT.format(version="one"))

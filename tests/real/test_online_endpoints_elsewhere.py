@@ -93,6 +93,7 @@ def _check_door(endpoint: Endpoint, place: Place) -> None:
     context = ssl.create_default_context(cafile=str(place.house.home / "ca.pem"))
     plain = httpx.Client(verify=context)
     url = f"https://{door['host']}:{door['port']}"
+    assert f"replicas     {url}" in place.house.run("server", "status").stdout
     assert plain.get(f"{url}/endpoints/ships/score").status_code == 400
     answer = plain.get(
         f"{url}/replica",

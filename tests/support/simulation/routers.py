@@ -15,7 +15,8 @@ class SimulatedRouter:
 
     url = "http://router/endpoints"
     replica_addresses = ("unix:/home/router/replicas/router.sock",)
-    replica_port, ca, door_problem = 8444, "", ""
+    replica_port, ca, door_problem, scoring_url = 8444, "", "", ""
+    door_urls: tuple[str, ...] = ()
 
     def __init__(self, nodes: Callable[[], Sequence[Node]]) -> None:
         self._nodes = nodes

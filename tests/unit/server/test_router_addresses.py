@@ -49,6 +49,8 @@ def test_doors_have_one_port_and_a_certificate_for_the_names_that_replicas_call(
     router.write({})
     assert doors(tmp_path) == {"10.0.0.1": router.replica_port, "10.1.0.1": router.replica_port}
     assert Path(table(tmp_path).certificate).read_text() == "10.0.0.1 10.1.0.1 train.example"
+    names = ("10.0.0.1", "train.example")
+    assert router.door_urls == tuple(f"https://{name}:{router.replica_port}" for name in names)
 
 
 def test_doors_stay_open_over_a_restart_until_all_addresses_are_known(tmp_path: Path):
@@ -68,7 +70,7 @@ def test_doors_stay_open_over_a_restart_until_all_addresses_are_known(tmp_path: 
 def test_clients_of_other_machines_have_an_address_with_its_certificate(tmp_path: Path, files: tuple[str, str]):
     router = program(tmp_path, ScoringAddress("0.0.0.0", 8443, ("train.example", "127.0.0.1"), *files))
     router.write({})
-    assert router.url == "https://train.example:8443/endpoints"
+    assert (router.url, router.scoring_url) == ("https://train.example:8443/endpoints", "https://train.example:8443")
     assert router.ca == ("" if files[0] else "the authority")
     local, front = table(tmp_path).listeners
     assert local == RouterListener("127.0.0.1", router.port)

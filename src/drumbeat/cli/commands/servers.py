@@ -212,6 +212,8 @@ def _format_server(status_view: ServerView) -> str:
         *(f"  beside       {one}, which takes over when the active server ends" for one in status_view.others),
         *(f"  prepared     {_spare(one)}" for one in status_view.spares),
         *(f"  agents       https://{_host(one)}, certificate until {one.ends:%Y-%m-%d}" for one in status_view.doors),
+        *([f"  endpoints    {status_view.scoring}"] if status_view.scoring else []),
+        *(f"  replicas     {one}" for one in status_view.replicas),
     ]
     return "\n".join(rows)
 

@@ -89,6 +89,10 @@ class StatusView:
     """When the home was last backed up by `drumbeat server backup`; null = never."""
     ca_fingerprint: str = ""
     """`sha256:…` of the authority that signs the certificate of the server's port; "" = it isn't the home's own."""
+    scoring: str = ""
+    """Where clients on other machines call online endpoints; "" = nowhere."""
+    replicas: tuple[str, ...] = ()
+    """Where replicas of online endpoints on other machines call the router."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -92,8 +92,19 @@ class RouterProgram:
     @property
     def url(self) -> str:
         """The address below which endpoints are."""
-        base = self._scoring.url if self._scoring else f"http://{LOOPBACK}:{self.port}"
-        return f"{base}/endpoints"
+        return f"{self.scoring_url or f'http://{LOOPBACK}:{self.port}'}/endpoints"
+
+    @property
+    def scoring_url(self) -> str:
+        """Where clients on other machines call; "" = nowhere."""
+        return self._scoring.url if self._scoring else ""
+
+    @property
+    def door_urls(self) -> tuple[str, ...]:
+        """Where replicas on other machines dial in."""
+        return tuple(
+            f"https://{f'[{name}]' if ':' in name else name}:{self._doors.port}" for name in sorted(self._doors.ips)
+        )
 
     @property
     def ca(self) -> str:

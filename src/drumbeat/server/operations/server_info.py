@@ -98,6 +98,7 @@ async def version(context: ContextOf) -> VersionView:
 @router.get("/status")
 def status(context: ContextOf) -> StatusView:
     """Returns the status of the server."""
+    endpoints_router = context.control.setting.router
     return StatusView(
         uptime_s=time.monotonic() - context.started,
         unfinished=tuple(one.job.name for one in context.control.store.unfinished()),
@@ -112,6 +113,8 @@ def status(context: ContextOf) -> StatusView:
         active_url=context.control.addresses.active_url,
         backup_at=_last_backup(context.folder),
         ca_fingerprint=fingerprint(context.tls.source.ca) if context.tls and context.tls.source.ca else "",
+        scoring=endpoints_router.scoring_url if endpoints_router else "",
+        replicas=endpoints_router.door_urls if endpoints_router else (),
     )
 
 
