@@ -158,7 +158,7 @@ def test_remote_agent_gets_its_directive_over_tls(there: Listeners) -> None:
 def test_every_route_of_agents_is_served_at_the_listeners(there: Listeners) -> None:
     modules = [importlib.import_module(f"{agent_api.__name__}.{one.name}") for one in iter_modules(agent_api.__path__)]
     routes = [route for module in modules if hasattr(module, "router") for route in module.router.routes]
-    app = agents_app(there.house.context, frozenset).app.app  # Behind what a server that stands by answers.
+    app = agents_app(there.house.context, frozenset).app.app.app  # Behind two guards.
     assert len(routes) >= 10
     for route in routes:
         path, method = re.sub(r"{[^}]*}", "1", route.path), next(iter(route.methods))

@@ -14,7 +14,7 @@ import pytest
 
 from drumbeat.client.backup import BackupSource, back_up, prune_backups, restore
 from drumbeat.model.errors import ConflictError, RefusedError
-from tests.real.house import DRUMBEAT, House, until
+from tests.real.house import DRUMBEAT, House, line_of, until
 
 pytestmark = pytest.mark.feature("U4")
 JOB = {"command": "echo kept > outputs/a.txt; sleep ${{inputs.s}}", "drumbeat": {"environment": "current"}}
@@ -53,6 +53,52 @@ def test_home_of_a_running_server_is_backed_up_and_restored_in_its_place(house: 
     assert kept.read_text() == "kept\n"
     assert sorted(one.name for one in house.client.list()) == ["done", "runs"]
     assert house.run("cancel", "runs", "--wait").returncode in (0, 1)
+
+
+def test_old_server_that_comes_back_after_a_restore_is_fenced_by_the_agents_of_the_new_one(
+    own_house: House, tmp_path: Path
+) -> None:
+    """The databases of the old and the new server are exchanged in one home, where the agent of this machine calls."""
+    house = own_house
+    job = {**JOB, "name": "outlives", "inputs": {"s": 600}}
+    house.client.submit(job)
+    until(lambda: house.client.get("outlives").state == "running")
+    assert house.run("server", "backup", tmp_path / "b.tar").returncode == 0
+    assert house.run("server", "stop", "--force").returncode == 0
+    restore(tmp_path / "b.tar", tmp_path / "new", takes_over=True)
+    old = tmp_path / "old"
+    old.mkdir()
+    for name in ("drumbeat.db", "drumbeat.db-wal", "drumbeat.db-shm", "place.json"):
+        if (house.home / name).exists():
+            shutil.move(house.home / name, old / name)
+    for name in ("drumbeat.db", "era"):
+        shutil.copy(tmp_path / "new" / name, house.home / name)
+    assert house.run("server", "start").returncode == 0
+    (era,) = until_found(house.home, "nodes/**/era")
+    assert era.read_text().startswith((tmp_path / "new" / "era").read_text().strip() + ".")
+    assert house.client.get("outlives").state == "running"
+
+    assert house.run("server", "stop", "--force").returncode == 0
+    (house.home / "era").unlink()
+    for name in ("drumbeat.db", "drumbeat.db-wal", "drumbeat.db-shm"):
+        (house.home / name).unlink(missing_ok=True)
+    for one in old.iterdir():
+        shutil.move(one, house.home / one.name)
+    house.run("server", "start")
+    until((house.home / "replaced.json").exists, what="the fence")
+    until(lambda: not (house.home / "server.json").exists(), what="the end of the old server")
+    refused = house.run("server", "start")
+    assert (refused.returncode != 0, "a server has replaced this one" in refused.stderr) == (True, True), refused.stderr
+    assert any("sleep 600" in line_of(one) for one in house.processes())  # The job itself goes on.
+    (house.home / "replaced.json").unlink()
+    shutil.copy(tmp_path / "new" / "era", house.home / "era")
+    assert house.run("cancel", "outlives", "--wait").returncode in (0, 1)
+
+
+def until_found(folder: Path, pattern: str) -> list[Path]:
+    found: list[Path] = []
+    until(lambda: found.extend(folder.glob(pattern)) or found, what=pattern)
+    return found
 
 
 def a_home(folder: Path) -> Path:

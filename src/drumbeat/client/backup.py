@@ -16,6 +16,7 @@ import shutil
 import sqlite3
 import tarfile
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import closing, suppress
 from dataclasses import asdict, dataclass, replace
@@ -32,9 +33,11 @@ DATABASES = ("drumbeat.db", "metrics.db")
 LAST = "last-backup.json"
 """The file in a home that says when it was last backed up, and to where."""
 PLACE = "place.json"
+ERA, REPLACED = "era", "replaced.json"
+"""The files by which a home knows that it replaces another one, and that it was replaced (`server/home_copy.py`)."""
 _SKIPPED = {
-    DUMP, LAST, "server.json", "server.lock", "start.lock", "server.sock", "server-start.log", "nodes", "labs",
-    "halves",
+    DUMP, LAST, REPLACED, "server.json", "server.lock", "start.lock", "server.sock", "server-start.log", "nodes",
+    "labs", "halves",
     *(f"{name}{end}" for name in DATABASES for end in ("", "-wal", "-shm", "-journal")),
 }  # fmt: skip
 """What belongs to the running server and its machine, or is copied in another way."""
@@ -237,6 +240,8 @@ def restore(source: Path, home: Path, *, takes_over: bool, database: str = "") -
                 _require_whole(half / name)
         if takes_over:
             (half / PLACE).unlink(missing_ok=True)
+            # Agents that hear of this era obey no server of an earlier one (`model/server_era.py`).
+            (half / ERA).write_text(f"{int(time.time())}\n")
         if (half / DUMP).exists() or database:
             _load_database(half / DUMP, database, takes_over=takes_over)
         home.mkdir(mode=0o700, parents=True, exist_ok=True)

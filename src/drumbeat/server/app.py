@@ -11,6 +11,7 @@ from drumbeat._version import __version__
 from drumbeat.model.principal import Principal
 from drumbeat.server import errors
 from drumbeat.server.access.callers import Callers
+from drumbeat.server.access.era_guard import EraGuard
 from drumbeat.server.access.home_token import user_of_server
 from drumbeat.server.access.page_sessions import PageSessions
 from drumbeat.server.access.request_guard import Guard
@@ -100,6 +101,7 @@ def make_app(context: ServerContext, *, token: str, hosts: frozenset[str]) -> Fa
     app.add_middleware(TrafficMeter, traffic=context.traffic)
     app.add_middleware(RequestTimes, times=operations.requests)
     app.add_middleware(StandbyGuard, is_active=context.is_active, active_url=context.active_url)
+    app.add_middleware(EraGuard, era=context.era)
     app.add_middleware(
         Guard,
         callers=context.callers,

@@ -18,6 +18,7 @@ from drumbeat.core.lifecycle.job import Job
 from drumbeat.model.principal import Principal
 from drumbeat.server.access.agent_listeners import TlsAgentListeners
 from drumbeat.server.access.callers import Callers
+from drumbeat.server.access.era_guard import ServerEra
 from drumbeat.server.access.https_listener import HttpsListener
 from drumbeat.server.access.page_sessions import PageSessions
 from drumbeat.server.access.request_guard import bearer, valid_session
@@ -105,6 +106,8 @@ class ServerContext:
     """The known callers; set by the app."""
     tls: UserTls | None = None
     """TLS of the server's own port; None = it is plain HTTP."""
+    era: ServerEra | None = None
+    """When the home was restored from a backup; None = agents aren't told."""
     sign_in: SignIn | None = None
     """Sign-in by an identity provider; None = there is none."""
     azure: HttpsListener | None = None

@@ -11,6 +11,7 @@ import platform
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
 from drumbeat.model.errors import RefusedError
@@ -76,3 +77,31 @@ def _machine() -> str:
         if identity := Path("/etc/machine-id").read_text().strip():
             return identity
     return platform.node()
+
+
+REPLACED = "replaced.json"
+"""The file in a home that says that a server restored from its backup has taken its jobs over."""
+ERA = "era"
+"""The file that says when the home was restored, in seconds since 1970. Servers that share a folder share it."""
+
+
+def read_era(shared: Path) -> int:
+    """Returns when the home was restored; 0 = never."""
+    with suppress(OSError, ValueError):
+        return max(0, int((shared / ERA).read_text()))
+    return 0
+
+
+def note_replaced(home: Path, era: int) -> None:
+    """Records that a server of a later era has the jobs of this home."""
+    write_whole(home / REPLACED, json.dumps({"era": era}) + "\n")
+
+
+def require_not_replaced(home: Path) -> None:
+    """Raises RefusedError if a server restored from this home's backup has taken its jobs over."""
+    with suppress(OSError, ValueError, KeyError, TypeError):
+        era = int(json.loads((home / REPLACED).read_text())["era"])
+        at = datetime.fromtimestamp(era, UTC)
+        what = f"a server has replaced this one, from a backup that was restored on {at:%Y-%m-%d %H:%M} UTC"
+        fix = f"Use that server. If it is gone, and this one is to go on: rm {home / REPLACED}"
+        raise RefusedError(what, where=str(home), fix=fix)

@@ -27,8 +27,10 @@ from drumbeat.model.errors import (
     UnreachableError,
 )
 from drumbeat.model.plan import Plan
+from drumbeat.model.server_era import era_text
 from drumbeat.node.metrics.http_messages import Read
 from drumbeat.node.platform.server_addresses import Servers, remember
+from drumbeat.node.platform.server_era import note_era
 from drumbeat.node.platform.server_link import NoAnswerError, ServerLink
 from drumbeat.server.errors import http_status
 from tests.support.agent_server import HomeSocketServer
@@ -183,6 +185,15 @@ def test_a_stranger_at_the_address_of_a_server_that_is_gone_ends_no_attempt(tmp_
                 link.sync({}, "", 0)
             assert link.sync({}, "", 0) == "two"
         with linked(enrolled(tmp_path / "other", stranger)) as link, pytest.raises(StaleError):
+            link.sync({}, "", 0)
+
+
+@pytest.mark.feature("U4")
+def test_a_server_that_was_replaced_by_a_copy_of_its_home_ends_no_attempt(tmp_path: Path):
+    with a_server("old", StaleError("another attempt")) as old, a_server("new") as new:
+        given = enrolled(tmp_path, old, new)
+        assert note_era(given, era_text(7, b"key"))
+        with linked(given) as link, pytest.raises(UnreachableError):
             link.sync({}, "", 0)
 
 

@@ -17,7 +17,9 @@ from urllib.parse import quote, urlsplit
 from drumbeat.model import home_socket
 from drumbeat.model.agent import Enrolment
 from drumbeat.model.errors import AwayError, DrumbeatError, StaleError, UnreachableError, from_dict
+from drumbeat.model.server_era import HEADER as ERA
 from drumbeat.node.platform.server_addresses import Servers
+from drumbeat.node.platform.server_era import heard_era, note_era
 
 if TYPE_CHECKING:
     import ssl
@@ -46,7 +48,7 @@ class ServerLink:
     """
 
     def __init__(self, enrolment: Enrolment, timeout_s: float = 30.0) -> None:
-        self._servers = Servers(enrolment)
+        self._servers, self._enrolment = Servers(enrolment), enrolment
         self._ca = enrolment.ca
         self._tls: ssl.SSLContext | None = None
         self._base = f"/agent/v1/{quote(enrolment.job, safe='')}/{enrolment.attempt}/{enrolment.node}"
@@ -271,8 +273,12 @@ class ServerLink:
                 line = self._line or self._open()
                 line.sock.settimeout(once_within_s or self._timeout_s)
                 is_sent = True
-                line.request(method, self._base + path, body or None, {**self._headers, **(more or {})})
-                return line.getresponse()
+                line.request(method, self._base + path, body or None, self._headers_of(more))
+                response = line.getresponse()
+                if not note_era(self._enrolment, response.headers.get(ERA, "")):
+                    response.close()
+                    raise ConnectionError("a server answers that was replaced by a copy of its home")
+                return response
             except (OSError, http.client.HTTPException) as error:
                 trouble = error
                 self._drop()
@@ -282,6 +288,10 @@ class ServerLink:
                     raise NoAnswerError(f"the server did not answer: {error}", where=self._servers.first) from error
                 self._servers.next()
         raise UnreachableError(_failure(trouble), where=str(self._servers)) from trouble
+
+    def _headers_of(self, more: dict[str, str] | None) -> dict[str, str]:
+        era = heard_era(self._enrolment)
+        return {**self._headers, **(more or {}), **({ERA: era} if era else {})}
 
     def _open(self) -> http.client.HTTPConnection:
         self._servers.look()

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING
 from drumbeat.model import home_socket
 from drumbeat.model.errors import ConflictError, DrumbeatError, RefusedError, StorageError
 from drumbeat.server.home import Home, machine, shared_folder
+from drumbeat.server.home_copy import note_replaced, read_era, require_not_replaced
 from drumbeat.server.options import MLFLOW, Options, bind, parse
 from drumbeat.server.process.clock import SystemClock
 
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from types import FrameType
 
     from drumbeat.server.access.agent_listeners import TlsAgentListeners
+    from drumbeat.server.access.era_guard import ServerEra
     from drumbeat.server.access.https_listener import HttpsListener
     from drumbeat.server.access.user_tls import UserTls
     from drumbeat.server.computes.agent_addresses import Endpoints
@@ -109,6 +111,7 @@ def _refused(error: DrumbeatError, code: int) -> int:
 def _serve(home: Home, options: Options, make_control: Callable[[Path, Endpoints], Control]) -> None:
     from drumbeat.server.computes.agent_addresses import Endpoints
 
+    require_not_replaced(home.path)
     signals = StopSignals()
     listeners = bind(options, home.last_port)
     port = listeners[0].getsockname()[1]
@@ -302,6 +305,7 @@ def _listen(stand: Stand, listeners: list[socket.socket], signals: StopSignals) 
         stand.control, identity, idle_stop_s=options.idle_stop_s, agent_listeners=stand.agent_listeners,
         azure=stand.azure, folder=str(home.path), service_host=options.host, tls=stand.tls, sign_in=stand.sign_in,
     )  # fmt: skip
+    context.era = _era(home, context)
     app = make_app(context, token=read_home_token(home.path), hosts=hosts)
     url = options.url(port)
     running = StoppableServer(app, context, on_ready=lambda: _announce(home, context, url), on_end=home.withdraw)
@@ -310,6 +314,18 @@ def _listen(stand: Stand, listeners: list[socket.socket], signals: StopSignals) 
     if not signals.is_told and not stand.control.standby.is_replaced:
         running.run(sockets=listeners)
     return context.idle_stop_s
+
+
+def _era(home: Home, context: ServerContext) -> ServerEra:
+    """Returns the era of this server, which stops when an agent has obeyed a later one."""
+    from drumbeat.server.access.era_guard import ServerEra
+
+    def replaced(era: int) -> None:
+        log.error("an agent has heard from a server that was restored from a backup of this one: this one stops")
+        note_replaced(home.path, era)
+        context.stop()
+
+    return ServerEra(read_era(shared_folder(home.path, os.environ)), context.control.setting.key, replaced)
 
 
 def _announce(home: Home, context: ServerContext, url: str) -> None:

@@ -20,6 +20,7 @@ from starlette.responses import Response
 from drumbeat.model.errors import DrumbeatError, EngineError, NotFoundError
 from drumbeat.server import errors
 from drumbeat.server.access.connections import Connections, HttpConnection
+from drumbeat.server.access.era_guard import EraGuard
 from drumbeat.server.access.request_guard import LAST, CheckSecret, refuse, require_secret, values
 from drumbeat.server.access.request_sizes import TrafficMeter
 from drumbeat.server.access.standby_guard import StandbyGuard
@@ -50,7 +51,8 @@ def agents_app(context: ServerContext, hosts: Callable[[], frozenset[str]]) -> A
         app.include_router(each.router)
     errors.install(app)
     app.add_middleware(TrafficMeter, traffic=context.traffic)
-    return AgentsOnly(StandbyGuard(app, context.is_active, context.active_url), context.control.secrets.check, hosts)
+    current = EraGuard(StandbyGuard(app, context.is_active, context.active_url), context.era)
+    return AgentsOnly(current, context.control.secrets.check, hosts)
 
 
 class AgentsOnly:
