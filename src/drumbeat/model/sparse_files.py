@@ -5,7 +5,6 @@ Calls move the position of the file, `append` alone to where its caller expects 
 
 from __future__ import annotations
 
-import ctypes
 import errno
 import os
 import shutil
@@ -100,18 +99,26 @@ def extend(descriptor: int, size: int) -> None:
         os.ftruncate(descriptor, size)
 
 
+_PUNCH_HOLE, _KEEP_SIZE = 2, 1
+
+
 def drop_beginning(descriptor: int, size: int) -> None:
     """Gives back the space of a file's first bytes, which read as zeros then. Raises OSError, also where the file
-    system can't.
+    system or the Python can't.
     """
-    if size > 0 and _fallocate(descriptor, _PUNCH_HOLE | _KEEP_SIZE, 0, size):
+    if size <= 0:
+        return
+    try:
+        import ctypes  # Not every Python has it, and most processes need none.
+
+        fallocate = ctypes.CDLL(None, use_errno=True).fallocate
+    except (ImportError, AttributeError) as error:
+        raise OSError(errno.EOPNOTSUPP, f"no call for holes: {error}") from None
+    # On Linux with 64 bits, off_t has 64 with every C library.
+    fallocate.argtypes = [ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64]
+    if fallocate(descriptor, _PUNCH_HOLE | _KEEP_SIZE, 0, size):
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number))
-
-
-_PUNCH_HOLE, _KEEP_SIZE = 2, 1
-_fallocate = ctypes.CDLL(None, use_errno=True).fallocate64
-_fallocate.argtypes = [ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64]
 
 
 def copy(source: str, target: str) -> None:
