@@ -89,7 +89,7 @@ class StoreContainer:
     def find(self, name: str) -> Blob:
         require_inner(name)
         if own := self._of_job(name):
-            return replace(own[0].find(own[1]), name=name)
+            return replace(own.container.find(own.kept), name=name)
         file = self._listed(name)
         return Blob(name, file.size, file.key)
 
@@ -104,14 +104,13 @@ class StoreContainer:
 
     def read(self, blob: Blob, start: int, end: int) -> Iterator[bytes]:
         if own := self._of_job(blob.name):
-            return own[0].read(replace(blob, name=own[1]), start, end)
+            return own.container.read(replace(blob, name=own.kept), start, end)
         return self.control.data.read(self._uri(blob.name), self._listed(blob.name), start, end - start)
 
     def below(self, prefix: str, *, is_deep: bool) -> Sequence[Blob]:
         if own := self._of_job(prefix):
-            start = f"azureml/{own[0].job}/"
-            listed = own[0].below(own[1], is_deep=is_deep)
-            return [replace(one, name=start + one.name.removeprefix("outputs/")) for one in listed]
+            listed = own.container.below(own.kept, is_deep=is_deep)
+            return [replace(one, name=own.shown(one.name)) for one in listed if not own.is_file or one.name == own.kept]
         folder = folder_of(prefix)
         try:
             listed = self._all(folder) if is_deep else self._entries(folder)
@@ -140,7 +139,7 @@ class StoreContainer:
     def _uri(self, path: str) -> str:
         return f"azureml://datastores/{self.store}/paths/{path}"
 
-    def _of_job(self, name: str) -> tuple[JobContainer, str] | None:
+    def _of_job(self, name: str) -> OutputBlob | None:
         """Returns where an output of a job lies that has no other place; None = the name is another blob's."""
         match = _OUTPUT.fullmatch(name) if self.store == DEFAULT_STORE else None
         if match is None:
@@ -149,9 +148,11 @@ class StoreContainer:
             job = self.control.store.load(match["job"]).job
         except NotFoundError:
             return None
-        if match["output"] not in {one.name for one in job.plan.outputs if not one.uri}:
+        output = next((one for one in job.plan.outputs if one.name == match["output"] and not one.uri), None)
+        if output is None:
             return None
-        return JobContainer(self.control, job.name), f"outputs/{match['output']}/{match['path'] or ''}"
+        container = JobContainer(self.control, job.name)
+        return OutputBlob(container, output.name, match["path"] or "", is_file=output.type == "uri_file")
 
 
 # --- jobs ------------------------------------------------------------------------------------------------------------
@@ -177,6 +178,31 @@ class JobContainer:
 
     def write(self, name: str, pieces: Iterable[bytes], size: int) -> None:  # noqa: ARG002 - of the contract
         raise RefusedError("the files of a job are read-only", where=name)
+
+
+@dataclass(frozen=True)
+class OutputBlob:
+    """A place in an output of a job. path: within it.
+
+    is_file: whether the output is a file. For clients, which look into folders, it lies in a folder of its own name.
+    """
+
+    container: JobContainer
+    output: str
+    path: str
+    is_file: bool
+
+    @property
+    def kept(self) -> str:
+        """The path in the job's folder, or what such paths begin with."""
+        if self.is_file and self.path in ("", self.output):
+            return f"outputs/{self.output}"
+        return f"outputs/{self.output}/{self.path}"
+
+    def shown(self, kept: str) -> str:
+        """Returns the name of the blob that a file in the job's folder is."""
+        name = f"{self.output}/{self.output}" if self.is_file else kept.removeprefix("outputs/")
+        return f"azureml/{self.container.job}/{name}"
 
 
 @dataclass(frozen=True)

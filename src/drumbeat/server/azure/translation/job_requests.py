@@ -393,15 +393,16 @@ def _settings(given: Table) -> Table | None:
 
 _STEP_KEYS = (
     "limits", "environment_variables", "queue_settings", "identity", "search_space", "sampling_algorithm", "objective",
-    "early_termination", "comment", "display_name", "tags", "properties",
+    "early_termination", "comment", "display_name", "tags", "properties", "mini_batch_size", "partition_keys",
+    "mini_batch_error_threshold", "error_threshold", "max_concurrency_per_instance", "retry_settings", "logging_level",
 )  # fmt: skip
 
 
 def step(given: Table, where: str, assets: Assets) -> tuple[Table, dict[str, StepParts]]:
     """Returns a step, and what belongs to it, by its path within. given: with keys in snake case, as pipelines have."""
     kind = words.folded(given.get("type") or "command")
-    if kind not in ("command", "pipeline", "sweep"):
-        fix = "Use commands, sweeps and pipelines as steps."
+    if kind not in ("command", "parallel", "pipeline", "sweep"):
+        fix = "Use commands, parallel steps, sweeps and pipelines as steps."
         raise RefusedError(f"drumbeat runs no steps of type {str(given.get('type'))[:40]!a}", where=where, fix=fix)
     reference = text(given.get("componentId", given.get("trial")), f"{where}.componentId")
     if reference is None:
@@ -473,8 +474,10 @@ def component_request(spec: Mapping[str, Any], assets: Assets) -> KeptComponent:
     kind = words.folded(given.get("type") or "command")
     if kind == "pipeline":
         return _pipeline_component(given, assets)
+    if kind == "parallel":
+        return _parallel_component(given, assets)
     if kind != "command":
-        fix = "Register components of type command or pipeline."
+        fix = "Register components of type command, parallel or pipeline."
         raise RefusedError(f"drumbeat runs no components of type {str(given.get('type'))[:40]!a}", fix=fix)
     code = code_digest(_id(given.pop("code", None)), assets)
     written = environment(_id(given.pop("environment", None)), assets)
@@ -489,6 +492,17 @@ def component_request(spec: Mapping[str, Any], assets: Assets) -> KeptComponent:
         }
     )
     return KeptComponent(document, {"": StepParts(code)} if code else {})
+
+
+def _parallel_component(given: Table, assets: Assets) -> KeptComponent:
+    task = dict(table(given.get("task"), "task"))
+    code = code_digest(_id(task.pop("code", None)), assets)
+    task["environment"] = environment(_id(task.pop("environment", None)), assets)
+    document = {
+        **given, "task": without_nulls(task), "resources": resources(given.get("resources")),
+        "inputs": _ports(given.get("inputs")), "outputs": _ports(given.get("outputs")),
+    }  # fmt: skip
+    return KeptComponent(without_nulls(document), {"": StepParts(code)} if code else {})
 
 
 def _pipeline_component(given: Table, assets: Assets) -> KeptComponent:
