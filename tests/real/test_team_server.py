@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import ssl
 import subprocess
 import sys
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -15,6 +17,8 @@ import pytest
 
 from drumbeat.server.access.certificate_authority import Authority
 from tests.real.house import DRUMBEAT, House, until
+from tests.real.places import BARE_PYTHON
+from tools.sshlab import missing, ssh_lab
 
 pytestmark = pytest.mark.feature("X7")
 
@@ -122,11 +126,12 @@ def test_login_trusts_the_fingerprint_that_it_was_given_and_keeps_the_token(own_
     assert drumbeat("logout").returncode == 1
 
 
-SET_UP = """
+MACHINE = """
 set -e
 for d in etc var/lib root; do
-    mkdir -p "$OVER/$d/upper" "$OVER/$d/work"
-    mount -t overlay overlay -o "lowerdir=/$d,upperdir=$OVER/$d/upper,workdir=$OVER/$d/work" "/$d"
+    mkdir -p "$OVER/$MACHINE/$d/upper" "$OVER/$MACHINE/$d/work"
+    mount -t overlay overlay \
+        -o "lowerdir=/$d,upperdir=$OVER/$MACHINE/$d/upper,workdir=$OVER/$MACHINE/$d/work" "/$d"
 done
 chmod 711 /root
 "$DRUMBEAT" server init --for-team --name localhost --host 127.0.0.1 --port "$PORT" > "$OVER/told"
@@ -135,21 +140,58 @@ command=$(sed -n 's/^ExecStart=//p' /etc/systemd/system/drumbeat.service)
 cd /
 export HOME=/var/lib/drumbeat DRUMBEAT_HOME=/var/lib/drumbeat
 as="setpriv --reuid drumbeat --regid drumbeat --clear-groups"
-$as $command &
-server=$!
-trap 'kill $server' EXIT
-while [ ! -e /var/lib/drumbeat/server.json ]; do kill -0 $server; sleep 0.1; done
+start() {
+    $as $command &
+    server=$!
+    trap 'kill $server' EXIT
+    while [ ! -e /var/lib/drumbeat/server.json ]; do kill -0 $server; sleep 0.1; done
+}
+by() { person=$1; shift; env -u DRUMBEAT_HOME XDG_CONFIG_HOME="$OVER/config-$person" "$DRUMBEAT" "$@"; }
+"""
+"""What each of the scripts below begins with: a machine whose folders are its own, set up by one command."""
+
+SIGN_IN = """
+start
 print=$($as "$DRUMBEAT" server status | awk '/fingerprint/ { print $2 }')
 for person in ada bob; do
     $as "$DRUMBEAT" token create $person > "$OVER/$person"
-    env -u DRUMBEAT_HOME XDG_CONFIG_HOME="$OVER/config-$person" "$DRUMBEAT" login "https://localhost:$PORT" \
-        --fingerprint "$print" < "$OVER/$person"
+    by $person login "https://localhost:$PORT" --fingerprint "$print" < "$OVER/$person"
 done
-by() { person=$1; shift; env -u DRUMBEAT_HOME XDG_CONFIG_HOME="$OVER/config-$person" "$DRUMBEAT" "$@"; }
+"""
+
+SET_UP = f"""{MACHINE}{SIGN_IN}
 by ada run --name adas --detach --set code=null -- sleep 300
 by bob cancel adas > "$OVER/refused" 2>&1 && exit 9
 by ada cancel adas --wait > "$OVER/canceled" 2>&1 || true
 $as "$DRUMBEAT" audit --refused > "$OVER/audit"
+"""
+
+FIRST_MACHINE = f"""{MACHINE}
+install -o drumbeat -g drumbeat -m 600 "$OVER/hosts/key" /var/lib/drumbeat/rack-key
+install -d -o drumbeat -g drumbeat -m 700 "$OVER/backups"
+{SIGN_IN}
+$as "$DRUMBEAT" compute create -f "$OVER/rack.yml"
+for person in ada bob; do
+    by $person run --name ${{person}}s --detach --set compute=rack --set code=null -- \\
+        "$COUNTS $OVER/$person.count $OVER/go"
+done
+while [ ! -s "$OVER/ada.count" ] || [ ! -s "$OVER/bob.count" ]; do kill -0 $server; sleep 0.2; done
+by bob cancel adas > "$OVER/refused" 2>&1 && exit 9
+by ada cancel bobs >> "$OVER/refused" 2>&1 && exit 9
+$as "$DRUMBEAT" server backup "$OVER/backups/team.tar"
+kill -9 $server
+trap - EXIT
+"""
+
+SECOND_MACHINE = f"""{MACHINE}
+$as "$DRUMBEAT" server restore "$OVER/backups/team.tar" --take-over 2> "$OVER/not-as-user" && exit 9
+"$DRUMBEAT" server restore "$OVER/backups/team.tar" --take-over > "$OVER/restored"
+start
+touch "$OVER/go"
+for person in ada bob; do
+    by $person wait ${{person}}s --timeout 120
+    by $person show ${{person}}s --json > "$OVER/$person.json"
+done
 """
 
 
@@ -162,37 +204,74 @@ def can_overlay(folder: Path) -> bool:
     return subprocess.run(["unshare", "--mount", "sh", "-c", mount], capture_output=True, check=False).returncode == 0
 
 
-@pytest.mark.thorough
-def test_one_command_sets_a_server_up_on_which_two_people_run_and_keep_to_their_own_jobs(tmp_path: Path) -> None:
+def run_on(machine: str, script: str, over: Path, **more: str) -> None:
+    """Runs a script on a machine that is gone when it ends, with all of its processes."""
+    environment = {
+        **os.environ, "OVER": str(over), "MACHINE": machine, "PORT": "18471", "DRUMBEAT": DRUMBEAT, "NO_COLOR": "1",
+        **more,
+    }  # fmt: skip
+    done = subprocess.run(
+        ["unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", "-c", script],
+        env=environment, capture_output=True, text=True, timeout=400, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.fixture
+def over(tmp_path: Path) -> Iterator[Path]:
+    """A folder for what machines write, which other users may pass through."""
     if os.geteuid() != 0 or not can_overlay(tmp_path):
         pytest.skip("needs root and overlay mounts in a namespace")
-    over = Path("/dev/shm") / f"drumbeat-{os.getpid()}"
-    over.mkdir(mode=0o711)
-    try:
-        environment = {**os.environ, "OVER": str(over), "PORT": "18471", "DRUMBEAT": DRUMBEAT, "NO_COLOR": "1"}
-        done = subprocess.run(
-            ["unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", "-c", SET_UP],
-            env=environment, capture_output=True, text=True, timeout=400, check=False,
-        )  # fmt: skip
-        assert done.returncode == 0, done.stderr
-        told = (over / "told").read_text()
-        assert "https://localhost:18471" in told
-        assert "token create NAME --role contributor" in told
-        assert (
-            "job adas is ada's, and bob, a contributor here, changes only their own jobs"
-            in (over / "refused").read_text()
-        )
-        assert "canceled" in (over / "canceled").read_text()
-        assert (
-            (over / "audit")
-            .read_text()
-            .rstrip()
-            .endswith("bob (contributor)  POST /api/v1/jobs/adas/cancel 403 (of ada)")
-        )
-        assert "drumbeat:" in (over / "etc/upper/passwd").read_text()
-        assert "drumbeat:" not in Path("/etc/passwd").read_text()
-    finally:
-        subprocess.run(["rm", "-rf", str(over)], check=False)
+    folder = Path("/dev/shm") / f"drumbeat-{os.getpid()}"
+    folder.mkdir(mode=0o711)
+    yield folder
+    subprocess.run(["rm", "-rf", str(folder)], check=False)
+
+
+@pytest.mark.thorough
+def test_one_command_sets_a_server_up_on_which_two_people_run_and_keep_to_their_own_jobs(over: Path) -> None:
+    run_on("one", SET_UP, over)
+    told = (over / "told").read_text()
+    assert "https://localhost:18471" in told
+    assert "token create NAME --role contributor" in told
+    refused = (over / "refused").read_text()
+    assert "job adas is ada's, and bob, a contributor here, changes only their own jobs" in refused
+    assert "canceled" in (over / "canceled").read_text()
+    audit = (over / "audit").read_text().rstrip()
+    assert audit.endswith("bob (contributor)  POST /api/v1/jobs/adas/cancel 403 (of ada)")
+    assert "drumbeat:" in (over / "one/etc/upper/passwd").read_text()
+    assert "drumbeat:" not in Path("/etc/passwd").read_text()
+
+
+@pytest.mark.thorough
+@pytest.mark.feature("U4")
+@pytest.mark.timeout(900)
+def test_jobs_on_ssh_hosts_go_on_when_their_server_is_restored_on_another_machine(over: Path) -> None:
+    if why := missing():
+        pytest.skip(why)
+    (over / "hosts").mkdir(mode=0o711)
+    with ssh_lab(over / "hosts", "host", 2) as hosts:
+        spec = {
+            "name": "rack", "type": "ssh", "user": "root", "identity_file": "/var/lib/drumbeat/rack-key",
+            "hosts": [{"address": hosts.address(name), "name": name, "cpus": 4} for name in hosts.names],
+            "options": [f"UserKnownHostsFile={hosts.folder}/known_hosts"],
+            "python": BARE_PYTHON, "programs": str(Path(sys.executable).parent),
+        }  # fmt: skip
+        (over / "rack.yml").write_text(json.dumps(spec))
+        counts = over / "counts.sh"
+        counts.write_text("i=0; while [ ! -e $2 ]; do i=$((i+1)); echo $i > $1; sleep 0.1; done\n")
+        run_on("one", FIRST_MACHINE, over, COUNTS=f"sh {counts}")
+        refused = (over / "refused").read_text()
+        assert "job adas is ada's" in refused
+        assert "job bobs is bob's" in refused
+        seen = (over / "ada.count").read_text()
+        until(lambda: (over / "ada.count").read_text() not in ("", seen), 30, "the rank goes on without a server")
+        run_on("two", SECOND_MACHINE, over)
+        assert "Restore it as root" in (over / "not-as-user").read_text()
+        assert "unfinished then: adas and bobs" in (over / "restored").read_text()
+        for person in ("ada", "bob"):
+            job = json.loads((over / f"{person}.json").read_text())
+            assert (job["state"], job["attempt"], job["round"]) == ("completed", 1, 1), job["sentence"]
 
 
 def test_set_up_of_an_image_writes_a_unit_that_systemd_accepts_and_its_user(tmp_path: Path) -> None:

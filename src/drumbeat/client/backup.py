@@ -244,15 +244,26 @@ def restore(source: Path, home: Path, *, takes_over: bool, database: str = "") -
             (half / ERA).write_text(f"{int(time.time())}\n")
         if (half / DUMP).exists() or database:
             _load_database(half / DUMP, database, takes_over=takes_over)
+        if home.exists():
+            _give_to_owner_of(home, half)
         home.mkdir(mode=0o700, parents=True, exist_ok=True)
         half.replace(home)
     except (tarfile.TarError, ValueError, KeyError, TypeError, EOFError) as error:
         raise _damaged(source, str(error) or type(error).__name__) from None
     except OSError as error:
-        raise StorageError(f"the home can't be restored: {error}", where=str(home)) from None
+        fix = "Restore it as root: it gets the owner of the empty folder." if isinstance(error, PermissionError) else ""
+        raise StorageError(f"the home can't be restored: {error}", where=str(home), fix=fix) from None
     finally:
         shutil.rmtree(half, ignore_errors=True)
     return made
+
+
+def _give_to_owner_of(home: Path, half: Path) -> None:
+    """Gives all files to the owner of the empty home, so that root can restore it for the server's user."""
+    owner = home.stat()
+    if (owner.st_uid, owner.st_gid) != (os.geteuid(), os.getegid()) and os.geteuid() == 0:
+        for path in (half, *half.rglob("*")):
+            os.chown(path, owner.st_uid, owner.st_gid, follow_symlinks=False)
 
 
 def _load_database(file: Path, database: str, *, takes_over: bool) -> None:
