@@ -317,12 +317,16 @@ def invoke(call: AzureCall) -> Answer:
 
 
 def _chosen(call: AzureCall, name: str) -> BatchDeploymentView:
-    """Returns the deployment that an invocation runs: the named one, the default one, or the only one."""
-    name = name or _endpoint_view(call).default_deployment
+    """Returns the deployment that an invocation runs: the named one, the default one, or the only one.
+
+    1.35 also sends the name that an earlier invocation of another endpoint had: one that isn't here doesn't count.
+    """
+    endpoint = call.name("an endpoint")
+    default, all_of_it = _endpoint_view(call).default_deployment, _deployments(call, endpoint)
+    if name not in {one.name for one in all_of_it}:
+        name = default
     if name:
         return _deployment_view(call, name)
-    endpoint = call.name("an endpoint")
-    all_of_it = _deployments(call, endpoint)
     if len(all_of_it) == 1:
         return all_of_it[0]
     names = ", ".join(one.name for one in all_of_it) or "none"
