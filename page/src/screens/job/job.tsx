@@ -221,7 +221,7 @@ function tabsOf(job: Job): Tab[] {
 }
 
 /** Words of the address that choose lines of a log. */
-const LOG_WORDS = ["rank", "node", "search", "at"];
+const LOG_WORDS = ["rank", "node", "search", "at", "level"];
 const AT_WORK = new Set<string>(["running", "stopping", "finalizing", "completed", "canceled"]);
 
 /** The tab that a job is opened with: of one that fails or waits, what it has printed. */

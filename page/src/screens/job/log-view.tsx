@@ -5,6 +5,7 @@ import { useKey } from "../../keys";
 import { pieces, plain } from "../../parts/ansi";
 import { setQuery } from "../../router";
 import type { Hit } from "./log-hits";
+import { levelOf } from "./log-levels";
 import { addressOf, placeOf, type LogLine } from "./log-lines";
 import type { LogSource } from "./log-source";
 
@@ -119,15 +120,13 @@ export function LogView({ lines, target, aim, isLive, text, hasRanks, width, old
   );
 }
 
-const BAD = /\b(?:Traceback|Error|Exception|FATAL|CRITICAL)\b|^[\w.]*(?:Error|Exception|Interrupt)\b/;
-
 function Line({ line, isMarked, text, hasRank, width }: {
   line: LogLine; isMarked: boolean; text: string; hasRank: boolean; width: number;
 }) {
   const name = line.rank < 0 ? `node ${line.node}` : String(line.rank).padStart(width);
-  const isBad = BAD.test(line.text);
+  const level = levelOf(line.text);
   return (
-    <div class={`line${isMarked ? " marked" : ""}${isBad ? " bad" : ""}`}>
+    <div class={`line${isMarked ? " marked" : ""}${level === "error" ? " bad" : level === "warning" ? " warned" : ""}`}>
       <button type="button" class={`line-rank hue-${line.rank < 0 ? "n" : line.rank % 6}`} tabIndex={-1}
         title="The address of this line" onClick={() => setQuery({ at: addressOf(line) }, false)}>
         {hasRank || line.rank < 0 ? name : "#"}

@@ -4,18 +4,21 @@ import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { fileAddress } from "../../api";
 import { counted, whole } from "../../format";
 import { useKey } from "../../keys";
+import { plain } from "../../parts/ansi";
 import { Nothing, Refused } from "../../parts/placeholders";
 import { ENDED } from "../../parts/job-state";
 import { setQuery, usePlace } from "../../router";
 import { stream } from "../../stream";
 import type { Job, StoryLine } from "../../types";
 import { useHits, type Hits } from "./log-hits";
+import { isGrave } from "./log-levels";
 import { failingLine, placeOf, type LogLine } from "./log-lines";
 import { Holders } from "./holders";
 import { LogSource } from "./log-source";
 import { LogView, screenful } from "./log-view";
 
-export interface Chosen { rank: string; node: string; text: string; at: string }
+/** least: the least level of lines that are shown. isOnly: lines that a search finds alone. */
+export interface Chosen { rank: string; node: string; text: string; at: string; least: string; isOnly: boolean }
 
 function useSource(job: string, lines: number): LogSource {
   const [, setTurn] = useState(0);
@@ -43,11 +46,14 @@ function useSource(job: string, lines: number): LogSource {
 export function LogsTab({ job, story }: { job: Job; story: StoryLine[] }) {
   const { query } = usePlace();
   const word = (name: string) => query.get(name) ?? "";
-  const chosen: Chosen = { rank: word("rank"), node: word("node"), text: word("search"), at: word("at") };
+  const chosen: Chosen = { rank: word("rank"), node: word("node"), text: word("search"), at: word("at"), least: word("level"), isOnly: query.has("only") && query.has("search") };
   const source = useSource(job.name, story.length);
   const shown = useShown(source, chosen);
   const hits = useHits(shown, chosen, source.isLoading);
-  const target = useTarget(source, shown, chosen, job);
+  // Of a job that has failed before it was opened, the failing line is shown at once, where the end of the log has it.
+  const [isFailed] = useState(job.state === "failed" && job.verdict?.rank != null);
+  const place = chosen.at === "" && isFailed && chosen.text === "" ? "failure" : chosen.at;
+  const target = useTarget(source, shown, { ...chosen, at: place }, job, chosen.at !== "");
   const isShort = shown.length < screenful();
   useEffect(() => {
     if (isShort) void source.seek();
@@ -61,7 +67,7 @@ export function LogsTab({ job, story }: { job: Job; story: StoryLine[] }) {
       {source.isLoading && shown.length === 0 && source.first === 0 ? <p class="nothing loading">Loading…</p> : null}
       {isEmpty && (source.first > 0 || !source.error) ? <NoLines job={job} chosen={chosen} source={source} /> : null}
       {shown.length > 0 && (
-        <LogView lines={shown} target={hits.target < 0 ? target : hits.target} aim={hits.target < 0 ? chosen.at : hits.hit}
+        <LogView lines={shown} target={hits.target < 0 ? target : hits.target} aim={hits.target < 0 ? place : hits.hit}
           isLive={!ENDED.has(job.state)} text={chosen.text} hasRanks={chosen.rank === ""} width={String(job.world_size).length}
           older={source} epoch={source.log.epoch} />
       )}
@@ -71,6 +77,7 @@ export function LogsTab({ job, story }: { job: Job; story: StoryLine[] }) {
 
 /** In place of lines: that none were printed, or that none are among those at the log's end. */
 function NoLines({ job, chosen, source }: { job: Job; chosen: Chosen; source: LogSource }) {
+  if (source.first === 0 && (chosen.least || chosen.isOnly)) return <Nothing>No line is of this kind.</Nothing>;
   if (source.first === 0) return <Nothing>{ENDED.has(job.state) ? "It has printed nothing." : "It has printed nothing yet."}</Nothing>;
   const [whose, says, option] = wordsOf(chosen);
   const end = `the last ${counted(source.log.lines.length, "line")} of this job's log`;
@@ -78,7 +85,7 @@ function NoLines({ job, chosen, source }: { job: Job; chosen: Chosen; source: Lo
   return (
     <div class="nothing">
       <p>
-        {says} nothing in {end}. {source.isFull
+        {chosen.least || chosen.isOnly ? `No line of this kind is in ${end}.` : `${says} nothing in ${end}.`} {source.isFull
           ? <>The page holds no more than these; <code>drumbeat logs {job.name}{option}</code> prints all lines.</>
           : "Older lines haven't been searched."}
       </p>
@@ -88,7 +95,8 @@ function NoLines({ job, chosen, source }: { job: Job; chosen: Chosen; source: Lo
 }
 
 /** Whose lines are chosen, the beginning of a sentence that they lack, and the command's option for them. */
-function wordsOf({ rank, node }: Chosen): [string, string, string] {
+function wordsOf({ rank, node, least, isOnly }: Chosen): [string, string, string] {
+  if (least || isOnly) return ["this kind", "", rank === "" || rank === "node" ? "" : ` --rank ${rank}`];
   if (rank === "") return ["the job", "The job has printed", ""];
   if (rank !== "node") return [`rank ${rank}`, `Rank ${rank} has printed`, ` --rank ${rank}`];
   return node === "" ? ["the nodes", "The nodes' own logs have", ""] : [`node ${node}`, `Node ${node}'s own log has`, ` --node ${node}`];
@@ -114,31 +122,35 @@ interface Filtered { key: string; seen: number; lines: LogLine[] }
 /** The lines of the chosen rank; extended in place while lines arrive. */
 function useShown(source: LogSource, chosen: Chosen): LogLine[] {
   const kept = useRef<Filtered>({ key: "", seen: 0, lines: [] });
-  const key = `${chosen.rank} ${chosen.node} ${source.log.epoch}`;
+  const wanted = chosen.isOnly ? chosen.text.toLowerCase() : "";
+  const key = `${chosen.rank} ${chosen.node} ${chosen.least} ${source.log.epoch} ${wanted}`;
   const all = source.log.lines;
-  if (chosen.rank === "") return all;
+  if (chosen.rank === "" && !chosen.least && !wanted) return all;
   if (kept.current.key !== key) kept.current = { key, seen: 0, lines: [] };
   const memory = kept.current;
   for (; memory.seen < all.length; memory.seen += 1) {
-    if (fits(all[memory.seen]!, chosen)) memory.lines.push(all[memory.seen]!);
+    if (fits(all[memory.seen]!, chosen, wanted)) memory.lines.push(all[memory.seen]!);
   }
   return memory.lines;
 }
 
-function fits(line: LogLine, chosen: Chosen): boolean {
+function fits(line: LogLine, chosen: Chosen, wanted: string): boolean {
+  if (wanted && !plain(line.text).toLowerCase().includes(wanted)) return false;
+  if (!isGrave(line.text, chosen.least)) return false;
+  if (chosen.rank === "") return true;
   if (chosen.rank === "node") return line.rank === -1 && (chosen.node === "" || line.node === Number(chosen.node));
   return line.rank === Number(chosen.rank);
 }
 
 /** The line to which the address leads: its own, or the failing one. */
-function useTarget(source: LogSource, shown: LogLine[], chosen: Chosen, job: Job): number {
+function useTarget(source: LogSource, shown: LogLine[], chosen: Chosen, job: Job, isAsked: boolean): number {
   const rank = job.verdict?.rank ?? null;
   const target = useMemo(() => {
     if (chosen.at === "failure") return rank === null ? -1 : failingLine(shown, rank, job.verdict?.tail ?? "");
     return placeOf(shown, chosen.at);
   }, [chosen.at, shown, rank, shown.length > 0]);
   useEffect(() => {
-    if (chosen.at !== "" && target < 0) void source.seek(true);
+    if (isAsked && target < 0) void source.seek(true);
   }, [chosen.at, target, source.isLoading, source.error]);
   return target;
 }
@@ -172,9 +184,20 @@ function LogBar({ job, chosen, source, hits, last }: {
             onChange={(event) => event.currentTarget.validity.valid && setQuery({ rank: event.currentTarget.value, at: "", node: "" })} />
         </label>
       )}
+      <label class="select">
+        <span class="hidden">Level</span>
+        <select value={chosen.least} onChange={(event) => setQuery({ level: event.currentTarget.value, at: "" })}>
+          <option value="">all lines</option>
+          <option value="warning">warnings and errors</option>
+          <option value="error">errors</option>
+        </select>
+      </label>
       <input id="log-search" type="search" placeholder="Search the log" aria-label="Search the log" value={chosen.text}
         onInput={(event) => setQuery({ search: event.currentTarget.value })}
         onKeyDown={(event) => event.key === "Enter" && step(event.shiftKey ? -1 : 1)} />
+      {chosen.text && (
+        <label class="check"><input type="checkbox" checked={chosen.isOnly} onChange={(event) => setQuery({ only: event.currentTarget.checked ? "1" : "" })} /> only these lines</label>
+      )}
       {chosen.text && (
         <span class="hits" role="status">
           {count ? `${at + 1} of ${whole(count)}` : "none"}{source.first > 0 ? " in the end of the log" : ""}
