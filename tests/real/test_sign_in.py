@@ -413,8 +413,9 @@ def _user_of(server: Server) -> str:
 def test_command_signs_in_by_device_flow_its_token_is_listed_used_and_revoked(
     server: Server, provider: Provider, tmp_path: Path
 ) -> None:
+    here, terminal = os.openpty()  # At a terminal, the provider counts without an option.
     process = subprocess.Popen(
-        [DRUMBEAT, "login", server.url, "--by", "device"], env=_elsewhere(tmp_path), stdin=subprocess.DEVNULL,
+        [DRUMBEAT, "login", server.url], env=_elsewhere(tmp_path), stdin=terminal,
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     assert process.stdout is not None
@@ -423,6 +424,8 @@ def test_command_signs_in_by_device_flow_its_token_is_listed_used_and_revoked(
     assert f"user_code={code}" in shown
     provider.test("approve", {"user_code": code, "sub": "ada"})
     out, err = process.communicate(timeout=120)
+    os.close(here)
+    os.close(terminal)
     assert (process.returncode, err) == (0, ""), out
     assert "Example & Co says that you are ada; your role here is contributor" in out
     assert server.command(tmp_path, "list").stdout == "no jobs\n"

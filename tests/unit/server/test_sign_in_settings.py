@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
-from drumbeat.model.errors import SpecError
+from drumbeat.model.errors import RefusedError, SpecError
+from drumbeat.server.process.serve import provider_settings
 from drumbeat.server.sign_in.settings import ProviderClient, read_settings
 
 pytestmark = pytest.mark.feature("X7")
@@ -86,3 +88,14 @@ def test_what_is_wrong_is_named_by_its_key(tmp_path: Path, text: str, said: str)
 def test_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(SpecError, match="the file can't be read"):
         read_settings(tmp_path / "none.toml")
+
+
+def test_server_without_the_extra_refuses_to_start_and_names_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "authlib.oidc.core", None)
+    file = settings_file(tmp_path, LEAST + ROLES)
+    with pytest.raises(RefusedError) as refused:
+        provider_settings(file)
+    assert "pip install 'drumbeat[oidc]'" in str(refused.value)
+    assert "needs a package that isn't installed" in str(refused.value)

@@ -126,7 +126,7 @@ def _serve(home: Home, options: Options, make_control: Callable[[Path, Endpoints
     _keep_scoring(home, options)
     endpoints = Endpoints((home_socket.address_in(home.path),), agent_listeners, options.url_elsewhere(port))
     if options.provider_file:
-        _provider_settings(options.provider_file)  # Raises the errors of the file before anything is opened.
+        provider_settings(options.provider_file)  # Raises the errors of the file before anything is opened.
     control = make_control(home.path, endpoints)
     agent_listeners.reopen()
     azure.reopen()
@@ -199,7 +199,7 @@ def _otlp(options: Options, control: Control) -> OtlpSender | None:
     return OtlpSender(options.otlp, control)
 
 
-def _provider_settings(file: Path) -> ProviderSettings:
+def provider_settings(file: Path) -> ProviderSettings:
     """Reads the file of the identity provider. Raises SpecError; RefusedError where a package is missing."""
     try:
         import_module("authlib.oidc.core")
@@ -215,7 +215,7 @@ def _sign_in(options: Options, control: Control) -> SignIn | None:
     """Returns the sign-in by an identity provider; None = none is configured. Raises SpecError, RefusedError."""
     if options.provider_file is None:
         return None
-    settings = _provider_settings(options.provider_file)
+    settings = provider_settings(options.provider_file)
     from drumbeat.server.access.home_token import user_of_server
     from drumbeat.server.sign_in.provider import Provider
     from drumbeat.server.sign_in.sign_in import SignIn
