@@ -21,6 +21,9 @@ T = TypeVar("T")
 KEY = "key"
 """In the metadata of a field: its key on the wire, where that isn't the field's name."""
 
+IS_OPTIONAL = "is_optional"
+"""In the metadata of a field that receivers of an earlier version refuse: its default isn't written."""
+
 
 def is_utf8(text: str) -> bool:
     """Whether a message can carry the text: names on disks may hold bytes that aren't UTF-8, which none can."""
@@ -103,12 +106,16 @@ def _writer(cls: type) -> Write:
 
 
 def _dataclass_writer(cls: type) -> Write:
-    keys = tuple((f.name, _key(f)) for f in dataclasses.fields(cls))  # type: ignore[arg-type]
+    fields: tuple[dataclasses.Field[Any], ...] = dataclasses.fields(cls)  # type: ignore[arg-type]
+    keys = tuple((f.name, _key(f)) for f in fields)
+    optional = {f.name: f.default for f in fields if f.metadata.get(IS_OPTIONAL)}
 
     def write(value: Any) -> dict[str, Any]:
         written: dict[str, Any] = {}
         for name, key in keys:
             item = getattr(value, name)
+            if name in optional and item == optional[name]:
+                continue
             written[key] = item if type(item) in _PLAIN else _writer(item.__class__)(item)
         return written
 

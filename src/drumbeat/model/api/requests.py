@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar
 
 from drumbeat.model.api.constraints import NO_OTHER_KEYS, Constraint, limited
+from drumbeat.model.wire import IS_OPTIONAL
 
 MAX_NOTES = 200
 MAX_FILES = 50
@@ -103,7 +104,8 @@ class JobRequest:
             "The job that is run again. Code, files of local inputs and of the environment are that job's, and the "
             "two name each other.",
             max_length=255,
-        ),
+        )
+        | {IS_OPTIONAL: True},
     )
 
 
