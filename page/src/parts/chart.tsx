@@ -126,7 +126,7 @@ function hide(plot: uPlot, hidden: ReadonlySet<string>): void {
   plot.series.forEach((series, n) => {
     const show = !hidden.has(String(series.label));
     if (n > 0 && series.show !== show) plot.setSeries(n, { show }, false);
-    if (n > 0) rows[n]?.querySelector(".u-label")?.setAttribute("aria-pressed", String(show));
+    if (n > 0) rows[n]?.querySelector("[role=button]")?.setAttribute("aria-pressed", String(show));
   });
 }
 
