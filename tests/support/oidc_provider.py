@@ -5,6 +5,9 @@
 A test sets what the provider does by `POST /test/set`, and reads what it was asked by `GET /test/seen`.
 """
 
+# pyright: reportUnknownVariableType=false, reportUnknownMemberType=false, reportUnknownArgumentType=false
+# (flask and authlib leave types out)
+
 from __future__ import annotations
 
 import hashlib
@@ -177,7 +180,7 @@ class Extended:
 
         tokens = {"access_token": f"access-{code}", "refresh_token": f"refresh-{code}-{user.sub}"}
         ends = datetime.now(UTC) + timedelta(hours=1)
-        common = {"user_id": user.sub, "scope": "openid profile email", "expires_at": ends}
+        common: dict[str, Any] = {"user_id": user.sub, "scope": "openid profile email", "expires_at": ends}
         self.storage.store_access_token(AccessToken(token=tokens["access_token"], **common))
         refresh = RefreshToken(
             token=tokens["refresh_token"], access_token=tokens["access_token"], client_id=one["client"], **common
