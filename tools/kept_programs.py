@@ -127,6 +127,10 @@ AZURE_ML = {
     for version, more in _NEEDED_BY_AZURE.items()
 }
 """Azure's client by version. The newest is in ALL; the others are for thorough tests."""
+AZURE_MLFLOW = pip_program(
+    "azureml-mlflow-1.62.0", "azureml/mlflow/__init__.py", ["azureml-mlflow==1.62.0", "azure-common"]
+)
+"""Azure's plugin of MLflow, with a package that it needs and doesn't ask for."""
 INFERENCE_SERVER = pip_program(
     "azureml-inference-server-http-1.5.1",
     "azureml_inference_server_http/__init__.py",

@@ -23,8 +23,10 @@ from drumbeat.server.data.datastores import Datastores
 from drumbeat.server.data.stores import StoreAccess
 from drumbeat.server.endpoints.router_program import RouterProgram
 from drumbeat.server.home_folder import FolderArtifacts
+from drumbeat.server.metrics.metrics import MetricPlace
 from drumbeat.wiring import SystemClock
 from tests.support.fake_engine import FakeEngine
+from tests.support.memory_metrics import MemoryMetricStore
 from tests.support.memory_store import MemoryStore
 from tests.support.simulation.routers import SimulatedRouter
 
@@ -78,9 +80,11 @@ def azure_house(folder: Path) -> Iterator[AzureHouse]:
     access = StoreAccess(datastores.all)
     engine, artifacts = FakeEngine(cpus=100), FolderArtifacts(folder / "home")
     router: RouterProgram = SimulatedRouter(list)  # type: ignore[assignment] (as much of it as the server uses)
+    metrics = MemoryMetricStore()
     setting = Setting(
-        store, artifacts, {"local": engine}, SystemClock(), b"k" * 32, data=access, datastores=datastores, router=router
-    )
+        store, artifacts, {"local": engine}, SystemClock(), b"k" * 32, data=access, datastores=datastores,
+        router=router, metrics=MetricPlace(lambda: metrics, lambda: True),
+    )  # fmt: skip
     control = Control(setting)
     control.start()
     try:

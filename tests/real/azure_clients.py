@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from tools.kept_folder import KEPT
-from tools.kept_programs import AZURE_ML
+from tools.kept_programs import AZURE_ML, KeptProgram
 
 from . import started
 from .house import House
@@ -38,16 +38,22 @@ def prepare(house: House) -> None:
 
 
 def run_script(
-    house: House, name: str | Path, version: str = NEWEST, folder: Path | None = None, timeout: float = 550
+    house: House,
+    name: str | Path,
+    version: str = NEWEST,
+    folder: Path | None = None,
+    timeout: float = 550,
+    program: KeptProgram | None = None,
 ) -> subprocess.CompletedProcess[str]:
     """Runs a script with a release of the client, in an interpreter that has nothing else installed.
 
-    name: of one of SCRIPTS, or the path of another.
+    name: of one of SCRIPTS, or the path of another. program: in place of the client.
     """
-    started.provide(AZURE_ML[version])
+    program = program or AZURE_ML[version]
+    started.provide(program)
     python = Path(sys.base_prefix, "bin", f"python{sys.version_info.major}.{sys.version_info.minor}")
     script = name if isinstance(name, Path) else SCRIPTS / f"{name}.py"
-    paths = os.pathsep.join((str(KEPT / f"azure-ai-ml-{version}"), str(folder or house.folder)))
+    paths = os.pathsep.join((str(KEPT / program.folder), str(folder or house.folder)))
     environment = {
         "PATH": os.environ["PATH"], "HOME": str(house.folder), "PYTHONPATH": paths,
         "PYTHONDONTWRITEBYTECODE": "1", "AZUREML_RUN_POLLING_INTERVAL_MIN": "1", **variables(house),

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from drumbeat.model.states import State
+from tools.kept_programs import AZURE_MLFLOW
 
 from . import azure_clients
 from .azure_clients import NEWEST, OLDER, SHARED, prepare, run_script
@@ -64,6 +65,12 @@ def test_large_file_and_many_files_arrive_and_come_back_byte_for_byte(own_house,
     before = server.memory_info().rss
     run_script(own_house, "transfers", version)
     assert server.memory_info().rss - before < 200 << 20
+
+
+@pytest.mark.thorough
+def test_mlflow_with_azures_plugin_keeps_runs_with_metrics_and_files(own_house):
+    prepare(own_house)
+    run_script(own_house, "mlflow_plugin", program=AZURE_MLFLOW)
 
 
 @pytest.mark.thorough

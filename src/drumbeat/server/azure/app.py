@@ -20,10 +20,10 @@ from drumbeat.server.access.request_guard import LAST, Guard, bearer, values
 from drumbeat.server.access.request_sizes import TrafficMeter
 from drumbeat.server.access.signed_tokens import SignedTokens
 from drumbeat.server.access.standby_guard import StandbyGuard
-from drumbeat.server.azure import blobs, errors, history, sas
+from drumbeat.server.azure import blobs, errors, history, mlflow, sas
 from drumbeat.server.azure.call import AzureCall
 from drumbeat.server.azure.catalog import AzureCatalog
-from drumbeat.server.azure.route_table import find
+from drumbeat.server.azure.route_table import MLFLOW, find
 from drumbeat.server.azure.translation import words
 from drumbeat.server.azure.translation.arm_ids import Workspace
 from drumbeat.server.azure.workspaces import STORAGE_SUFFIX, TENANT
@@ -229,6 +229,9 @@ class AzureApp:
     async def _api(self, request: Request, base: str) -> Response:
         if "principal" not in request.scope.get("state", {}):
             raise NotFoundError("there is nothing at this address")
+        if asked := MLFLOW.fullmatch(request.scope["path"]):
+            workspace = Workspace(asked["subscription"], asked["group"], asked["workspace"])
+            return await mlflow.answer(request, self.context, request.state.principal, workspace, asked["path"])
         match = find(request.method, request.scope["path"])
         body = await request.body()
         table = await read_json(body, lambda read: read, "\ufffd") if body.strip() else {}

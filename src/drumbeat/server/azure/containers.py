@@ -3,6 +3,7 @@
 NAME               the datastore of that name, and in the default one `azureml/JOB/OUTPUT/`: outputs of jobs
 workspaceartifactstore   `ExperimentRun/dcid.JOB/`: a job's unnamed output and its logs; read-only
 code-ID            a code that is being uploaded
+mlflow-run-ID      the artifacts of a run of MLflow's
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from typing import IO, Protocol
 from drumbeat.model.errors import DrumbeatError, NotFoundError, RefusedError
 from drumbeat.model.folder_layout import MANIFEST
 from drumbeat.model.input_listing import ListedFile
+from drumbeat.model.metrics import Run
 from drumbeat.server.azure import job_logs
 from drumbeat.server.control import Control
 from drumbeat.server.data.manifests import replace_file
@@ -27,6 +29,7 @@ from drumbeat.server.data.manifests import replace_file
 DEFAULT_STORE, ARTIFACTS = "workspaceblobstore", "workspaceartifactstore"
 CODE = "code-"
 CODE_CONTAINER = re.compile(r"code-[0-9a-f-]{8,64}", re.ASCII)
+MLFLOW_RUN = "mlflow-run-"
 RUNS = "ExperimentRun/dcid."
 _RUN = re.compile(r"ExperimentRun/dcid\.(?P<job>[^/]+)/(?P<path>.*)", re.DOTALL)
 _OUTPUT = re.compile(r"azureml/(?P<job>[^/]+)/(?P<output>\w+)(?:/(?P<path>.*))?", re.ASCII | re.DOTALL)
@@ -267,6 +270,47 @@ def _shown_to_kept(path: str) -> str:
     return "outputs/default/" + path.removeprefix("outputs/") if path.startswith("outputs/") else path
 
 
+# --- runs of MLflow --------------------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class RunContainer:
+    """The artifacts of a run of MLflow's."""
+
+    control: Control
+    run: Run
+
+    def find(self, name: str) -> Blob:
+        status = self._locate(name).stat()
+        return Blob(name, status.st_size, f"{status.st_mtime_ns:x}-{status.st_size:x}")
+
+    def _locate(self, name: str) -> Path:
+        try:
+            place = self.control.artifacts.of_runs.locate(self.run.job, f"{self.run.id}/{require_inner(name)}")
+        except FileNotFoundError:
+            place = None
+        if place is None or not place.is_file():
+            raise NotFoundError("the run has no such artifact", where=name[:300])
+        return place
+
+    def read(self, blob: Blob, start: int, end: int) -> Iterator[bytes]:
+        return file_pieces(self._locate(blob.name), start, end)
+
+    def below(self, prefix: str, *, is_deep: bool) -> Sequence[Blob]:
+        listed = sorted(self._all(folder_of(prefix)), key=lambda one: one.name)
+        chosen = [one for one in listed if one.name.startswith(prefix)]
+        return chosen if is_deep else direct(chosen, prefix)
+
+    def _all(self, folder: str) -> Iterator[Blob]:
+        start = f"{folder}/" if folder else ""
+        for one in self.control.artifacts.of_runs.entries(self.run.job, f"{self.run.id}/{folder}".rstrip("/")) or ():
+            if one.size is None:
+                yield from self._all(start + one.name)
+            else:
+                yield Blob(start + one.name, one.size, f"{one.name}-{one.size}")
+
+    def write(self, name: str, pieces: Iterable[bytes], size: int) -> None:  # noqa: ARG002 - of the contract
+        self.control.artifacts.of_runs.put(self.run.job, f"{self.run.id}/{_require_short(name)}", pieces)
+
+
 # --- code ------------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class FolderContainer:
@@ -376,6 +420,8 @@ def container(control: Control, folder: Path, name: str) -> BlobContainer:
         return ArtifactContainer(control)
     if name.startswith(CODE) and CODE_CONTAINER.fullmatch(name):
         return FolderContainer(folder / "code" / name)
+    if name.startswith(MLFLOW_RUN):
+        return RunContainer(control, control.metrics.store.run(name.removeprefix(MLFLOW_RUN)))
     with suppress(DrumbeatError):
         control.catalogs.datastores.show(name)
         return StoreContainer(control, name)

@@ -8,7 +8,17 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from drumbeat.model.errors import NotFoundError, RefusedError
-from drumbeat.server.azure import assets, batch_endpoints, codes, history, jobs, online_endpoints, schedules, workspaces
+from drumbeat.server.azure import (
+    assets,
+    batch_endpoints,
+    codes,
+    history,
+    jobs,
+    mlflow,
+    online_endpoints,
+    schedules,
+    workspaces,
+)
 from drumbeat.server.azure.call import Handler
 
 WORKSPACE = (
@@ -17,6 +27,8 @@ WORKSPACE = (
 )
 HISTORY, DATA, MODELS = r"/history/v1\.0", r"/data/v1\.0", r"/modelregistry/v1\.0"
 FRONTEND = "/mferp/managementfrontend"
+MLFLOW = re.compile(rf"/mlflow/v[12]\.0{WORKSPACE}/(?P<path>.+)", re.IGNORECASE | re.DOTALL)
+"""MLflow's own API, for azureml-mlflow."""
 
 
 @dataclass(frozen=True)
@@ -123,6 +135,17 @@ ROUTES: tuple[AzureRoute, ...] = (
         "PATCH experiments/{experiment}/runs/{name}": history.patch,
         "PATCH runs/{name}": history.patch,
         "POST rundata": history.run_data,
+    }, HISTORY),
+    *_table({
+        f"{method} {kind}/{{experiment}}/runs/{{name}}/artifacts{path}": handler
+        for kind in ("experiments", "experimentids")
+        for method, path, handler in (
+            ("GET", "", mlflow.list_artifacts),
+            ("GET", "/path", mlflow.list_artifacts),
+            ("GET", "/contentinfo", mlflow.show_content),
+            ("GET", "/prefix/contentinfo", mlflow.list_contents),
+            ("POST", "/batch/metadata", mlflow.create_artifacts),
+        )
     }, HISTORY),
     *_table({"POST dataversion/batchGetResolvedUris": history.resolve_outputs}, DATA),
     *_table({"POST models/batchGetResolvedUris": history.resolve_outputs}, MODELS),
