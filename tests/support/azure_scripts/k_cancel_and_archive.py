@@ -1,4 +1,4 @@
-"""A job is canceled, hidden from lists and shown again."""
+"""A job is canceled, hidden from lists and shown again, and given another name and other tags."""
 
 from azure.ai.ml import command
 from azure.ai.ml.constants import ListViewType
@@ -17,3 +17,9 @@ assert sent.name not in [one.name for one in client.jobs.list()]
 assert sent.name in [one.name for one in client.jobs.list(list_view_type=ListViewType.ALL)]
 client.jobs.restore(sent.name)
 assert sent.name in [one.name for one in client.jobs.list()]
+
+seen = client.jobs.get(sent.name)
+seen.display_name, seen.tags["team"] = "slept", "green"
+client.jobs.create_or_update(seen)
+seen = client.jobs.get(sent.name)
+assert (seen.display_name, seen.tags["team"], seen.status) == ("slept", "green", "Canceled")

@@ -18,7 +18,6 @@ from drumbeat.model.api.jobs import JobView
 from drumbeat.model.errors import RefusedError, SpecError
 
 MAX_LISTED = 100_000
-CHANGEABLE = ("display_name", "description", "tags", "properties")
 
 
 class JobOperations(Operations):
@@ -35,11 +34,20 @@ class JobOperations(Operations):
         skip_validation: bool = False,
         **keys: Any,
     ) -> Job:
-        """Submits a job, changed by what is given beside it."""
+        """Submits a job, changed by what is given beside it.
+
+        Of a submitted one, changes name, description and tags; what else it has stays as it was submitted.
+        """
         del skip_validation, keys
         given = {"description": description, "compute": compute, "tags": tags, "experiment_name": experiment_name}
         if isinstance(job, Job) and job.status is not None:
-            raise _unchangeable(str(job.name))
+            chosen = tags if tags is not None else {str(key): str(value) for key, value in job.tags.items()}
+            gone = dict.fromkeys(self.client.get(job.name).tags.keys() - chosen.keys())
+            changed = self.client.change_job(
+                job.name, display_name=job.display_name, description=description or job.description,
+                tags={**chosen, **gone},
+            )  # fmt: skip
+            return self._shown(changed)
         return self._shown(self.client.submit(_checked(job, {k: v for k, v in given.items() if v is not None})))
 
     def get(self, name: str) -> Job:
@@ -118,8 +126,12 @@ class JobOperations(Operations):
         properties: dict[str, str] | None = None,
         **keys: Any,
     ) -> Job:
-        """Refuses: what a job says of itself stays as it was submitted."""
-        raise _unchangeable(name)
+        """Changes name and description of a job, and adds tags. Raises RefusedError for properties, which stay."""
+        if properties:
+            fix = "Tag the job instead, or its run with MLflow."
+            raise RefusedError("the properties of a submitted job stay as they are", where=name, fix=fix)
+        changed = self.client.change_job(name, display_name=display_name, description=description, tags=tags or {})
+        return self._shown(changed)
 
     def show_services(self, name: str, node_index: int = 0) -> dict[str, Attributes]:
         """Returns a job's interactive services on a node; `endpoint` opens one in a browser, once."""
@@ -156,8 +168,3 @@ def _changed(model: Model, keys: dict[str, Any]) -> Model:
 
 def _set_keys(model: Model) -> dict[str, Any]:
     return {key: getattr(model, key) for key in model.model_fields_set}
-
-
-def _unchangeable(name: str) -> RefusedError:
-    fix = "Tag the run with MLflow: mlflow.MlflowClient().set_tag(run_id, key, value)."
-    return RefusedError("a submitted job keeps its keys as they are", where=name, fix=fix)
