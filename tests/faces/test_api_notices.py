@@ -34,7 +34,7 @@ class Disk(FolderArtifacts):
         self.settled.append((job, attempt, round, node))
         super().settle_logs(job, attempt, round, node)
 
-    def append_log(self, job: str, path: str, offset: int, data: bytes) -> int:
+    def append_log(self, job: str, path: str, offset: int, data: bytes, *, keep: int = 0) -> int:
         if self.is_full:
             raise StorageError("the disk is full")
         return super().append_log(job, path, offset, data)
