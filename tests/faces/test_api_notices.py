@@ -37,7 +37,7 @@ class Disk(FolderArtifacts):
     def append_log(self, job: str, path: str, offset: int, data: bytes, *, keep: int = 0) -> int:
         if self.is_full:
             raise StorageError("the disk is full")
-        return super().append_log(job, path, offset, data)
+        return super().append_log(job, path, offset, data, keep=keep)
 
 
 @contextmanager

@@ -146,7 +146,7 @@ def cut_off(pair: Pair, _active: psutil.Popen) -> Callable[[], object]:
     return lambda: pair.link("up")
 
 
-@pytest.mark.parametrize("fail", [kill, pytest.param(stop, marks=pytest.mark.thorough), cut_off])
+@pytest.mark.parametrize("fail", [kill, *(pytest.param(one, marks=pytest.mark.thorough) for one in (stop, cut_off))])
 def test_standby_takes_over_and_nothing_is_lost_or_done_twice(
     pair: Pair, fail: Callable[[Pair, psutil.Popen], Callable[[], object]]
 ):

@@ -21,6 +21,7 @@ def job_file(house: House, delay_s: int, **keys: str) -> Path:
 
 
 @pytest.mark.feature("F2", "F5", "F6", "F7")
+@pytest.mark.thorough
 def test_wait_before_a_third_try_outlives_the_server_and_ends_by_cancel_or_limit(own_house: House):
     house = own_house
     house.script(DIES_TWICE)

@@ -321,6 +321,7 @@ def test_a_torch_script_that_takes_its_rank_from_open_mpis_variables_runs_unchan
 
 
 @pytest.mark.feature("L3", "L10")
+@pytest.mark.thorough
 def test_the_same_script_runs_on_nodes_with_addresses_of_their_own(house: House, open_mpi: Mpi, lab: str):
     logs = Jobs(house, open_mpi, lab).completed(adapter(), 3, python="python")
     assert logs == {rank: f"before: eth0\nsum 21.0 of 6 local {rank % 2}\n" for rank in range(6)}

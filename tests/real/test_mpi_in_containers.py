@@ -71,6 +71,7 @@ def said(house: House, job: JobView) -> dict[int, str]:
     return {rank: mpis.without_mpiruns_own(text) for rank, text in house.logs(job.name).items()}
 
 
+@pytest.mark.thorough
 def test_ranks_in_containers_join_the_node_s_mpirun(house: House):
     found = start(house, SUM)
     assert found.state == "completed", (found.sentence, house.logs(found.name))

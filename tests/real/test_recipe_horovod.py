@@ -22,7 +22,7 @@ from .house import House, a_house, line_of, until
 from .places import Place, netlab
 
 pytestmark = [
-    pytest.mark.feature("L7"), pytest.mark.timeout(3000),
+    pytest.mark.feature("L7"), pytest.mark.thorough, pytest.mark.timeout(3000),
     pytest.mark.skipif(bool(curated_environments.without_compiler()), reason=curated_environments.without_compiler()),
 ]  # fmt: skip
 
@@ -54,7 +54,6 @@ def material(tmp_path_factory: pytest.TempPathFactory) -> Material:
 
 
 @pytest.mark.feature("T6", "E2")
-@pytest.mark.thorough
 def test_the_recipe_reaches_its_outcome_in_one_command(house: House, tmp_path: Path):
     subprocess.run([sys.executable, DIGITS, tmp_path / "data"], check=True, capture_output=True)
     name = "horovod-recipe"
@@ -75,7 +74,6 @@ def test_the_recipe_reaches_its_outcome_in_one_command(house: House, tmp_path: P
 
 
 @pytest.mark.parametrize("name", ["horovod by mpi", "horovod by gloo"])
-@pytest.mark.thorough
 def test_both_controllers_train_on_nodes_with_addresses_of_their_own(place: Place, material: Material, name: str):
     row = ROWS[name]
     cell = run(place.house.client, row, row.job(material.of(row), place.compute, 2), place.house.folder / "results")
@@ -124,10 +122,10 @@ KILLED = ("os.kill(os.getpid(), 9)", "SIGKILL")
 @pytest.mark.parametrize(
     ("where", "launcher", "how"),
     [
-        pytest.param("local", "mpi", RAISES, marks=pytest.mark.thorough),
-        pytest.param("local", "pytorch", KILLED, marks=pytest.mark.thorough),
+        ("local", "mpi", RAISES),
+        ("local", "pytorch", KILLED),
         ("netlab", "mpi", KILLED),
-        pytest.param("netlab", "pytorch", RAISES, marks=pytest.mark.thorough),
+        ("netlab", "pytorch", RAISES),
     ],
     ids=["local-mpi-raises", "local-gloo-killed", "netlab-mpi-killed", "netlab-gloo-raises"],
 )
@@ -163,7 +161,6 @@ def test_a_job_without_horovod_says_which_module_and_which_environment(house: Ho
     assert "No module named 'horovod'" in failed(house, wanted).sentence
 
 
-@pytest.mark.thorough
 def test_ranks_that_nobody_tells_of_each_other_are_told_of(house: House, horovod: Path, tmp_path: Path):
     go = tmp_path / "go"
     script = (
