@@ -1,42 +1,12 @@
 /** The screens of online endpoints in Chromium, over a scripted server: states, reasons, curves, and requests that are tried. */
 
-import { readFileSync } from "node:fs";
-import { createRequire } from "node:module";
-import { chromium as browsers } from "playwright-core";
-import { afterAll, afterEach, beforeAll, beforeEach, expect, test as every, vi } from "vitest";
-import { builtPage, chromium, ScriptedServer } from "./scripted-server.mjs";
+import { expect } from "vitest";
+import { open, page, server, test, useChromium, violations } from "./chromium-screens.mjs";
 
-const test = every.skipIf(!chromium);
-if (!chromium) console.warn("the screens aren't tested: apt-get install chromium");
-const PATIENCE_MS = 30_000;
-vi.setConfig({ testTimeout: 180_000, hookTimeout: 180_000 });
-const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 const ADDRESS = "http://127.0.0.1:4000/endpoints/ships/score";
 
-let built, browser, server, page;
+useChromium({ width: 1280, height: 900, answers: () => ({ "/page/session": { action_token: "t", person: "ada", role: "owner" } }) });
 
-beforeAll(async () => {
-  if (!chromium) return;
-  built = await builtPage();
-  browser = await browsers.launch({ executablePath: chromium, args: ["--no-sandbox", "--disable-dev-shm-usage"] });
-});
-afterAll(async () => {
-  await browser?.close();
-  built?.remove();
-});
-beforeEach(async () => {
-  if (!chromium) return;
-  server = await new ScriptedServer(built.folder).start();
-  server.answers = { "/page/session": { action_token: "t", person: "ada", role: "owner" } };
-  page = await browser.newPage({ viewport: { width: 1280, height: 900 } });
-  page.setDefaultTimeout(PATIENCE_MS);
-});
-afterEach(async () => {
-  await page?.close();
-  await server?.close();
-});
-
-const open = (path) => page.goto(`${server.origin}/ui${path}`);
 const seen = (text) => page.getByText(text).first().waitFor();
 
 const endpoint = {
@@ -63,12 +33,6 @@ function hasShips() {
   server.answers["/online-endpoints"] = [endpoint];
   server.answers["/online-endpoints/ships"] = endpoint;
   server.answers["/endpoint-requests"] = both;
-}
-
-async function violations() {
-  await page.evaluate(AXE);
-  const found = await page.evaluate(() => globalThis.axe.run(document, { resultTypes: ["violations"], runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"] }));
-  return found.violations.map((one) => `${one.id}: ${one.nodes[0].html.slice(0, 160)}`);
 }
 
 test("without an endpoint the screen has the commands that make one", async () => {

@@ -1,41 +1,16 @@
 /** Notes, tags and display names in Chromium, over a scripted server: edited in their place, by all who may, and never over another's text. */
 
-import { chromium as browsers } from "playwright-core";
-import { afterAll, afterEach, beforeAll, beforeEach, expect, test as every, vi } from "vitest";
-import { builtPage, chromium, completed, refusal, ScriptedServer } from "./scripted-server.mjs";
+import { expect } from "vitest";
+import { eventually, page, server, test, useChromium } from "./chromium-screens.mjs";
+import { completed, refusal } from "./scripted-server.mjs";
 
-const test = every.skipIf(!chromium);
-const PATIENCE_MS = 30_000;
-vi.setConfig({ testTimeout: 180_000, hookTimeout: 180_000 });
+let job, changes;
 
-let built, browser, server, page, job, changes;
-
-beforeAll(async () => {
-  if (!chromium) return;
-  built = await builtPage();
-  browser = await browsers.launch({ executablePath: chromium, args: ["--no-sandbox", "--disable-dev-shm-usage"] });
-});
-afterAll(async () => {
-  await browser?.close();
-  built?.remove();
-});
-beforeEach(async () => {
-  if (!chromium) return;
-  server = await new ScriptedServer(built.folder).start();
-  server.answers = {
-    "/page/session": { action_token: "t", person: "ada", role: "owner" }, "/experiments": [], "/job-counts": {}, "/curves": [], "/quotas/use": { uses: [] },
-    "/jobs/cifar/overview": { job: "cifar", held_s: 1, slot_hours: 1, gpu_hours: 0, lost_s: 0, inputs: {}, parameters: {}, note: "", series: [], standing: null, use: {} },
-    "/jobs/cifar/files": [],
-  };
-  page = await browser.newPage({ viewport: { width: 1280, height: 700 } });
-  page.setDefaultTimeout(PATIENCE_MS);
-});
-afterEach(async () => {
-  await page?.close();
-  await server?.close();
-});
-
-const eventually = (read) => expect.poll(read, { timeout: PATIENCE_MS, interval: 50 });
+useChromium({ width: 1280, height: 700, answers: () => ({
+  "/page/session": { action_token: "t", person: "ada", role: "owner" }, "/quotas/use": { uses: [] },
+  "/jobs/cifar/overview": { job: "cifar", held_s: 1, slot_hours: 1, gpu_hours: 0, lost_s: 0, inputs: {}, parameters: {}, note: "", series: [], standing: null, use: {} },
+  "/jobs/cifar/files": [],
+}) });
 
 /** The server keeps the job as the real one does: conflicts where `seen` isn't what it has. */
 function hasJob(name = "cifar", labels = {}) {

@@ -1,37 +1,11 @@
 /** The log in Chromium, over a scripted server: levels, a search as a filter, and a failed job's line. */
 
-import { chromium as browsers } from "playwright-core";
-import { afterAll, afterEach, beforeAll, beforeEach, expect, test as every, vi } from "vitest";
-import { builtPage, chromium, completed, jobOf, logOf, ScriptedServer, storyLine } from "./scripted-server.mjs";
+import { expect } from "vitest";
+import { eventually, page, server, test, useChromium } from "./chromium-screens.mjs";
+import { completed, jobOf, logOf, storyLine } from "./scripted-server.mjs";
 
-const test = every.skipIf(!chromium);
-const PATIENCE_MS = 30_000;
-vi.setConfig({ testTimeout: 180_000, hookTimeout: 180_000 });
+useChromium({ width: 1440, height: 900 });
 
-let built, browser, server, page;
-
-beforeAll(async () => {
-  if (!chromium) return;
-  built = await builtPage();
-  browser = await browsers.launch({ executablePath: chromium, args: ["--no-sandbox", "--disable-dev-shm-usage"] });
-});
-afterAll(async () => {
-  await browser?.close();
-  built?.remove();
-});
-beforeEach(async () => {
-  if (!chromium) return;
-  server = await new ScriptedServer(built.folder).start();
-  server.answers = { "/page/session": { action_token: "", person: "", role: "owner" }, "/experiments": [], "/job-counts": {}, "/curves": [] };
-  page = await browser.newPage({ viewport: { width: 1440, height: 900 } });
-  page.setDefaultTimeout(PATIENCE_MS);
-});
-afterEach(async () => {
-  await page?.close();
-  await server?.close();
-});
-
-const eventually = (read) => expect.poll(read, { timeout: PATIENCE_MS, interval: 50 });
 const shown = () => page.locator(".log .line-text").allInnerTexts();
 
 function has(job, lines) {

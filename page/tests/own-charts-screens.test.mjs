@@ -1,56 +1,33 @@
 /** Charts of an experiment, pins, full screen and the legend in Chromium, over a scripted server. */
 
-import { chromium as browsers } from "playwright-core";
-import { readFileSync } from "node:fs";
-import { createRequire } from "node:module";
-import { afterAll, afterEach, beforeAll, beforeEach, expect, test as every, vi } from "vitest";
-import { builtPage, chromium, completed, ScriptedServer } from "./scripted-server.mjs";
+import { expect } from "vitest";
+import { eventually, page, server, test, useChromium, violations } from "./chromium-screens.mjs";
+import { completed } from "./scripted-server.mjs";
 
-const test = every.skipIf(!chromium);
-const PATIENCE_MS = 30_000;
-vi.setConfig({ testTimeout: 180_000, hookTimeout: 180_000 });
-const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
-
-let built, browser, server, page, charts;
+let charts;
 const CHARTS = "/experiments/tests/charts";
 const NAMES = ["train/loss", "val/loss", "speed"];
 const at = "2026-11-20T08:00:01Z";
 const pointsOf = (name) => [0, 1, 2, 3].map((step) => ({ step, at, value: (NAMES.indexOf(name) + 1) * (step + 1) }));
 
-beforeAll(async () => {
-  if (!chromium) return;
-  built = await builtPage();
-  browser = await browsers.launch({ executablePath: chromium, args: ["--no-sandbox", "--disable-dev-shm-usage"] });
-});
-afterAll(async () => {
-  await browser?.close();
-  built?.remove();
-});
-beforeEach(async () => {
-  if (!chromium) return;
+useChromium({ width: 1280, height: 800, answers: () => {
   charts = [];
-  server = await new ScriptedServer(built.folder).start();
   const series = NAMES.flatMap((name) => [0, 1].map((rank) => {
     const points = pointsOf(name);
     return { name, rank, count: points.length, last: points.at(-1), min: points[0], max: points.at(-1) };
   }));
   const curves = (query) => query.getAll("metric").flatMap((name) => [0, 1].map((rank) => ({ name, rank, points: pointsOf(name).map((one) => ({ ...one, value: one.value + rank })) })));
-  server.answers = {
-    "/page/session": { action_token: "t", person: "ada", role: "owner" }, "/experiments": [], "/job-counts": {}, "/curves": [],
+  const answers = {
+    "/page/session": { action_token: "t", person: "ada", role: "owner" },
     [CHARTS]: () => charts,
   };
   for (const job of ["one", "two"]) {
-    server.answers[`/jobs/${job}`] = { ...completed(job), story: [] };
-    server.answers[`/jobs/${job}/metrics`] = { job, run: "r", experiment: "tests", status: "FINISHED", series, params: {}, tags: {}, nested: [] };
-    server.answers[`/jobs/${job}/metrics/curves`] = curves;
+    answers[`/jobs/${job}`] = { ...completed(job), story: [] };
+    answers[`/jobs/${job}/metrics`] = { job, run: "r", experiment: "tests", status: "FINISHED", series, params: {}, tags: {}, nested: [] };
+    answers[`/jobs/${job}/metrics/curves`] = curves;
   }
-  page = await browser.newPage({ viewport: { width: 1280, height: 800 } });
-  page.setDefaultTimeout(PATIENCE_MS);
-});
-afterEach(async () => {
-  await page?.close();
-  await server?.close();
-});
+  return answers;
+} });
 
 /** The server keeps the charts. */
 function keeps(name) {
@@ -61,7 +38,6 @@ function keeps(name) {
   };
 }
 
-const eventually = (read) => expect.poll(read, { timeout: PATIENCE_MS, interval: 50 });
 const open = async (job = "one", query = "") => {
   await page.goto(`${server.origin}/ui/jobs/${job}?tab=metrics${query}`);
   await page.locator(".chart-card canvas").first().waitFor();
@@ -77,9 +53,7 @@ test("a chart that is made is drawn for every job of the experiment, until it is
   await dialog.getByLabel("Kind").selectOption("scatter");
   await dialog.getByLabel(/^Over/).selectOption("speed");
   await dialog.getByRole("checkbox", { name: "val/loss" }).check();
-  await page.evaluate(AXE);
-  const found = await page.evaluate(() => globalThis.axe.run("dialog", { runOnly: ["wcag2a", "wcag2aa", "wcag21aa", "wcag22aa"] }));
-  expect(found.violations.map((one) => `${one.id}: ${one.nodes[0].html}`)).toEqual([]);
+  expect(await violations("dialog")).toEqual([]);
   await dialog.getByRole("button", { name: "Save" }).click();
   await eventually(() => own().count()).toBe(1);
   expect(charts).toMatchObject([{ name: "trade-off", kind: "scatter", metrics: ["val/loss"], x: "speed" }]);
@@ -132,9 +106,7 @@ test("a line is hidden in all cards by its button in the legend, with the keyboa
   await eventually(() => new URL(page.url()).searchParams.has("hide")).toBe(false);
   await eventually(pressed).toEqual(["true"]);
   expect(await page.locator(".u-series.u-off").count()).toBe(0);
-  await page.evaluate(AXE);
-  const found = await page.evaluate(() => globalThis.axe.run("main", { runOnly: ["wcag2a", "wcag2aa", "wcag21aa", "wcag22aa", "best-practice"] }));
-  expect(found.violations.map((one) => `${one.id}: ${one.nodes[0].html.slice(0, 160)}`)).toEqual([]);
+  expect(await violations("main")).toEqual([]);
   if (process.env.SHOTS) await page.screenshot({ path: `${process.env.SHOTS}/charts.png` });
 });
 

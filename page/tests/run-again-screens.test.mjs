@@ -1,35 +1,17 @@
 /** A job is run again with changes, in Chromium over a scripted server: form, job file, live checks, links. */
 
-import { chromium as browsers } from "playwright-core";
-import { readFileSync } from "node:fs";
-import { createRequire } from "node:module";
-import { afterAll, afterEach, beforeAll, beforeEach, expect, test as every, vi } from "vitest";
-import { builtPage, chromium, completed, jobOf, ScriptedServer } from "./scripted-server.mjs";
+import { expect } from "vitest";
+import { eventually, page, server, test, useChromium, violations } from "./chromium-screens.mjs";
+import { completed, jobOf } from "./scripted-server.mjs";
 
-const test = every.skipIf(!chromium);
-const PATIENCE_MS = 30_000;
-vi.setConfig({ testTimeout: 180_000, hookTimeout: 180_000 });
-const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
-
-let built, browser, server, page, planned, started;
+let planned, started;
 const TEXT = "name: cifar\ncommand: python train.py --lr ${{inputs.lr}}\ncode: src\ninputs:\n  lr: 0.1\n  data:\n    type: uri_folder\n    path: data\n";
 
-beforeAll(async () => {
-  if (!chromium) return;
-  built = await builtPage();
-  browser = await browsers.launch({ executablePath: chromium, args: ["--no-sandbox", "--disable-dev-shm-usage"] });
-});
-afterAll(async () => {
-  await browser?.close();
-  built?.remove();
-});
-beforeEach(async () => {
-  if (!chromium) return;
+useChromium({ width: 1280, height: 800, answers: () => {
   planned = [];
   started = [];
-  server = await new ScriptedServer(built.folder).start();
-  server.answers = {
-    "/page/session": { action_token: "t", person: "ada", role: "owner" }, "/experiments": [], "/job-counts": {}, "/curves": [],
+  return {
+    "/page/session": { action_token: "t", person: "ada", role: "owner" },
     "/computes": [{ name: "local" }, { name: "lab" }],
     "/jobs/cifar": { ...completed("cifar", { state: "failed", reason: "rank_failed", successors: ["cifar-2"] }), story: [] },
     "/jobs/cifar/definition": { document: {}, text: TEXT, plan: {} },
@@ -46,15 +28,8 @@ beforeEach(async () => {
     },
     "/jobs/cifar-3": { ...jobOf("cifar-3", { state: "queued", origin: "cifar" }), story: [] },
   };
-  page = await browser.newPage({ viewport: { width: 1280, height: 800 } });
-  page.setDefaultTimeout(PATIENCE_MS);
-});
-afterEach(async () => {
-  await page?.close();
-  await server?.close();
-});
+} });
 
-const eventually = (read) => expect.poll(read, { timeout: PATIENCE_MS, interval: 50 });
 const inDialog = () => page.locator("dialog");
 const open = async () => {
   await page.goto(`${server.origin}/ui/jobs/cifar`);
@@ -121,9 +96,7 @@ test("the dialog has no violation of axe, in light and dark, and fits a phone", 
     await open();
     await page.getByRole("button", { name: "Run again…" }).click();
     await page.getByText("would start at once").waitFor();
-    await page.evaluate(AXE);
-    const found = await page.evaluate(() => globalThis.axe.run("dialog", { runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"] }));
-    expect(found.violations.map((one) => `${one.id}: ${one.nodes[0].html.slice(0, 120)}`)).toEqual([]);
+    expect(await violations("dialog")).toEqual([]);
     expect(await page.evaluate(() => document.documentElement.scrollWidth)).toBeLessThanOrEqual(width);
     if (process.env.SHOTS) await page.screenshot({ path: `${process.env.SHOTS}/again-${width}-${colorScheme}.png` });
   }

@@ -1,42 +1,11 @@
 /** Tables of runs and comparisons of many jobs in Chromium, over a scripted server: what is seen, typed, selected, and in the address. */
 
-import { readFileSync } from "node:fs";
-import { createRequire } from "node:module";
-import { chromium as browsers } from "playwright-core";
-import { afterAll, afterEach, beforeAll, beforeEach, expect, test as every, vi } from "vitest";
-import { builtPage, chromium, completed, refusal, ScriptedServer } from "./scripted-server.mjs";
+import { expect } from "vitest";
+import { eventually, open, page, server, test, useChromium, violations } from "./chromium-screens.mjs";
+import { completed, refusal } from "./scripted-server.mjs";
 
-const test = every.skipIf(!chromium);
-if (!chromium) console.warn("the screens aren't tested: apt-get install chromium");
-const PATIENCE_MS = 30_000;
-vi.setConfig({ testTimeout: 180_000, hookTimeout: 180_000 });
-const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+useChromium({ width: 1280, height: 700 });
 
-let built, browser, server, page;
-
-beforeAll(async () => {
-  if (!chromium) return;
-  built = await builtPage();
-  browser = await browsers.launch({ executablePath: chromium, args: ["--no-sandbox", "--disable-dev-shm-usage"] });
-});
-afterAll(async () => {
-  await browser?.close();
-  built?.remove();
-});
-beforeEach(async () => {
-  if (!chromium) return;
-  server = await new ScriptedServer(built.folder).start();
-  server.answers = { "/page/session": { action_token: "", person: "", role: "owner" }, "/experiments": [], "/job-counts": {}, "/curves": [] };
-  page = await browser.newPage({ viewport: { width: 1280, height: 700 } });
-  page.setDefaultTimeout(PATIENCE_MS);
-});
-afterEach(async () => {
-  await page?.close();
-  await server?.close();
-});
-
-const open = (path) => page.goto(`${server.origin}/ui${path}`);
-const eventually = (read) => expect.poll(read, { timeout: PATIENCE_MS, interval: 50 });
 const names = () => page.locator(".run-table tbody .row-link").allInnerTexts();
 const words = () => new URL(page.url()).searchParams;
 const at = "/experiments/vision%2Fcifar";
@@ -58,12 +27,6 @@ function hasRuns(rows = ROWS, columns = COLUMNS) {
   };
   server.answers[`${at}/run-fields`] = columns.map((one) => ({ ...one, runs: rows.length, values: 2, is_default: true }));
   server.answers[`${at}/views`] = [];
-}
-
-async function violations() {
-  await page.evaluate(AXE);
-  const found = await page.evaluate(() => globalThis.axe.run(document, { resultTypes: ["violations"], runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"] }));
-  return found.violations.map((one) => `${one.id}: ${one.nodes[0].html.slice(0, 160)}`);
 }
 
 test("a click on a column sorts, another turns it round, Shift adds a second, and all stands in the address", async () => {

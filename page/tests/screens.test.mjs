@@ -1,42 +1,14 @@
 /** Screens in Chromium over a scripted server: what a slow, restarted or forgetful server must not do to them. */
 
-import { chromium as browsers } from "playwright-core";
-import { afterAll, afterEach, beforeAll, beforeEach, expect, test as every, vi } from "vitest";
-import { builtPage, chromium, completed, held, jobOf, logOf, refusal, ScriptedServer, storyLine } from "./scripted-server.mjs";
+import { expect } from "vitest";
+import { browser, eventually, open, page, server, test, useChromium } from "./chromium-screens.mjs";
+import { completed, held, jobOf, logOf, refusal, storyLine } from "./scripted-server.mjs";
 
-const test = every.skipIf(!chromium);
-if (!chromium) console.warn("the screens aren't tested: apt-get install chromium");
-const PATIENCE_MS = 20_000;
-vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
+useChromium({ width: 1200, height: 600 });
 
-let built, browser, server, page;
-
-beforeAll(async () => {
-  if (!chromium) return;
-  built = await builtPage();
-  browser = await browsers.launch({ executablePath: chromium, args: ["--no-sandbox", "--disable-dev-shm-usage"] });
-});
-afterAll(async () => {
-  await browser?.close();
-  built?.remove();
-});
-beforeEach(async () => {
-  if (!chromium) return;
-  server = await new ScriptedServer(built.folder).start();
-  server.answers = { "/page/session": { action_token: "", person: "", role: "owner" }, "/experiments": [], "/job-counts": {}, "/curves": [] };
-  page = await browser.newPage({ viewport: { width: 1200, height: 600 } });
-  page.setDefaultTimeout(PATIENCE_MS);
-});
-afterEach(async () => {
-  await page?.close();
-  await server?.close();
-});
-
-const open = (path) => page.goto(`${server.origin}/ui${path}`);
 const seen = (text) => page.getByText(text, { exact: false }).first().waitFor();
 const text = () => page.evaluate(() => document.querySelector("main").innerText);
 const row = (name) => page.locator("table.jobs tbody tr", { hasText: name });
-const eventually = (read) => expect.poll(read, { timeout: PATIENCE_MS, interval: 50 });
 const streaming = (job = null) => eventually(() => [...server.streams].map((one) => one.words.get("job"))).toEqual([job]);
 const lists = (jobs) => (server.answers["/jobs"] = () => ({ jobs: jobs(), after: null }));
 

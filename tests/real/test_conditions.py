@@ -146,6 +146,7 @@ def test_condition_that_notifies_reaches_a_webhook_once_for_each_crossing(tmp_pa
         for sentence in told:
             assert any(sentence.removeprefix("notify_when: ").replace("<", "&lt;") in text for text in webhook.texts)
     webhook.http.shutdown()
+    webhook.http.server_close()
 
 
 def test_idle_job_is_warned_of_and_gives_its_slots_back(tmp_path: Path):
