@@ -1,4 +1,4 @@
-"""The API under load: 10,000 jobs in the store, 50 followers, 20 people who submit, look, list and cancel.
+"""The API under load: 10,000 jobs in the store, 50 followers, 20 users who submit, look, list and cancel.
 
     python -m bench.api --seconds 60 --write docs/bench/api.md
 
@@ -36,9 +36,9 @@ HEAD = """\
 
 <!-- Written by `make bench-api`. -->
 
-{jobs:,} jobs in the store, {followers} followers of a job that prints 10 lines a second, {submitters} people who each
+{jobs:,} jobs in the store, {followers} followers of a job that prints 10 lines a second, {submitters} users who each
 submit a job, look at it, list 20, cancel it, and then think for {pause} s; {seconds:.0f} s long. *Bare* is a uvicorn
-with a FastAPI that says hello, asked in turns by the same people at the same time. The goal is a p99 of 50 ms, and flat
+with a FastAPI that says hello, asked in turns by the same users at the same time. The goal is a p99 of 50 ms, and flat
 memory.
 
 Machine: {machine}.
