@@ -203,6 +203,7 @@ def test_invocation_without_a_deployment_or_with_bad_inputs_starts_no_job(house,
         ({"inputData": {"a": data, "b": data}}, "2 inputs"),
         ({"inputData": {"a": {"jobInputType": "UriFolder"}}}, "has no address"),
         ({"inputData": {"a": data}, "errorThreshold": 3}, "are the deployment's"),
+        ({"inputData": {"a": data}, "miniBatchSize": "many"}, "isn't a number of files"),
         ({"inputData": {"a": data}}, "gone"),
     ):
         status, message = refusal(house.ask("POST", f"{BATCH}/jobs", {"properties": properties}))

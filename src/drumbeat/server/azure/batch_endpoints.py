@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import shlex
 from contextlib import suppress
 from typing import TYPE_CHECKING, cast
 
@@ -28,7 +29,7 @@ from drumbeat.server.azure.call import Answer, AzureCall, Table, resource
 from drumbeat.server.azure.jobs import answer as job_answer
 from drumbeat.server.azure.translation import words
 from drumbeat.server.azure.translation.arm_ids import asset_id, compute_name, without_nulls
-from drumbeat.server.azure.translation.deployments import sent_model
+from drumbeat.server.azure.translation.deployments import code_id, model_id, sent_model
 from drumbeat.server.azure.translation.job_answers import environment_id, system_data
 from drumbeat.server.azure.translation.job_requests import code_digest, environment, job_input, table, text, texts
 from drumbeat.server.azure.workspaces import LOCATION, SINCE, long_running
@@ -167,9 +168,10 @@ def _model(call: AzureCall, endpoint: str, name: str, given: Table) -> Table:
     with suppress(NotFoundError):
         before = _component_of(call, _deployment_view(call, name))
     code = words.snake_keys(given.get("code_configuration"))
-    code_id, written_id = text(code.get("code_id"), "codeId"), text(given.get("environment_id"), "environmentId")
+    sent_code, written_id = text(code.get("code_id"), "codeId"), text(given.get("environment_id"), "environmentId")
     kept_code = before.parts[""].code if before and "" in before.parts else None
-    digest = kept_code if kept_code and code_id == _code_id(call, kept_code) else code_digest(code_id, call.catalog)
+    is_kept_code = kept_code and sent_code == code_id(kept_code, call.workspace)
+    digest = kept_code if is_kept_code else code_digest(sent_code, call.catalog)
     kept_environment = before.document.get("environment") if before else None
     is_kept = written_id is not None and written_id == environment_id(kept_environment, call.workspace)
     chosen = kept_environment if is_kept else environment(written_id, call.catalog)
@@ -230,10 +232,6 @@ def _component_of(call: AzureCall, view: BatchDeploymentView) -> RegisteredCompo
     return registered(call.control.store.resource(COMPONENT.name, name, version))
 
 
-def _code_id(call: AzureCall, digest: str) -> str:
-    return call.workspace.asset("codes", digest, "1")
-
-
 def delete_deployment(call: AzureCall) -> Answer:
     """Deletes a deployment; its jobs stay. Raises ConflictError for the default one beside others."""
     endpoint, name = call.name("an endpoint"), call.name("a deployment", "deployment")
@@ -258,13 +256,10 @@ def _deployment(call: AzureCall, view: BatchDeploymentView) -> Table:
         }  # fmt: skip
     else:
         code = component.parts[""].code if "" in component.parts else None
-        model = asset_id(view.model) if view.model else None
-        script = str(component.document["command"]).partition(" -- ")[2].strip("'")
-        name, _, version = view.model.removeprefix("azureml:").partition(":")
-        model_id = view.model if model or not version or "/" in name else where.asset("models", name, version)
+        script = shlex.split(str(component.document["command"]).partition(" -- ")[2])
         properties |= {
-            "model": _reference(model_id) if view.model else None,
-            "codeConfiguration": {"codeId": _code_id(call, code), "scoringScript": script} if code else None,
+            "model": _reference(model_id(view.model, where)) if view.model else None,
+            "codeConfiguration": {"codeId": code_id(code, where), "scoringScript": script[0]} if code else None,
             "environmentId": environment_id(component.document.get("environment"), where),
             "environmentVariables": words.mapping(component.document.get("environment_variables")),
             "resources": {"instanceCount": view.instance_count, "properties": {}},
@@ -302,7 +297,7 @@ def invoke(call: AzureCall) -> Answer:
         output_path=text(words.snake_keys(outputs[0]).get("uri"), "outputData") or "" if outputs else "",
         output_file_name=text(given.get("output_file_name"), "outputFileName") or "",
         job_name=text(given.get("name"), "name") or "",
-        mini_batch_size=int(given.get("mini_batch_size") or 0),
+        mini_batch_size=_size(given.get("mini_batch_size")),
         experiment=text(words.snake_keys(given.get("properties")).get("experiment_name"), "experimentName") or "",
     )
     document = without_nulls({**job_document(chosen, asked), "name": asked.job_name or None})
@@ -314,6 +309,13 @@ def invoke(call: AzureCall) -> Answer:
     )  # fmt: skip
     record, is_new = call.control.jobs.submit(request, by=call.principal)
     return job_answer(call, record, 201 if is_new else 200)
+
+
+def _size(value: object) -> int:
+    """Returns the size of a mini-batch, 0 = none is given. Raises RefusedError."""
+    if value is None or (isinstance(value, int) and not isinstance(value, bool) and value > 0):
+        return value or 0
+    raise RefusedError(f"{str(value)[:40]!a} isn't a number of files", where="miniBatchSize")
 
 
 def _chosen(call: AzureCall, name: str) -> BatchDeploymentView:

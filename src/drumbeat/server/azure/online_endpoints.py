@@ -15,6 +15,7 @@ from drumbeat.server.azure.call import Answer, AzureCall, Table, resource
 from drumbeat.server.azure.translation import words
 from drumbeat.server.azure.translation.arm_ids import without_nulls
 from drumbeat.server.azure.translation.deployments import (
+    code_id,
     deployment_document,
     deployment_properties,
     sent_model,
@@ -195,7 +196,7 @@ def put_deployment(call: AzureCall) -> Answer:
         before = None
     sent = words.snake_keys(call.properties)
     code = words.snake_keys(sent.get("code_configuration"))
-    if before and code.get("code_id") == _code_id(call, before.code):
+    if before and code.get("code_id") == code_id(before.code, call.workspace):
         digest = before.code
     else:
         digest = code_digest(text(code.get("code_id"), "codeId"), call.catalog)
@@ -239,15 +240,11 @@ def logs(call: AzureCall) -> Answer:
     return Answer({"content": call.control.endpoints.logs(endpoint, name, tail or DEFAULT_LINES).text})
 
 
-def _code_id(call: AzureCall, digest: str | None) -> str | None:
-    return call.workspace.asset("codes", digest, "1") if digest else None
-
-
 def _deployment(call: AzureCall, view: DeploymentView) -> Table:
     definition = view.definition
     kind = call.control.endpoints.show(definition.endpoint_name).definition.kind
     properties = {
-        **deployment_properties(definition, call.workspace, _code_id(call, definition.code)),
+        **deployment_properties(definition, call.workspace, code_id(definition.code, call.workspace)),
         "endpointComputeType": KINDS[kind],
         "provisioningState": STATES[view.state],
     }

@@ -81,7 +81,7 @@ def deployment_properties(definition: OnlineDeployment, workspace: Workspace, co
         "codeConfiguration": code,
         "environmentId": environment_id(definition.environment, workspace),
         "environmentVariables": definition.environment_variables,
-        "model": _model_id(definition.model, workspace),
+        "model": model_id(definition.model.path, workspace) if definition.model else None,
         "modelMountPath": definition.model_mount_path or None,
         "instanceType": definition.instance_type or None,
         "scaleSettings": scaling,
@@ -104,11 +104,15 @@ def deployment_properties(definition: OnlineDeployment, workspace: Workspace, co
     }  # fmt: skip
 
 
-def _model_id(model: DeployedModel | None, workspace: Workspace) -> str | None:
-    if model is None or not _is_name(model.path):
-        return model.path if model else None
-    name, _, version = model.path.removeprefix("azureml:").partition(":")
-    return workspace.asset("models", name, version) if version else model.path
+def model_id(path: str, workspace: Workspace) -> str:
+    """Returns the id of a model: of a version in the registry; other addresses as they are."""
+    name, _, version = path.removeprefix("azureml:").partition(":")
+    return workspace.asset("models", name, version) if _is_name(path) and version else path
+
+
+def code_id(digest: str | None, workspace: Workspace) -> str | None:
+    """Returns the id that a deployment's code is shown by, which no upload has; None = it has no code."""
+    return workspace.asset("codes", digest, "1") if digest else None
 
 
 # --- parts -----------------------------------------------------------------------------------------------------------
