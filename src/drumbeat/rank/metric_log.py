@@ -16,7 +16,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, SupportsFloat
 
 if TYPE_CHECKING:
-    import http.client
+    from drumbeat.rank.endpoint_connection import EndpointConnection
 
 ADDRESS = "DRUMBEAT_METRICS"
 """The variable with the address of the endpoint, which includes the rank (`drumbeat.launchers.tracking_variables`)."""
@@ -118,9 +118,9 @@ class Buffer:
 
     def __init__(self, address: str, rank: int | None = None) -> None:
         # Imported here and not in the thread: a fork during an import would leave the child with half a module.
-        import http.client
+        from drumbeat.rank.endpoint_connection import EndpointConnection
 
-        self._sender, self._rank = _Sender(address, http.client.HTTPConnection, http.client.HTTPException), rank
+        self._sender, self._rank = _Sender(address, EndpointConnection), rank
         self._calls: deque[_Call | _Mark] = deque()
         self._steps: dict[str, int] = {}
         self._dropped = self._in_hand = 0
@@ -260,14 +260,13 @@ class Buffer:
 
 
 class _Sender:
-    """One connection to the endpoint."""
+    """Sends bodies to the endpoint, by a new connection where the last one broke."""
 
-    def __init__(
-        self, address: str, connection: type[http.client.HTTPConnection], error: type[http.client.HTTPException]
-    ) -> None:
-        host, _, path = address.removeprefix("http://").partition("/")
-        self._host, self._path, self._connection, self._error = host, f"/{path}/log", connection, error
-        self._line: http.client.HTTPConnection | None = None
+    def __init__(self, address: str, connection: type[EndpointConnection]) -> None:
+        place, _, path = address.removeprefix("http://").partition("/")
+        host, _, port = place.rpartition(":")
+        self._host, self._port, self._path, self._connection = host.strip("[]"), int(port), f"/{path}/log", connection
+        self._line: EndpointConnection | None = None
 
     def send(self, body: dict[str, Any], *, within_s: float | None = None) -> None:
         """Sends a body until it is answered: a killed endpoint is restarted.
@@ -294,13 +293,10 @@ class _Sender:
         try:
             if not timeout_s:
                 return 0, ""
-            self._line = self._line or self._connection(self._host, timeout=timeout_s)
-            if self._line.sock is not None:
-                self._line.sock.settimeout(timeout_s)
-            self._line.request("POST", self._path, text, {"Content-Type": "application/json"})
-            response = self._line.getresponse()
-            return response.status, response.read().decode(errors="replace")
-        except (OSError, self._error):
+            self._line = self._line or self._connection(self._host, self._port, timeout_s)
+            status, answer = self._line.post(self._path, text.encode(), timeout_s)
+            return status, answer.decode(errors="replace")
+        except (OSError, ValueError):
             self.close()
             return 0, ""
 
