@@ -8,14 +8,17 @@ and the framework alone make of a request.
 
 import argparse
 import json
+import sqlite3
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from bench.serving import MIB, at_percent, bare_server, memory_mib, sampled, serving
+from bench.spread import ratios, say, spread
 from bench.start import describe_machine
 from bench.start_report import publish
 from bench.start_runs import HERE
@@ -30,6 +33,9 @@ app = fastapi.FastAPI()
 def hello() -> dict[str, str]: return {"hello": "you"}
 uvicorn.run(app, port=int(sys.argv[1]), access_log=False, log_level="error")
 """
+
+SUBMITTED, SUBMIT_ROUNDS = 500, 3
+BARE_ROWS = "bare rows"
 
 HEAD = """\
 # The API under load
@@ -49,6 +55,16 @@ Machine: {machine}.
 
 The followers read {followed:.0f} MiB in all.
 
+## Jobs of a program
+
+{submitted} jobs, sent by one program after the load, each time under other names, while no slot is free: jobs a second
+that are on the disk when the call returns, {rounds} rounds. *Bare* writes as many small rows into an SQLite file, a
+transaction each. The goal is 300 a second.
+
+| sent by | jobs/s | ratio to bare |
+|---|---|---|
+{submissions}
+
 ## Memory of the server
 
 | after s | MiB (PSS) |
@@ -59,11 +75,15 @@ The followers read {followed:.0f} MiB in all.
 
 @dataclass(frozen=True)
 class Found:
-    """took: milliseconds by what was asked. memory: MiB of the server, evenly over time. followed: bytes."""
+    """took: milliseconds by what was asked. memory: MiB of the server, evenly over time. followed: bytes.
+
+    submitted: jobs a second, a figure a round, by how a program sends them.
+    """
 
     took: dict[str, list[float]]
     followed: int
     memory: list[float]
+    submitted: dict[str, list[float]]
 
 
 def fill(home: Path, count: int) -> None:
@@ -87,6 +107,42 @@ def hold_all(client: Client, cpus: int) -> str:
     return name
 
 
+def submit_many(client: Client, folder: Path) -> dict[str, list[float]]:
+    """Jobs a second by each way in which a program can send them, in turns."""
+    document = {"command": "true", "drumbeat": {"environment": "current"}}
+
+    def named(prefix: str) -> list[dict[str, object]]:
+        return [{**document, "name": f"{prefix}-{number}"} for number in range(SUBMITTED)]
+
+    def send_each(prefix: str) -> None:
+        for job in named(prefix):
+            client.submit(job)
+
+    ways: dict[str, Callable[[str], object]] = {
+        "`Client.submit`, one after the other": send_each,
+        "`Client.submit_all`": lambda prefix: client.submit_all(named(prefix)),
+        BARE_ROWS: lambda prefix: write_rows(folder / f"{prefix}.db"),
+    }
+    rates: dict[str, list[float]] = {way: [] for way in ways}
+    for number in range(SUBMIT_ROUNDS + 1):  # The first round isn't counted: it fills caches.
+        for index, (way, send) in enumerate(ways.items()):
+            begun = time.perf_counter()
+            send(f"program-{number}-{index}")
+            rates[way] += [SUBMITTED / (time.perf_counter() - begun)] if number else []
+    return rates
+
+
+def write_rows(path: Path) -> None:
+    """Writes small rows, each durable before the next."""
+    with sqlite3.connect(path, isolation_level=None) as database:
+        database.execute("PRAGMA journal_mode=WAL")
+        database.execute("PRAGMA synchronous=FULL")
+        database.execute("CREATE TABLE rows (name TEXT PRIMARY KEY, document TEXT)")
+        for number in range(SUBMITTED):
+            database.execute("INSERT INTO rows VALUES (?, ?)", (f"row-{number}", "x" * 1000))
+    database.close()
+
+
 def measure(options: argparse.Namespace) -> Found:
     """One run."""
     with tempfile.TemporaryDirectory() as folder:
@@ -98,11 +154,11 @@ def measure(options: argparse.Namespace) -> Found:
             load = [sys.executable, HERE / "api_load.py", home, bare, job, *map(str, numbers)]
             with sampled(lambda: memory_mib(home), every_s=options.seconds / 20) as seen:
                 said = subprocess.run(load, check=True, stdout=subprocess.PIPE).stdout
-
-            for unfinished in client.status().unfinished:
-                client.cancel(unfinished)
+            submitted = submit_many(client, Path(folder))
+            for holding in (job, *(f"holds-{number}" for number in range(cpus - 1))):
+                client.cancel(holding)
             told = json.loads(said)
-    return Found(told["took"], sum(told["followed"]), [one["server"] for one in seen if "server" in one])
+    return Found(told["took"], sum(told["followed"]), [one["server"] for one in seen if "server" in one], submitted)
 
 
 def render(found: Found, options: argparse.Namespace, machine: str) -> str:
@@ -114,12 +170,16 @@ def render(found: Found, options: argparse.Namespace, machine: str) -> str:
         + f" | {at_percent(took, 99) / bare:.1f} |"
         for name, took in found.took.items()
     ]
+    submissions = [
+        f"| {way} | {say(spread(rates), digits=0)} | {say(spread(ratios(rates, found.submitted[BARE_ROWS])))} |"
+        for way, rates in found.submitted.items()
+    ]
     every_s = options.seconds / 20
     memory = [f"| {every_s * (n + 1):.0f} | {mib:.1f} |" for n, mib in enumerate(found.memory) if n % 2]
     return HEAD.format(
         jobs=options.jobs, followers=options.followers, submitters=options.submitters, pause=options.pause,
         seconds=options.seconds, machine=machine, rows="\n".join(rows), followed=found.followed / MIB,
-        memory="\n".join(memory),
+        memory="\n".join(memory), submitted=SUBMITTED, rounds=SUBMIT_ROUNDS, submissions="\n".join(submissions),
     )  # fmt: skip
 
 

@@ -28,13 +28,14 @@ from bench.sweep_tools import SCRIPT, RayTune, Size, Sweep, make_ray, run_bare, 
 from drumbeat.client import Client
 
 PHASES = {
-    "provisioning": "slots are granted",
-    "staging": "agent starts and enrols",
-    "running": "code is staged",
-    "finalizing": "supervisor, script, metrics and log",
-    "completed": "outputs, the end of the job",
+    "starting_nodes": "slots are granted",
+    "preparing_nodes": "agent starts and enrols",
+    "ranks_running": "code is staged",
+    "training": "the script starts and logs its value",
+    "keeping_results": "metrics and log, the end of the ranks",
+    "finished": "outputs, the end of the job",
 }
-"""What ends when a trial's story reaches a state."""
+"""What ends when a trial's story reaches a reason."""
 
 
 @dataclass
@@ -88,8 +89,8 @@ class Drumbeat:
         begun, *rest = self.client.story(trial)
         phases, last = dict.fromkeys(PHASES.values(), 0.0), begun.at
         for line in rest:
-            if str(line.state) in PHASES:
-                phases[PHASES[str(line.state)]] += (line.at - last).total_seconds()
+            if str(line.reason) in PHASES:
+                phases[PHASES[str(line.reason)]] += (line.at - last).total_seconds()
                 last = line.at
         return phases
 

@@ -48,9 +48,10 @@ Median of all trials, by their stories.
 {verdict}
 
 A trial is a whole job, but only the first ones start an agent and a supervisor: the next trial takes over the nodes of
-one that has ended, with both, and with the metrics endpoint if it logged. Of the CPU time of a trial, {server:.0f} ms
-are the server's, most of it for some twenty commits of its database; about 50 ms are the agent's and 15 ms the
-supervisor's.
+one that has ended, with both, and with the metrics endpoint if it logged. Two trials at once keep both cores of this
+machine busy, so the CPU time of a trial is what bounds it: half of it is the wall time. {server:.0f} ms of it are the
+server's, spread over some twenty requests and as many commits of its database; about 55 ms are the agent's, 15 ms the
+supervisor's, 10 ms the metrics endpoint's, and 40 ms the script's own with what it logs.
 "Agent starts and enrols" is the handover: the supervisor's folder moves, the folder of the trial before is removed.
 Optuna and Ray Tune call the script from processes that are up already.
 """
