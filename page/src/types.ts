@@ -122,6 +122,12 @@ export interface Pipeline {
   name: string; state: State; sentence: string; steps: Step[]; edges: { source: string; target: string }[];
   outputs: { name: string; step: string; output: string; job: string }[];
 }
+/** What a node (rank -1 for node 0) or a rank used, by the means of equal parts of the time. */
+export interface ResourceSeries { name: string; rank: number; values: (number | null)[]; last: number; highest: number }
+export interface Resources {
+  job: string; sentence: string; start: string | null; part_s: number; parts: number; series: ResourceSeries[];
+  idle: { name: string; rank: number }[];
+}
 export interface Machine {
   name: string; cpus: number; gpus: string[]; memory_mib: number; state: "idle" | "running" | "unusable"; word: string;
   unusable: string;

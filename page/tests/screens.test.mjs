@@ -655,6 +655,7 @@ test("a logarithmic chart stands zeros, negative values, NaN and infinity", asyn
   const point = (value, n) => ({ step: n, value, at: at(n) });
   has(jobOf("one"));
   server.answers["/jobs/one/metrics"] = { params: {}, series: Object.entries(names).map(([name, all]) => ({ name, rank: 0, count: all.length, last: point(all.at(-1), all.length - 1), min: null, max: null })) };
+  server.answers["/jobs/one/resources"] = () => ({ job: "one", sentence: "", start: at, part_s: 5, parts: count, idle: [], series: [{ name: "cpu_cores", rank: 0, values: Array(count).fill(1), last: 1, highest: 1 }] });
   server.answers["/jobs/one/metrics/curves"] = (words) => [{ name: words.get("metric"), rank: 0, points: names[words.get("metric")].map(point) }];
   const reports = [];
   page.on("pageerror", (error) => reports.push(String(error)));
@@ -994,6 +995,7 @@ test("what a running job logs and uses is read again without an event, but not i
   const node = { node: 0, machine: "", host: "lab", address: "", phase: "running", detail: "", error: "", lost: false, exits: [] };
   has(jobOf("one", { nodes: [node] }));
   server.answers["/jobs/one/metrics"] = () => ({ params: {}, series: [seriesOf("n_params", 0, 1), seriesOf("loss", 0, count), seriesOf("system/cpu_cores", 0, count)] });
+  server.answers["/jobs/one/resources"] = () => ({ job: "one", sentence: "", start: at, part_s: 5, parts: count, idle: [], series: [{ name: "cpu_cores", rank: 0, values: Array(count).fill(1), last: 1, highest: 1 }] });
   server.answers["/jobs/one/metrics/curves"] = (words) => [{ name: words.get("metric"), rank: 0, points: Array.from({ length: words.get("metric") === "n_params" ? 1 : count }, (_, n) => point(n)) }];
   await page.clock.install();
   const drawn = (points) => () => page.locator(`.chart[data-points='${points}']`).count();
@@ -1023,6 +1025,15 @@ test("what a running job logs and uses is read again without an event, but not i
   server.send("state", completed("one", { nodes: [node] }), { job: "one", id: "0.2" });
   await eventually(() => page.locator(".job-title").innerText()).toContain("completed");
   await rests();
+});
+
+test("a node's tile says what it does, but not how its kernel confines the ranks", async () => {
+  const nodeOf = (node, detail) => ({ node, machine: "", host: `lab-${node}`, address: "", phase: "running", detail, error: "", lost: false, exits: [] });
+  has(jobOf("one", { nodes: [nodeOf(0, "ranks held by: PID namespace"), nodeOf(1, "brings input data")] }));
+  server.answers["/jobs/one/metrics"] = { params: {}, series: [] };
+  await open("/jobs/one?tab=ranks");
+  await seen("brings input data");
+  expect(await text()).not.toContain("held by");
 });
 
 test("a rank that becomes slow is marked in the list though no event comes", async () => {

@@ -84,7 +84,7 @@ SCREENS = {
     "outputs": ("/jobs/good?tab=outputs&file=outputs/default/table-0.csv", "epoch"),
     "preflight": ("/jobs/live?tab=ranks", "Pre-flight"),
     "service": ("/jobs/live?tab=story", "Open files"),
-    "resources": ("/jobs/live?tab=resources", "logarithmic"),
+    "resources": ("/jobs/live?tab=resources", "CPU in use"),
     "story": ("/jobs/good?tab=story", "exit code 0"),
     "file": ("/jobs/good?tab=file", "process_count_per_instance"),
     "trials": ("/jobs/tuned", "best"),

@@ -216,6 +216,21 @@ class MetricRecordsContract:
             assert curves == {run: store.curve(run, "loss", 0, max_points) for run in counts}
         assert store.curves([], "loss", 10) == {}
 
+    def test_means_of_parts_are_those_of_the_points_in_each(self, store: SqlMetricStore) -> None:
+        store.write([logged(*range(12), name="system/a"), logged(5, math.nan, name="system/b", rank=1, first=10)])
+        store.write([logged(9, 9), logged(1, name="system/a", run="b" * 32)])
+        means = store.part_means(RUN, "system/", 3)
+        assert (means.start_ms, means.width_ms, means.parts) == (0, 3667, 3)
+        assert [(one.name, one.rank, values) for one, values in means.series] == [
+            ("system/a", 0, (1.5, 5.5, 9.5)), ("system/b", 1, (None, None, 5.0)),
+        ]  # fmt: skip
+        assert store.part_means("c" * 32, "system/", 3).series == ()
+
+    def test_means_of_long_series_are_near_those_of_all_points(self, store: SqlMetricStore) -> None:
+        store.write([logged(*(n * 7919 % 1009 for n in range(7001)), name="system/a")])
+        ((_, values),) = store.part_means(RUN, "system/", 4).series
+        assert [value for value in values if value is not None] == pytest.approx([504] * 4, rel=0.15)
+
     def test_a_curve_of_values_that_are_no_numbers_has_as_few_points(self, store: SqlMetricStore) -> None:
         store.write([logged(*[math.nan] * 3000)])
         assert 2 <= len(store.curve(RUN, "loss", 0, 20)) <= 20

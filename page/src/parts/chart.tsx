@@ -7,8 +7,9 @@ import { duration, exact, number, whole } from "../format";
 import type { Mark } from "./honest-curves";
 import { numberTicks, timeTicks } from "./ticks";
 
-/** isPoints: its points alone. isPale: drawn behind the others, and not in the legend: the points of which another line is the mean. */
-export interface ChartLine { label: string; x: number[]; y: (number | null)[]; isPale?: boolean; colour?: LineColour; isPoints?: boolean }
+/** isPoints: its points alone. isPale: drawn behind the others, and not in the legend: the points of which another line is the mean.
+ * isLimit: dashed, as the others stay below it. */
+export interface ChartLine { label: string; x: number[]; y: (number | null)[]; isPale?: boolean; colour?: LineColour; isPoints?: boolean; isLimit?: boolean }
 
 /** A colour that isn't that of the line's place. key: differs where it differs. */
 export interface LineColour { key: string; of: (style: CSSStyleDeclaration) => string }
@@ -29,6 +30,8 @@ interface Props {
   isTime?: boolean; isLog?: boolean; label: string; syncKey?: string; height?: number;
   /** The values that are drawn; what is beyond them is not. Undefined = all. */
   range?: [number, number] | undefined;
+  /** What y is, from 0 up to `top`, or to the highest value where that is undefined. */
+  amounts?: { unit: string; top: number | undefined } | undefined;
   /** Values that are no numbers, drawn on the edge. */
   marks?: Mark[];
   /** Two lines between which the chart is filled. */
@@ -57,12 +60,12 @@ const NO_LABELS: ReadonlySet<string> = new Set();
 const NONE: ChartLine[] = [];
 const NO_MARKS: Mark[] = [];
 
-export function Chart({ lines, others = NONE, isTime = false, isLog = false, label, syncKey, height = HEIGHT, range, marks = NO_MARKS, band, xKind = "step", restarts = NO_RESTARTS, zoom, onZoom, pointer, hidden = NO_LABELS, onToggle }: Props) {
+export function Chart({ lines, others = NONE, isTime = false, isLog = false, label, syncKey, height = HEIGHT, range, amounts, marks = NO_MARKS, band, xKind = "step", restarts = NO_RESTARTS, zoom, onZoom, pointer, hidden = NO_LABELS, onToggle }: Props) {
   const box = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot>(undefined);
-  const shape = JSON.stringify([lines.map((line) => [line.label, line.isPale, line.isPoints, line.colour?.key]), others.length > 0, band !== undefined, isTime, isLog, syncKey, height, xKind, onZoom !== undefined, pointer !== undefined]);
-  const behind = useRef<Behind>({ others, range, marks, restarts, zoom, onZoom, pointer, hidden, onToggle });
-  behind.current = { others, range, marks, restarts, zoom, onZoom, pointer, hidden, onToggle };
+  const shape = JSON.stringify([lines.map((line) => [line.label, line.isPale, line.isPoints, line.isLimit, line.colour?.key]), others.length > 0, band !== undefined, isTime, isLog, syncKey, height, xKind, onZoom !== undefined, pointer !== undefined, amounts?.unit]);
+  const behind = useRef<Behind>({ others, range, amounts, marks, restarts, zoom, onZoom, pointer, hidden, onToggle });
+  behind.current = { others, range, amounts, marks, restarts, zoom, onZoom, pointer, hidden, onToggle };
   // Two lines that can't be seen hold the ends of those behind, so that the scales leave room for them.
   const data = useMemo(() => joined([...lines, ...(others.length ? envelope(others) : band ?? [])]), [lines, others, band]);
   // Other colours make another plot: of the data of then, not of those that this shape began with.
@@ -205,7 +208,7 @@ const widthOf = (_plot: uPlot, texts: string[] | null): number =>
 
 interface Look { isTime: boolean; isLog: boolean; syncKey: string | undefined; width: number; height: number; hasBand: boolean; xKind: XKind }
 interface Behind {
-  others: ChartLine[]; range: [number, number] | undefined; marks: Mark[]; restarts: number[];
+  others: ChartLine[]; range: [number, number] | undefined; amounts: Props["amounts"]; marks: Mark[]; restarts: number[];
   zoom: [number, number] | undefined; onZoom: Props["onZoom"]; pointer: Props["pointer"]; hidden: ReadonlySet<string>; onToggle: Props["onToggle"];
 }
 
@@ -274,9 +277,14 @@ function zoomOptions(behind: { current: Behind }): Pick<uPlot.Options, "hooks" |
   };
 }
 
+const ROOM = 1.1;
+const TOP_ROOM = 1.03;
+/** Above a limit, so that its line is seen. */
+
 /** The ends of the axis of values: of what is drawn, with some room. */
-function endsOf(range: [number, number] | undefined, low: number, high: number): uPlot.Range.MinMax {
+function endsOf({ range, amounts }: Behind, low: number, high: number): uPlot.Range.MinMax {
   if (low == null || high == null) return [low, high];
+  if (amounts) return [0, amounts.top ? Math.max(amounts.top, high) * (amounts.unit === "%" ? 1 : TOP_ROOM) : high * ROOM || 1];
   return range ? uPlot.rangeNum(Math.max(low, range[0]), Math.min(high, range[1]), 0.1, true) : uPlot.rangeNum(low, high, 0.1, true);
 }
 
@@ -290,7 +298,8 @@ function options(lines: ChartLine[], behind: { current: Behind }, look: Look): u
   const hasOthers = behind.current.others.length > 0;
   const named = lines.filter((line) => !line.isPale).length;
   const zooming: Pick<uPlot.Options, "hooks" | "cursor"> = behind.current.onZoom ? zoomOptions(behind) : { cursor: { drag: { x: true, y: false } } };
-  const strokes = lines.map((line, n) => line.colour?.of(style) ?? colour(`--line-${colourOf(lines, n) % 8}`));
+  const strokes = lines.map((line, n) => line.colour?.of(style) ?? colour(line.isLimit ? "--muted" : `--line-${colourOf(lines, n) % 8}`));
+  const unit = behind.current.amounts?.unit ? ` ${behind.current.amounts.unit}` : "";
   const isDense = lines.reduce((sum, line) => sum + line.x.length, 0) > MAX_WIDE;
   return {
     hooks: {
@@ -309,14 +318,14 @@ function options(lines: ChartLine[], behind: { current: Behind }, look: Look): u
     cursor: { ...(look.syncKey ? { sync: { key: look.syncKey } } : {}), points: lines.length > MAX_MARKED ? { show: false } : { size: 6 }, ...zooming.cursor },
     scales: {
       x: { time: look.isTime, ...(behind.current.onZoom ? { range: (_plot: uPlot, low: number, high: number) => behind.current.zoom ?? endsOfX(low, high) } : {}) },
-      y: look.isLog ? { distr: 3 } : { range: (_plot: uPlot, low: number, high: number) => endsOf(behind.current.range, low, high) },
+      y: look.isLog ? { distr: 3 } : { range: (_plot: uPlot, low: number, high: number) => endsOf(behind.current, low, high) },
     },
     axes: [
       {
         ...axis, ...(look.isTime ? { size: 38, space: 72 } : { size: 24, ...(look.xKind === "step" ? { incrs: WHOLE } : { space: 72 }) }),
         values: (_plot: uPlot, splits: number[]) => xTexts(splits, look),
       },
-      { ...axis, size: widthOf, values: (_plot, splits) => (look.isLog ? splits.map((value) => (value === null ? "" : number(value))) : numberTicks(splits)) },
+      { ...axis, size: widthOf, values: (_plot, splits) => (look.isLog ? splits.map((value) => (value === null ? "" : number(value))) : numberTicks(splits).map((tick) => tick + unit)) },
     ],
     ...(look.hasBand && !hasOthers ? { bands: [{ series: [lines.length + 2, lines.length + 1] as [number, number], fill: `${colour("--line-0")}2e` }] } : {}),
     series: [
@@ -327,14 +336,14 @@ function options(lines: ChartLine[], behind: { current: Behind }, look: Look): u
         alpha: line.isPale ? 0.3 : 1,
         ...(line.isPale ? { class: "pale" } : {}),
         width: isDense ? 1 / devicePixelRatio : hasOthers ? 2.5 : 1.5,
-        ...(!line.colour && colourOf(lines, n) >= 8 ? { dash: [6, 3] } : {}),
+        ...(line.isLimit || (!line.colour && colourOf(lines, n) >= 8) ? { dash: [6, 3] } : {}),
         ...(line.isPoints ? { paths: () => null } : {}),
         points: line.isPoints ? { show: true, size: 5, fill: strokes[n]! } : { show: line.x.length < 3 },
-        value: (_plot: uPlot, value: number | null) => number(value),
+        value: (_plot: uPlot, value: number | null) => number(value) + (value === null ? "" : unit),
       })),
       ...(look.hasBand && !hasOthers ? ["lowest", "highest"].map((label) => ({
         label, stroke: colour("--line-0"), alpha: 0.35, width: 1 / devicePixelRatio, points: { show: false },
-        value: (_plot: uPlot, value: number | null) => number(value),
+        value: (_plot: uPlot, value: number | null) => number(value) + (value === null ? "" : unit),
       })) : []),
       ...(hasOthers ? [0, 1].map(() => ({ stroke: "transparent", points: { show: false }, spanGaps: true })) : []),
     ],

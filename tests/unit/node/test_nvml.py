@@ -16,7 +16,7 @@ import pytest
 
 from drumbeat.model.programs import GPU_READER
 from drumbeat.node.host.own_programs import program
-from drumbeat.node.metrics.resources import Gpus
+from drumbeat.node.metrics.resources import Gpus, GpuSample
 from drumbeat.node.platform import child_processes, gpu_readings
 from drumbeat.node.platform.gpu_reader import GpuReader
 from drumbeat.node.platform.gpu_readings import GpuProcess, GpuReading
@@ -57,7 +57,9 @@ def library(build: Build, proc: str) -> Nvml:
 
 
 def test_gpus_of_the_job_are_sampled(library: Nvml):
-    values, _ = Gpus(["0", "GPU-second", "7"], partial(gpu_readings.read, library)).sample()
+    sample = Gpus(["0", "GPU-second", "7"], partial(gpu_readings.read, library)).sample()
+    values = sample.values
+    assert sample.percents[70] == {"0": 97, "GPU-second": 100}
     assert values["gpu_0_memory_mib"] == 20480
     assert (values["gpu_0_memory_percent"], values["gpu_0_percent"], values["gpu_0_power_w"]) == (25, 97, 350.5)
     assert values["gpu_GPU-second_percent"] == 100
@@ -68,7 +70,7 @@ def test_gpus_of_the_job_are_sampled(library: Nvml):
 
 def test_memory_of_a_process_is_the_sum_over_the_gpus_or_missing_where_unknown(library: Nvml):
     read = partial(gpu_readings.read, library)
-    both, second = (Gpus(names, read).sample()[1] for names in (["0", "1"], ["1"]))
+    both, second = (Gpus(names, read).sample().held for names in (["0", "1"], ["1"]))
     assert (len(both), both[70], both[108]) == (38, 4096, 1024)
     assert 71 not in both
     assert second == {70: 3072}
@@ -192,7 +194,7 @@ def test_machine_without_the_driver_has_no_library_and_starts_no_process():
     before = children()
     assert GpuReader("libnvidia-ml-that-is-missing.so.1").read() == ()
     assert children() == before
-    assert Gpus([]).sample() == ({}, {})
+    assert Gpus([]).sample() == GpuSample({}, {}, {})
 
 
 def children() -> frozenset[int]:

@@ -53,7 +53,7 @@ def test_list_of_jobs_is_asked_for_as_the_address_chooses(query: str, asked: str
         ("/jobs/one?tab=logs", SWEEP, ["jobs/one", "sweeps/one"]),
         ("/jobs/one?tab=curves", None, ["jobs/one", "sweeps/one", "curves?parent=one&max_points=100&max_total=20000"]),
         ("/jobs/one?tab=story", COMMAND, ["jobs/one"]),
-        ("/jobs/one?tab=resources", COMMAND, ["jobs/one", "jobs/one/metrics"]),
+        ("/jobs/one?tab=resources", COMMAND, ["jobs/one", "jobs/one/resources"]),
         ("/jobs/a%20b?tab=metrics", None, ["jobs/a%20b", "jobs/a%20b/metrics"]),
         ("/jobs/one?tab=metrics&of=1", COMMAND, [
             "jobs/one", "jobs/one/metrics", "jobs/one/metrics/curves?metric=loss&max_points=800&rank=1",

@@ -179,7 +179,7 @@ const later = (load: () => Promise<ComponentType<TabProps>>, meanwhile: preact.J
 const LATER: Record<string, () => Promise<ComponentType<TabProps>>> = {
   overview: () => import("./overview").then((one) => one.OverviewTab),
   metrics: () => import("./metrics").then((one) => one.MetricsTab),
-  resources: () => import("./metrics").then((one) => one.ResourcesTab),
+  resources: () => import("./resources").then((one) => one.ResourcesTab),
   outputs: () => import("./outputs").then((one) => one.OutputsTab),
   trials: () => import("./sweep").then((one) => one.TrialsTab),
   curves: () => import("./sweep-curves").then((one) => one.TrialCurvesTab),

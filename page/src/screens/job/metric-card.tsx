@@ -65,9 +65,8 @@ export function MetricChart({ job, card, series, view, isSmall = false, isScatte
     return (curves.value ?? []).filter((curve) => wanted.has(`${curve.rank} ${curve.name}`)).sort((a, b) => a.rank - b.rank);
   }, [curves.value, count, rank]);
   const drawn = useMemo(() => {
-    const nounOf = chosen.every((one) => one.rank < 0) ? "nodes" : "ranks";
     const toX = xOf(axis, job.started_at, xCurves.value);
-    const look = { toX, isEach: rank === EACH, isLog, smooth, nounOf };
+    const look = { toX, isEach: rank === EACH, isLog, smooth, nounOf: "ranks" };
     if (card.names.length === 1) return drawingOf(timed.map(pointsOf), look);
     return drawingOfPair(card.names.map((name) => timed.filter((curve) => curve.name === name).map(pointsOf)), card.names, look);
   }, [timed, xCurves.value, axis, isLog, smooth, rank]);
@@ -76,12 +75,12 @@ export function MetricChart({ job, card, series, view, isSmall = false, isScatte
   const outliers = drawn.range ? outliersText(drawn.points, drawn.range, positionOf) : "";
   const notes = [marksText(drawn.marks, positionOf), isLog ? belowLogText(drawn.points) : "", xMetric && xCurves.value && !xCurves.value.length ? `${xMetric} has no values` : ""].filter(Boolean);
   if (!chosen.length) return null;
-  const title = card.title.replace(SYSTEM, "");
+  const { title } = card;
   const xKind: XKind = axis === "relative" ? "seconds" : xMetric ? "number" : "step";
   return (
     <figure class="chart-card" ref={figure}>
       <figcaption>
-        {!card.title.startsWith(SYSTEM) && card.names.length === 1 && <StarButton job={job} metric={card.names[0]!} />}
+        {card.names.length === 1 && <StarButton job={job} metric={card.names[0]!} />}
         <span class="chart-name" title={card.names.join(", ")}>{title}</span>
         {drawn.agreement && <span class="muted">{drawn.agreement}</span>}
         {card.names.length === 1 && <LastOf series={chosen} />}

@@ -1,4 +1,4 @@
-/** Curves of a job's metrics in sections, with one line under the pointer for all, and what its nodes and ranks use. */
+/** Curves of a job's metrics in sections, with one line under the pointer for all. */
 
 import { useState } from "preact/hooks";
 import { segment } from "../../api";
@@ -19,10 +19,7 @@ const INTERVAL_MS = 5000;
 
 interface TabProps { job: Job; story: StoryLine[] }
 
-export const MetricsTab = ({ job }: TabProps) => <CurveGrid job={job} isSystem={false} />;
-export const ResourcesTab = ({ job }: TabProps) => <CurveGrid job={job} isSystem />;
-
-function CurveGrid({ job, isSystem }: { job: Job; isSystem: boolean }) {
+export function MetricsTab({ job }: TabProps) {
   const answer = useAnswer<Metrics>(`/jobs/${segment(job.name)}/metrics`);
   const reload = useThrottled(answer.reload, 2500);
   useEvents("jobs", (changes) => changes.jobs.some((one) => one.name === job.name) && reload());
@@ -31,15 +28,14 @@ function CurveGrid({ job, isSystem }: { job: Job; isSystem: boolean }) {
   return (
     <Answered answer={answer}>
       {(metrics) => {
-        const own = metrics.series.filter((one) => one.name.startsWith(SYSTEM) === isSystem);
-        return own.length ? <Grid job={job} series={own} params={metrics.params} isSystem={isSystem} /> : <NoMetrics isSystem={isSystem} job={job} />;
+        const own = metrics.series.filter((one) => !one.name.startsWith(SYSTEM));
+        return own.length ? <Grid job={job} series={own} params={metrics.params} /> : <NoMetrics job={job} />;
       }}
     </Answered>
   );
 }
 
-function NoMetrics({ isSystem, job }: { isSystem: boolean; job: Job }) {
-  if (isSystem) return <Nothing>What nodes and ranks use is measured every 5 s, and not at all where the job says <code>system_metrics: false</code>.</Nothing>;
+function NoMetrics({ job }: { job: Job }) {
   return (
     <Nothing>
       {ENDED.has(job.state) ? "It has logged no metrics." : "No metric is logged yet."} <code>drumbeat.log(loss=…, step=…)</code> or
@@ -48,34 +44,31 @@ function NoMetrics({ isSystem, job }: { isSystem: boolean; job: Job }) {
   );
 }
 
-function Grid({ job, series, params, isSystem }: {
-  job: Job; series: Series[]; params: Record<string, string>; isSystem: boolean;
-}) {
+function Grid({ job, series, params }: { job: Job; series: Series[]; params: Record<string, string> }) {
   const { query } = usePlace();
   const ranks = [...new Set(series.map((one) => one.rank))].sort((a, b) => a - b);
   const names = [...new Set(series.map((one) => one.name))];
   const text = query.get("find") ?? "";
-  const cards = isSystem ? names.map((name) => ({ title: name, names: [name] })) : cardsOf(names);
-  const found = foundCards(cards, text);
-  const sections = isSystem ? [{ prefix: "", cards: found }] : sectionsOf(found);
-  const view = viewOf(query, isSystem);
+  const found = foundCards(cardsOf(names), text);
+  const sections = sectionsOf(found);
+  const view = viewOf(query);
   const { rank } = view;
-  const charts = useAnswer<SavedChart[]>(isSystem ? undefined : chartsOf(job), {}, true);
+  const charts = useAnswer<SavedChart[]>(chartsOf(job), {}, true);
   const own = (charts.value ?? []).filter((one) => one.metrics.some((name) => names.includes(name)));
   const pinned = new Map(own.filter((one) => one.kind === "lines").map((one) => [one.metrics.join("\n"), one]));
   const [full, setFull] = useState<MetricCard>();
   const buttons = (card: MetricCard) => (
     <>
-      {!isSystem && <PinButton job={job} card={card} pinned={pinned.get(card.names.join("\n"))} reload={charts.reload} />}
+      <PinButton job={job} card={card} pinned={pinned.get(card.names.join("\n"))} reload={charts.reload} />
       <button type="button" class="quiet" aria-label={`${card.title} in full`} title="In full" onClick={() => setFull(card)}>⤢</button>
     </>
   );
   return (
     <div class="curves">
-      <Bar view={view} names={names} ranks={ranks} isSystem={isSystem} text={text} />
+      <Bar view={view} names={names} ranks={ranks} text={text} />
       {rank !== "" && rank !== EACH && !ranks.includes(Number(rank)) && <Nothing>There is no such rank: it has logged nothing, or isn't one of this job.</Nothing>}
       {text && !found.length && <Nothing>No metric's name has <code>{text}</code>.</Nothing>}
-      {!isSystem && <OwnCharts job={job} charts={text ? [] : own} series={series} names={names} view={view} reload={charts.reload} />}
+      <OwnCharts job={job} charts={text ? [] : own} series={series} names={names} view={view} reload={charts.reload} />
       {full && (
         <Dialog title={full.title} isWide="full" onClose={() => setFull(undefined)}>
           <MetricChart job={job} card={full} series={series} view={view} height={Math.max(240, innerHeight - 260)} />
@@ -87,17 +80,17 @@ function Grid({ job, series, params, isSystem }: {
           {(card) => <MetricChart key={card.names.join(" ")} job={job} card={card} series={series} view={view}>{buttons(card)}</MetricChart>}
         </Section>
       ))}
-      {!isSystem && Object.keys(params).length > 0 && <Params params={params} />}
+      {Object.keys(params).length > 0 && <Params params={params} />}
     </div>
   );
 }
 
 /** What the address says of how the charts are drawn. */
-function viewOf(query: URLSearchParams, isSystem: boolean): View {
+function viewOf(query: URLSearchParams): View {
   const hidden = new Set(query.getAll("hide"));
   const zoom = (query.get("zoom") ?? "").split("_").map(Number);
   return {
-    rank: query.get("of") ?? "", axis: query.get("axis") ?? (isSystem ? "time" : "step"), isLog: query.has("log"), smooth: Number(query.get("smooth") ?? 0),
+    rank: query.get("of") ?? "", axis: query.get("axis") ?? "step", isLog: query.has("log"), smooth: Number(query.get("smooth") ?? 0),
     zoom: zoom.length === 2 && zoom.every(Number.isFinite) && zoom[0]! < zoom[1]! ? (zoom as [number, number]) : undefined,
     hidden,
     onToggle: (label) => setQuery({ hide: hidden.has(label) ? [...hidden].filter((one) => one !== label) : [...hidden, label] }),
@@ -105,14 +98,12 @@ function viewOf(query: URLSearchParams, isSystem: boolean): View {
   };
 }
 
-function Bar({ view, names, ranks, isSystem, text }: { view: View; names: string[]; ranks: number[]; isSystem: boolean; text: string }) {
+function Bar({ view, names, ranks, text }: { view: View; names: string[]; ranks: number[]; text: string }) {
   const { rank, axis, isLog, smooth, zoom } = view;
   return (
     <div class="filters">
-      {!isSystem && (
-        <input type="search" class="find-metric" value={text} placeholder="Find metrics" aria-label="Find metrics by a part of their names, or a regular expression"
-          onInput={(event) => setQuery({ find: event.currentTarget.value })} />
-      )}
+      <input type="search" class="find-metric" value={text} placeholder="Find metrics" aria-label="Find metrics by a part of their names, or a regular expression"
+        onInput={(event) => setQuery({ find: event.currentTarget.value })} />
       <label class="select">
         <span class="hidden">Of which rank</span>
         <select value={rank} onChange={(event) => setQuery({ of: event.currentTarget.value })}>
@@ -127,16 +118,14 @@ function Bar({ view, names, ranks, isSystem, text }: { view: View; names: string
           <option value="step">step</option>
           <option value="relative">time since the start</option>
           <option value="time">time</option>
-          {!isSystem && <optgroup label="a metric">{names.map((name) => <option key={name} value={OF_METRIC + name}>{name}</option>)}</optgroup>}
+          <optgroup label="a metric">{names.map((name) => <option key={name} value={OF_METRIC + name}>{name}</option>)}</optgroup>
         </select>
       </label>
-      {!isSystem && (
-        <label class="range">
-          <span>smooth</span>
-          <input type="range" min="0" max="0.95" step="0.05" value={smooth}
-            onInput={(event) => setQuery({ smooth: event.currentTarget.value === "0" ? "" : event.currentTarget.value })} />
-        </label>
-      )}
+      <label class="range">
+        <span>smooth</span>
+        <input type="range" min="0" max="0.95" step="0.05" value={smooth}
+          onInput={(event) => setQuery({ smooth: event.currentTarget.value === "0" ? "" : event.currentTarget.value })} />
+      </label>
       <label class="check">
         <input type="checkbox" checked={isLog} onChange={(event) => setQuery({ log: event.currentTarget.checked ? "1" : "" })} />
         logarithmic

@@ -20,6 +20,8 @@ const PREFLIGHT_MS = 10_000;
 const INTERVAL_MS = 5000;
 /** So many nodes of a group in which something is wrong are shown at once. */
 const SHOWN_ODD = 4;
+/** Begins what a node says of its ranks while they do nothing but run; for those who look for a fault of its kernel. */
+const CONFINED = "ranks held by: ";
 
 export function RanksTab({ job, story }: { job: Job; story: StoryLine[] }) {
   const metrics = useAnswer<Metrics>(`/jobs/${segment(job.name)}/metrics`);
@@ -93,6 +95,7 @@ function NodeCard({ job, node, steps, series, slow, start, hang }: {
 }) {
   const ranks = ranksOf(job, node.node);
   const state = nodeState(node);
+  const detail = node.detail.startsWith(CONFINED) ? "" : node.detail;
   return (
     <section class="card" aria-label={`Node ${node.node}`}>
       <header>
@@ -100,7 +103,7 @@ function NodeCard({ job, node, steps, series, slow, start, hang }: {
         <span class="muted">{[node.machine, node.host, node.address].filter((word, n, all) => word && all.indexOf(word) === n).join(" · ")}</span>
         <span class={`tag${node.lost ? " tone-bad" : ""}`}>{state}</span>
       </header>
-      {(node.error || node.detail) && <p class={node.error ? "tone-bad" : "muted"}>{node.error || node.detail}</p>}
+      {(node.error || detail) && <p class={node.error ? "tone-bad" : "muted"}>{node.error || detail}</p>}
       {start && <p class="muted">{start}</p>}
       <ul class="ranks">
         {ranks.map((rank) => (

@@ -21,6 +21,7 @@ from drumbeat.model.api.metrics import (
     PointView,
 )
 from drumbeat.model.api.overview import OverviewView
+from drumbeat.model.api.resources import ResourcesView
 from drumbeat.model.api.runs import ChartRequest, RunFieldView, RunTableView, RunViewRequest, SavedChart, SavedRunView
 from drumbeat.model.metrics import MLFLOW_CREDENTIALS
 from drumbeat.model.primary_metrics import Goal
@@ -112,6 +113,14 @@ class MetricCalls:
         if since is not None:
             params["since"] = since.isoformat()
         return view(LedgerView, self.connection.call("GET", "/ledger", params=params))
+
+    def resources(self, name: str, *, max_parts: int = 120) -> ResourcesView:
+        """Returns what the nodes and ranks of a job use over time, how well they use it, and who is idle.
+
+        max_parts: of the job's time. Raises NotFoundError.
+        """
+        params = {"max_parts": max_parts}
+        return view(ResourcesView, self.connection.call("GET", f"/jobs/{part(name)}/resources", params=params))
 
     def overview(self, name: str) -> OverviewView:
         """Returns a job at a glance: how good it is among those of its experiment, and what it took.

@@ -30,18 +30,26 @@ from drumbeat.node.platform.rank_pids import rank_pids
 Read = Callable[[Sequence[str]], Sequence[GpuReading]]
 
 
+@dataclass(frozen=True)
+class GpuSample:
+    """The GPUs of a node at a moment. Values that the driver doesn't report are missing."""
+
+    values: Mapping[str, float]
+    """By `gpu_<name>_<what>`."""
+    held: Mapping[int, float]
+    """The MiB that each process holds, by pid, but for those of which a GPU doesn't report it."""
+    percents: Mapping[int, Mapping[str, float]]
+    """How busy each GPU is on which a process has a context, by pid and GPU."""
+
+
 class Gpus:
     """Samples GPUs, named by number or UUID as in CUDA_VISIBLE_DEVICES. read: asks the driver."""
 
     def __init__(self, names: Iterable[str], read: Read | None = None) -> None:
         self._names, self._read = list(names), read or gpu_reader().read
 
-    def sample(self) -> tuple[dict[str, float], dict[int, float]]:
-        """Returns the values of each GPU by `gpu_<name>_<what>`, and the MiB that each process holds on them, by pid.
-
-        Values that the driver doesn't report are missing, and so are processes with an unreported value on one of the
-        GPUs.
-        """
+    def sample(self) -> GpuSample:
+        """Returns what the driver reports now."""
         readings = self._read(self._names) if self._names else ()
         values = {f"gpu_{one.name}_{what}": value for one in readings for what, value in _values(one).items()}
         processes = [process for one in readings for process in one.processes]
@@ -50,7 +58,12 @@ class Gpus:
         for one in processes:
             if one.used is not None and one.pid not in unknown:
                 held[one.pid] = held.get(one.pid, 0.0) + one.used / _MIB
-        return values, held
+        used: dict[int, dict[str, float]] = {}
+        for one in readings:
+            for process in one.processes:
+                if one.percent is not None:
+                    used.setdefault(process.pid, {})[one.name] = one.percent
+        return GpuSample(values, held, used)
 
 
 def _values(one: GpuReading) -> dict[str, float]:
@@ -69,7 +82,7 @@ def _values(one: GpuReading) -> dict[str, float]:
 INTERVAL_S = 5.0
 _POINTS_PER_S = 500
 """The points per second of all nodes of a large job together."""
-_POINTS_OF_NODE, _POINTS_OF_RANK = 8, 5
+_POINTS_OF_NODE, _POINTS_OF_RANK = 8, 6
 
 
 def interval_s(plan: RankTable) -> float:
@@ -151,11 +164,11 @@ class ResourceProbe:
 
     def sample(self, supervisor: int) -> tuple[Values, dict[int, Values]]:
         """Returns the values of the node, and those of each rank under this supervisor."""
-        gpus, on_gpus = self._gpus.sample()
+        gpus = self._gpus.sample()
         now = time.monotonic()
         passed_s, self._at = max(now - self._at, 0.001), now
-        ranks = self._ranks(supervisor, passed_s, on_gpus)
-        return {**self._node(passed_s), **gpus}, ranks
+        ranks = self._ranks(supervisor, passed_s, gpus)
+        return {**self._node(passed_s), **gpus.values}, ranks
 
     # --- the node ---------------------------------------------------------------------------------------------------
     def _node(self, passed_s: float) -> Values:
@@ -174,8 +187,9 @@ class ResourceProbe:
         }
 
     # --- its ranks --------------------------------------------------------------------------------------------------
-    def _ranks(self, supervisor: int, passed_s: float, on_gpus: Mapping[int, float]) -> dict[int, Values]:
+    def _ranks(self, supervisor: int, passed_s: float, gpus: GpuSample) -> dict[int, Values]:
         before, self._usages = self._usages, {}
+        percents: defaultdict[int, dict[str, float]] = defaultdict(dict)
         ranks: defaultdict[int, Values] = defaultdict(lambda: defaultdict(float))
         for pid, rank in rank_pids(supervisor):
             usage = _usage(pid)
@@ -189,8 +203,13 @@ class ResourceProbe:
             values["memory_mib"] += usage.memory / _MIB
             values["disk_read_mib_s"] += (usage.read - old.read) / _MIB / over_s
             values["disk_written_mib_s"] += (usage.written - old.written) / _MIB / over_s
-            if pid in on_gpus:
-                values["gpu_memory_mib"] += on_gpus[pid]
+            if pid in gpus.held:
+                values["gpu_memory_mib"] += gpus.held[pid]
+            percents[rank].update(gpus.percents.get(pid, {}))
+        # The driver may count processes in another namespace: then no rank is known to use a GPU, and none not to.
+        if any(percents.values()):
+            for rank, own in percents.items():
+                ranks[rank]["gpu_percent"] = sum(own.values()) / len(own) if own else 0.0
         return {rank: dict(values) for rank, values in ranks.items()}
 
 

@@ -59,10 +59,10 @@ class Overviews:
 
     def _use(self, name: str, all_series: Sequence[Series]) -> RankUseView:
         cores = [one for one in all_series if one.name == f"{SYSTEM}cpu_cores"]
-        busy = [one for one in all_series if _is_busy(one.name)]
+        busy = [one for one in all_series if one.rank < 0 and _is_busy(one.name)]
         means = self._metrics.store.means(run_id(name), {one.name for one in [*cores, *busy]}) if cores or busy else {}
         of_cores = [mean for (metric, _), mean in means.items() if not _is_busy(metric)]
-        of_gpus = [mean for (metric, _), mean in means.items() if _is_busy(metric)]
+        of_gpus = [mean for (metric, rank), mean in means.items() if rank < 0 and _is_busy(metric)]
         return RankUseView(
             _peak(one for one in all_series if one.rank >= 0 and one.name == f"{SYSTEM}memory_mib"),
             sum(of_cores) if of_cores else None,

@@ -20,6 +20,7 @@ from drumbeat.model.api.metrics import (
 )
 from drumbeat.model.api.overview import OverviewView
 from drumbeat.model.api.requests import NoteChange
+from drumbeat.model.api.resources import ResourcesView
 from drumbeat.model.errors import NotFoundError
 from drumbeat.model.metrics import Point, Run, run_id, value_to_json
 from drumbeat.model.primary_metrics import Goal, PrimaryMetric, goal_of
@@ -29,6 +30,7 @@ from drumbeat.server.jobs.job_filter import JobFilter
 from drumbeat.server.metrics.experiments import MAX_COMPARED, ExperimentUsage
 from drumbeat.server.metrics.metric_records import Experiment, View
 from drumbeat.server.metrics.metrics import STATUS_OF
+from drumbeat.server.metrics.resources import read_resources
 from drumbeat.server.metrics.series_views import point_view, series_view, time_of
 from drumbeat.server.routing import new_router
 
@@ -37,6 +39,7 @@ router = new_router("/api/v1", tags=["metrics"])
 VIEWS: dict[str, View] = {"false": "active", "true": "deleted", "all": "all"}
 MAX_POINTS = 20_000
 """Maximum number of points in a curve or page."""
+MAX_PARTS = 500
 MAX_JOBS = 1000
 """Maximum number of jobs in a request for curves."""
 MIN_SHARE = 20
@@ -69,6 +72,16 @@ def show_metrics(name: str, control: ControlOf, rank: Rank = None) -> MetricsVie
 def show_overview(name: str, control: ControlOf) -> OverviewView:
     """Returns a job at a glance: how good it is among the jobs of its experiment, and what it took."""
     return control.overviews.of(name)
+
+
+@router.get("/jobs/{name}/resources")
+def show_resources(
+    name: str,
+    control: ControlOf,
+    max_parts: Annotated[int, Query(ge=1, le=MAX_PARTS, description="Parts of the job's time.")] = 120,
+) -> ResourcesView:
+    """Returns what the nodes and ranks of a job use over time, how well they use it, and who is idle."""
+    return read_resources(control.loop, control.metrics, name, max_parts)
 
 
 @router.get("/jobs/{name}/metrics/curves")

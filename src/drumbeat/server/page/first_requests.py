@@ -70,7 +70,7 @@ RUNS = "src/screens/runs/runs.tsx"
 TAB_MODULES: Mapping[str, str] = {
     "overview": "src/screens/job/overview.tsx",
     "metrics": "src/screens/job/metrics.tsx",
-    "resources": "src/screens/job/metrics.tsx",
+    "resources": "src/screens/job/resources.tsx",
     "outputs": "src/screens/job/outputs.tsx",
     "trials": "src/screens/job/sweep.tsx",
     "settings": "src/screens/job/sweep.tsx",
@@ -174,7 +174,7 @@ def _of_job(name: str, words: Words, job: KnownJob | None) -> FirstRequests:
     if tab == "overview":
         answers.append(address(f"{own}/overview"))
     if tab in ("metrics", "resources"):
-        answers.append(address(f"{own}/metrics"))
+        answers.append(address(f"{own}/{tab}"))
     if tab == "metrics" and job:
         answers += _charts(own, words, job)
     if tab in ("trials", "curves", "settings"):

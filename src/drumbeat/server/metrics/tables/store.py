@@ -35,10 +35,19 @@ from drumbeat.server.metrics.metric_records import (
     Taken,
     View,
 )
-from drumbeat.server.metrics.tables import documents, experiments, primary_series, read_curves, run_search, run_values
+from drumbeat.server.metrics.tables import (
+    documents,
+    experiments,
+    primary_series,
+    read_curves,
+    read_parts,
+    run_search,
+    run_values,
+)
 from drumbeat.server.metrics.tables import records as arrivals
 from drumbeat.server.metrics.tables.curve_cache import CurveCache
 from drumbeat.server.metrics.tables.group_writer import GroupWriter
+from drumbeat.server.metrics.tables.read_parts import PartMeans
 from drumbeat.server.metrics.tables.schema import HEAD, blocks, links, params, points, runs, series, sources, tags
 from drumbeat.server.metrics.tables.schema import runs as run_table
 
@@ -260,6 +269,13 @@ class SqlMetricStore:
     def means(self, run: str, names: Collection[str]) -> dict[tuple[str, int], float]:
         """Returns the mean of the finite values of each series with one of these names, by name and rank."""
         return self._read(lambda connection: read_curves.means(connection, run, names))
+
+    def part_means(self, run: str, prefix: str, max_parts: int) -> PartMeans:
+        """Returns the means of the series whose names begin with a prefix, over equally long parts of their time.
+
+        Of long series, they are estimated from points at equal distances.
+        """
+        return self._read(lambda connection: read_parts.part_means(connection, run, prefix, max_parts))
 
     def not_finite(self, runs: Sequence[str]) -> dict[str, Point]:
         """Returns the first point of each of these runs since which a metric of rank 0, except `system/…`, is NaN or
