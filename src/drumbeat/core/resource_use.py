@@ -59,7 +59,7 @@ class Grid:
 
 
 @dataclass(frozen=True)
-class HeldSlots:
+class SlotsOfJob:
     """The CPU slots that a job holds, or held."""
 
     slots: int
@@ -67,7 +67,7 @@ class HeldSlots:
 
 
 @dataclass(frozen=True)
-class ResourceUse:
+class UseVerdict:
     """How well a job uses what it holds."""
 
     sentence: str
@@ -81,11 +81,11 @@ def is_busy_share(name: str) -> bool:
 
 
 def describe_use(
-    series: Mapping[Key, Values], grid: Grid, stretches: Sequence[Stretch], held: HeldSlots
-) -> ResourceUse:
+    series: Mapping[Key, Values], grid: Grid, stretches: Sequence[Stretch], held: SlotsOfJob
+) -> UseVerdict:
     """Returns how well a job uses its GPUs, or else its CPU slots, and who is idle."""
     if grid.parts < MIN_PARTS:
-        return ResourceUse("")
+        return UseVerdict("")
     of_ranks = {key: values for key, values in series.items() if key[1] >= 0}
     gpus = {key: values for key, values in series.items() if key[1] < 0 and is_busy_share(key[0])}
     cores = {key: values for key, values in of_ranks.items() if key[0] == "cpu_cores"}
@@ -97,7 +97,7 @@ def describe_use(
     else:
         rows, first = cores, _slots_used(cores, held)
     odd, who = _idle(rows, "at the end" if held.is_over else "now", is_gpu=bool(gpus))
-    return ResourceUse("; ".join(one for one in (first, who) if one), odd)
+    return UseVerdict("; ".join(one for one in (first, who) if one), odd)
 
 
 def _gpus_idle(
@@ -145,7 +145,7 @@ def _meanwhile(gpus: Mapping[Key, Values], ranks: Mapping[Key, Values], classes:
     )
 
 
-def _slots_used(cores: Mapping[Key, Values], held: HeldSlots) -> str:
+def _slots_used(cores: Mapping[Key, Values], held: SlotsOfJob) -> str:
     used = sum(_mean(_numbers(row)) for row in cores.values())
     if not cores or not held.slots:
         return ""

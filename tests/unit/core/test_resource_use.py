@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from drumbeat.core.ledger_times import Stretch
-from drumbeat.core.resource_use import Grid, HeldSlots, Key, Values, describe_use
+from drumbeat.core.resource_use import Grid, SlotsOfJob, Key, Values, describe_use
 from drumbeat.model.api.ledger import TimeClass
 
 pytestmark = pytest.mark.feature("M6")
@@ -14,7 +14,7 @@ START = datetime(2026, 11, 30, tzinfo=UTC)
 PART = timedelta(seconds=10)
 PARTS = 10
 GRID = Grid(START, PART, PARTS)
-SLOTS = HeldSlots(slots=8)
+SLOTS = SlotsOfJob(slots=8)
 
 
 def stretches(*parts: tuple[TimeClass, int]) -> list[Stretch]:
@@ -93,7 +93,7 @@ def test_without_values_of_ranks_the_gpu_of_the_node_is_named() -> None:
 def test_rank_that_has_stopped_working_lately_is_named(*, is_over: bool, when: str) -> None:
     cores = ranks("cpu_cores", 1, 1, 1)
     cores["cpu_cores", 1] = [1.0] * 7 + [0.01] * 3
-    use = describe_use(cores, GRID, TRAINING, HeldSlots(8, is_over=is_over))
+    use = describe_use(cores, GRID, TRAINING, SlotsOfJob(8, is_over=is_over))
     assert use.idle == (("cpu_cores", 1),)
     assert use.sentence.endswith(f"rank 1 is idle {when}: 0.01 CPU cores, the others 1.00 CPU cores")
 

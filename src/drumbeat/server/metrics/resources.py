@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 from drumbeat.core import ledger_times
 from drumbeat.core.lifecycle.job import Job
-from drumbeat.core.resource_use import Grid, HeldSlots, describe_use
+from drumbeat.core.resource_use import Grid, SlotsOfJob, describe_use
 from drumbeat.model.api.resources import IdleRowView, ResourceSeriesView, ResourcesView
 from drumbeat.model.metrics import SYSTEM, UPDATES, Series, run_id
 from drumbeat.server.loop.loop import Loop
@@ -41,8 +41,8 @@ def read_resources(loop: Loop, metrics: Metrics, name: str, max_parts: int) -> R
     )
 
 
-def _held(job: Job) -> HeldSlots:
-    return HeldSlots(job.need.nodes * job.need.cpus, is_over=job.state.is_terminal)
+def _held(job: Job) -> SlotsOfJob:
+    return SlotsOfJob(job.need.nodes * job.need.cpus, is_over=job.state.is_terminal)
 
 
 def _view(series: Series, values: tuple[float | None, ...]) -> ResourceSeriesView:
