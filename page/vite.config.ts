@@ -33,10 +33,31 @@ const stylesWithin: Plugin = {
   },
 };
 
+/** The HTML names the code of all screens but that which comes with it: the page brings it while nothing else is to be done. */
+const codeNamed: Plugin = {
+  name: "code-named",
+  enforce: "post",
+  generateBundle(_options, bundle) {
+    const files = Object.values(bundle);
+    const html = files.find((one) => one.fileName.endsWith(".html"));
+    if (html?.type !== "asset") this.error("the page has one HTML file");
+    const chunks = files.filter((one) => one.type === "chunk");
+    const first = new Set<string>();
+    const collect = (name: string) => {
+      if (first.has(name)) return;
+      first.add(name);
+      for (const one of chunks) if (one.fileName === name) one.imports.forEach(collect);
+    };
+    for (const one of chunks) if (one.isEntry) collect(one.fileName);
+    const later = chunks.map((one) => one.fileName).filter((name) => !first.has(name)).sort();
+    html.source = String(html.source).replace("</head>", `<meta name="code" content="${later.map((name) => `/ui/${name}`).join(" ")}" /></head>`);
+  },
+};
+
 // The built files are committed: names and contents depend on the sources and the lock alone.
 export default defineConfig({
   base: "/ui/",
-  plugins: [withoutTables, stylesWithin],
+  plugins: [withoutTables, stylesWithin, codeNamed],
   build: {
     outDir: "../src/drumbeat/server/page/built",
     emptyOutDir: true,

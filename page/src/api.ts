@@ -123,7 +123,7 @@ async function contentOf<T>(answer: Response, read: (answer: Response) => Promis
   try {
     return await read(answer);
   } catch {
-    throw new ApiError(0, "the server's answer broke off", location.host, "Reload the page.");
+    throw new ApiError(0, "the server's answer broke off", location.host);
   }
 }
 
@@ -149,6 +149,15 @@ export async function providerName(): Promise<string> {
   } catch {
     return "";
   }
+}
+
+/** The path of a one-time link for the user of a token. */
+export async function tokenLink(token: string): Promise<string> {
+  const answer = await fetch(address("/page/links"), { method: "POST", credentials: "omit", headers: { Authorization: `Bearer ${token}` } })
+    .catch(() => { throw new ApiError(0, "the server does not answer", location.host); });
+  if (answer.status === 401) throw new ApiError(401, "this is no token of this server, or it has ended");
+  if (!answer.ok) throw await refusal(answer);
+  return (await answer.json()).path;
 }
 
 let known: Promise<Session> | undefined;

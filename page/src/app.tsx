@@ -1,12 +1,13 @@
 /** The frame of every screen: the bar at the top, and the screen that the address names. */
 
-import type { ComponentType } from "preact";
 import { useEffect, useState } from "preact/hooks";
-import { onExpired, providerName } from "./api";
+import { ApiError, onExpired, providerName, tokenLink } from "./api";
 import { useEvents } from "./hooks";
-import { Nothing, NotLoaded } from "./parts/placeholders";
-import { endpointIn, experimentIn, href, jobIn, usePlace } from "./router";
+import { late } from "./parts/late";
+import { Nothing, Refused } from "./parts/placeholders";
+import { endpointIn, experimentIn, href, jobIn, rememberAsked, usePlace } from "./router";
 import { JobScreen } from "./screens/job/job";
+import { ServerAway } from "./server-away";
 import { stream } from "./stream";
 import { TARGETS } from "./targets";
 import { TopBar } from "./top-bar";
@@ -24,6 +25,7 @@ export function App() {
     <>
       <a class="skip" href="#main">To the content</a>
       <TopBar path={path} />
+      {!isExpired && <ServerAway />}
       <main id="main" tabIndex={-1}>{isExpired ? <NoSession /> : <Screen path={path} />}</main>
     </>
   );
@@ -39,9 +41,8 @@ function Screen({ path }: { path: string }) {
     document.title = name ? `${name} · drumbeat` : `${target?.label ?? "Nothing here"} · drumbeat`;
   }, [path]);
   if (job) return <JobScreen key={job} name={job} />;
-  if (experiment !== undefined || path === "/runs") return <Late key={path} load={() => import("./screens/runs/runs").then((one) => one.RunsScreen)} />;
-  if (target?.screen) return <target.screen />;
-  if (target?.load) return <Late key={path} load={target.load} />;
+  if (experiment !== undefined || path === "/runs") return <Runs key={path} />;
+  if (target) return <target.screen key={path} />;
   return (
     <div class="screen">
       <h1>There is no such page</h1>
@@ -50,25 +51,46 @@ function Screen({ path }: { path: string }) {
   );
 }
 
-/** A screen whose code comes when it is opened. */
-export function Late({ load }: { load: () => Promise<ComponentType> }) {
-  const [Loaded, setLoaded] = useState<{ screen: ComponentType }>();
-  useEffect(() => void load().then((screen) => setLoaded({ screen }), () => setLoaded({ screen: NotLoaded })), []);
-  return Loaded ? <Loaded.screen /> : <p class="nothing loading">Loading…</p>;
-}
+const Runs = late(() => import("./screens/runs/runs").then((one) => one.RunsScreen));
 
-/** How to come in; by the identity provider, too, where the server has one. */
+/** How to come in: by the identity provider, where the server has one, by a one-time link, or by a token. */
 function NoSession() {
   const [provider, setProvider] = useState("");
   useEffect(() => void providerName().then(setProvider), []);
-  const to = `${location.pathname}${location.search}${location.hash}`;
+  const to = `${location.pathname}${location.search}`;
+  useEffect(() => rememberAsked(to), [to]);
   return (
     <div class="note">
       <h1>This browser has no session</h1>
       {provider && (
         <p><a class="button" target="_self" href={`/ui/sign-in?to=${encodeURIComponent(to)}`}>Sign in with {provider}</a></p>
       )}
-      <p>{provider ? "Or run" : "Run"} <code>drumbeat ui</code> in a terminal and open the link that it prints. A session lasts seven days.</p>
+      <p>{provider ? "Or run" : "Run"} <code>drumbeat ui</code> in a terminal and open the link that it prints: it leads back here. A session lasts seven days.</p>
+      <TokenForm to={to} />
     </div>
+  );
+}
+
+/** Signs in with the token that an owner has given; the browser keeps a session and not the token. */
+function TokenForm({ to }: { to: string }) {
+  const [token, setToken] = useState("");
+  const [error, setError] = useState<ApiError>();
+  const open = async () => {
+    setError(undefined);
+    try {
+      location.assign(`${await tokenLink(token.trim())}?to=${encodeURIComponent(to)}`);
+    } catch (refused) {
+      setError(refused instanceof ApiError ? refused : new ApiError(0, String(refused)));
+    }
+  };
+  return (
+    <form class="token-form" onSubmit={(event) => {
+      event.preventDefault();
+      void open();
+    }}>
+      <label>Or a token of yours <input type="password" autocomplete="off" required value={token} onInput={(event) => setToken(event.currentTarget.value)} /></label>{" "}
+      <button type="submit">Sign in</button>
+      {error && <Refused error={error} />}
+    </form>
   );
 }

@@ -68,6 +68,26 @@ export function setQuery(changes: Record<string, string | string[] | undefined>,
   go(`${BASE}${path}${text ? `?${text}` : ""}`, replaces);
 }
 
+const ASKED = "drumbeat-asked";
+const ASKED_MS = 600_000;
+/** As long as a one-time link works. */
+
+/** Keeps the address that a browser without a session has asked for: a link opens it. */
+export function rememberAsked(to: string): void {
+  localStorage.setItem(ASKED, JSON.stringify({ to, at: Date.now() }));
+}
+
+/** Goes to the address that was asked for before a one-time link was opened. */
+export function goToAsked(): void {
+  if (location.hash !== OPENED) return;
+  const { to, at } = JSON.parse(localStorage.getItem(ASKED) ?? "{}") as { to?: string; at?: number };
+  localStorage.removeItem(ASKED);
+  const isFresh = to?.startsWith(`${BASE}/`) && Date.now() - (at ?? 0) < ASKED_MS;
+  history.replaceState(null, "", isFresh ? to : location.pathname);
+}
+
+const OPENED = "#opened";
+
 export function usePlace(): Place {
   const [now, setNow] = useState(place);
   const drawn = useRef(location.href);

@@ -25,6 +25,7 @@ const RETRY_MS = 2000;
 
 class Stream {
   isOpen = false;
+  private wasOpen = false;
   /** Whether it stays open while the page is hidden. */
   private staysOpen = false;
   private source: EventSource | undefined;
@@ -65,10 +66,15 @@ class Stream {
 
   /** Follows a job behind what was read of it already; "" = none. */
   follow(job: string, position = 0, story = 0, hasLogs = true): void {
-    if (job === this.job && job === "") return;
+    if (job === this.job && job === "") return this.open();
     [this.job, this.position, this.story, this.hasLogs] = [job, position, story, hasLogs];
     this.close();
     this.open();
+  }
+
+  /** Whether it was open and isn't: the server may be away. */
+  get isLost(): boolean {
+    return this.wasOpen && !this.isOpen;
   }
 
   private get isUnseen(): boolean {
@@ -128,6 +134,7 @@ class Stream {
 
   private say(isOpen: boolean): void {
     this.isOpen = isOpen;
+    this.wasOpen ||= isOpen;
     this.emit("open", isOpen);
   }
 

@@ -8,6 +8,7 @@ import { DesktopNotices } from "./parts/desktop-notices";
 import { go, href } from "./router";
 import { stream } from "./stream";
 import { TARGETS, type Target } from "./targets";
+import type { Session } from "./types";
 
 export function TopBar({ path }: { path: string }) {
   const [hasKeys, setKeys] = useState(false);
@@ -43,11 +44,20 @@ export function TopBar({ path }: { path: string }) {
   );
 }
 
-/** Whose session this is, where several people use the server or it isn't an owner's. */
+/** Whose session this is, where several people use the server or it isn't an owner's; and which server it is. */
 function Who() {
-  const [who, setWho] = useState("");
-  useEffect(() => void session().then(({ person, role }) => setWho(whoOf(person, role)), () => undefined), []);
-  return who ? <span class="who muted">{who}</span> : null;
+  const [own, setOwn] = useState<Session>();
+  const ask = () => void session().then(setOwn, () => undefined);
+  useEffect(ask, []);
+  useEvents("again", ask);
+  if (!own) return null;
+  const who = whoOf(own.person, own.role);
+  return (
+    <span class="who muted">
+      {who && <span>{who}</span>}
+      {own.server && <span class="server-name" title={`drumbeat ${own.version} on ${own.server}`}>{own.server}{own.version && ` · ${own.version}`}</span>}
+    </span>
+  );
 }
 
 /** `ada · reader`. */

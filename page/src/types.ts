@@ -71,7 +71,10 @@ export interface RehearsalCost {
   extra_s: number | null;
 }
 export interface RehearsalHint { where: string; code: string; what: string; fix: string; is_observed: boolean }
-export interface Session { action_token: string; person: string; role: "owner" | "contributor" | "reader" }
+/** server: the name of its machine. idle_stop_s: after so many idle seconds it stops; 0 = never. */
+export interface Session {
+  action_token: string; person: string; role: "owner" | "contributor" | "reader"; server?: string; version?: string; idle_stop_s?: number;
+}
 export interface Use {
   kind: "person" | "experiment"; name: string; slots: number; gpus: number; waiting: number; recent_use: number;
 }

@@ -332,16 +332,6 @@ test("the bar says connected, however early the stream is opened", async () => {
   expect(await page.locator("header.bar [role=status]").innerText()).toBe("connected");
 });
 
-test("a screen or tab whose code can't be loaded says so", async () => {
-  has(jobOf("one"));
-  await page.route("**/assets/{ledger,metrics}-*.js", (route) => route.abort());
-  for (const path of ["/ledger", "/jobs/one?tab=metrics"]) {
-    await open(path);
-    await seen("could not be loaded");
-    await page.getByRole("button", { name: "Reload the page" }).waitFor();
-  }
-});
-
 test("a model leads back to its job, code, data and environment by hash", async () => {
   const hash = (letter) => letter.repeat(64);
   const lineage = {

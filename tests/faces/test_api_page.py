@@ -39,6 +39,25 @@ def opened(house: House, browser: httpx.Client) -> httpx.Client:
     return browser
 
 
+@pytest.mark.feature("M3")
+def test_link_leads_to_the_page_that_was_asked_for_and_to_no_other_site(house: House, browser: httpx.Client) -> None:
+    def opens(to: str) -> str:
+        return browser.get(link(house), params={"to": to}).headers["location"]
+
+    assert opens("/ui/jobs/x?tab=metrics") == "/ui/jobs/x?tab=metrics"
+    assert browser.get(link(house)).headers["location"] == "/ui/#opened"
+    for foreign in ("https://evil.example/ui/", "//evil.example", "/api/v1/jobs", "/ui/../api", "/ui\\evil"):
+        assert opens(foreign) == "/ui/"
+
+
+@pytest.mark.feature("M3")
+def test_session_says_which_server_it_is_of(house: House, opened: httpx.Client) -> None:
+    session = opened.get("/api/v1/page/session").json()
+    version = house.http.get("/api/v1/version").json()
+    assert (session["server"], session["version"]) == (version["host"], version["version"])
+    assert session["idle_stop_s"] >= 0
+
+
 def action(house: House, opened: httpx.Client, **headers: str) -> httpx.Response:
     token = opened.get("/api/v1/page/session").json()["action_token"]
     given = {"Origin": house.url, "Drumbeat-Action": token, **headers}
@@ -127,7 +146,7 @@ def test_link_sets_a_strict_cookie_once(house: House, browser: httpx.Client) -> 
     path = link(house)
     answer = browser.get(path)
     cookie = answer.headers["set-cookie"]
-    assert answer.headers["location"] == "/ui/"
+    assert answer.headers["location"] == "/ui/#opened"
     assert "HttpOnly" in cookie
     assert "SameSite=strict" in cookie
     assert browser.get("/api/v1/jobs").status_code == 200

@@ -82,7 +82,9 @@ def test_run_ends_with_the_jobs_exit_code(run: Type, server: FakeServer):
 def test_detached_only_the_name_goes_to_standard_output(run: Type, server: FakeServer):
     shown = run("--detach")
     assert (shown.exit_code, shown.stdout) == (0, "mnist-7f3a\n")
-    assert shown.stderr == "follow it: drumbeat logs -f mnist-7f3a\n"
+    assert shown.stderr == (
+        "follow it: drumbeat logs -f mnist-7f3a\nsee it: http://127.0.0.1:8080/ui/jobs/mnist-7f3a\n"
+    )
     assert [call[0] for call in server.calls] == ["submit"]
 
 
@@ -95,6 +97,7 @@ def test_lost_server_is_reported_with_the_job_still_running(run: Type, server: F
     assert shown.exit_code == 4
     assert "0:0 │ half a li\n" in shown.stdout
     assert shown.stderr == (
+        "see it: http://127.0.0.1:8080/ui/jobs/mnist-7f3a\n"
         "error: no server answers\n  at http://127.0.0.1:1\n"
         "  → The job continues. Come back: drumbeat logs -f mnist-7f3a\n"
     )

@@ -18,17 +18,6 @@ export function Refused({ error }: { error: ApiError }) {
   );
 }
 
-/** In place of a screen or tab whose code isn't had: the server is away, or is a newer one with other files. */
-export function NotLoaded() {
-  return (
-    <div class="note tone-bad" role="alert">
-      <p><strong>The code of this part of the page could not be loaded</strong></p>
-      <p>The server doesn't answer, or has been updated since this page was opened.</p>
-      <div class="buttons"><button type="button" onClick={() => location.reload()}>Reload the page</button></div>
-    </div>
-  );
-}
-
 /** The content once it has come; before, its error or quiet words. */
 export function Answered<T>({ answer, children }: {
   answer: { value: T | undefined; error: ApiError | undefined };

@@ -156,10 +156,15 @@ class Client(
         """The job file as it was submitted, and the plan that was made of it. Raises NotFoundError."""
         return view(DefinitionView, self.connection.call("GET", f"/jobs/{part(name)}/definition"))
 
-    def page_link(self) -> str:
-        """A link that opens the server's web page once, within ten minutes."""
+    def page_link(self, job: str = "") -> str:
+        """A link that opens the server's web page once, within ten minutes. job: whose screen it opens."""
         link = view(PageLinkView, self.connection.call("POST", "/page/links"))
-        return f"{self.connection.line.url.rstrip('/')}{link.path}"
+        to = f"?to={part(_page_path(job))}" if job else ""
+        return f"{self.connection.line.url.rstrip('/')}{link.path}{to}"
+
+    def page_address(self, job: str) -> str:
+        """The address of a job on the server's web page, for a browser with a session."""
+        return f"{self.connection.line.url.rstrip('/')}{_page_path(job)}"
 
     def list(  # noqa: PLR0913 - each condition is a word of its own
         self,
@@ -364,3 +369,7 @@ class Client(
 
     def _all(self, kind: type[T], path: str) -> list[T]:
         return views(kind, self.connection.call("GET", path))
+
+
+def _page_path(job: str) -> str:
+    return f"/ui/jobs/{part(job)}"

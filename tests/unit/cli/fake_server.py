@@ -125,9 +125,12 @@ class FakeServer:
     def source_of_files(self, name: str) -> str:
         return name
 
-    def page_link(self) -> str:
-        self._called("page_link")
-        return "http://127.0.0.1:8080/ui/open/once"
+    def page_link(self, job: str = "") -> str:
+        self._called("page_link", *filter(None, [job]))
+        return f"http://127.0.0.1:8080/ui/open/once{f'?to=%2Fui%2Fjobs%2F{job}' if job else ''}"
+
+    def page_address(self, job: str) -> str:
+        return f"http://127.0.0.1:8080/ui/jobs/{job}"
 
     def change_job(
         self,

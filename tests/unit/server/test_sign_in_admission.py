@@ -9,8 +9,9 @@ import pytest
 
 from drumbeat.model.errors import ForbiddenError
 from drumbeat.model.principal import Role
+from drumbeat.server.access.page_addresses import safe_return
 from drumbeat.server.sign_in.admission import Admission, admission
-from drumbeat.server.sign_in.flow import new_flow, safe_return
+from drumbeat.server.sign_in.flow import new_flow
 from drumbeat.server.sign_in.settings import ProviderClient, ProviderSettings
 
 pytestmark = pytest.mark.feature("X7")

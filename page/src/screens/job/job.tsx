@@ -5,8 +5,8 @@ import type { ComponentType } from "preact";
 import { segment } from "../../api";
 import { counted, number, whole } from "../../format";
 import { moment, useAnswer, useEvents, useJobEvents, useMayAct, type Answer } from "../../hooks";
-import { Dialog } from "../../parts/dialog";
-import { Answered, NotLoaded, Refused } from "../../parts/placeholders";
+import { late } from "../../parts/late";
+import { Answered, Refused } from "../../parts/placeholders";
 import { shownState, StateWord } from "../../parts/job-state";
 import { bestOf, groundOf } from "../../parts/primary-metric";
 import { Tabs, type Tab } from "../../parts/tabs";
@@ -27,6 +27,8 @@ import { DefinitionTab, StoryTab } from "./story-and-file";
 
 export function JobScreen({ name }: { name: string }) {
   const answer = useAnswer<Job>(`/jobs/${segment(name)}`);
+  // No job is followed: the stream of all jobs is.
+  useEffect(() => void (answer.error && !answer.value && stream.follow("")), [answer.error]);
   // The code of the tab in the address comes beside the job, not behind it.
   useEffect(() => void LATER[place().query.get("tab") ?? ""]?.().catch(() => undefined), []);
   // A job that was deleted may be submitted again under its name: it is another one, with a story and logs of its own.
@@ -145,12 +147,7 @@ function RunAgain({ job }: { job: Job }) {
   );
 }
 
-function LateDialog(props: { job: Job; onClose: () => void }) {
-  const [loaded, setLoaded] = useState<{ dialog: typeof import("./run-again").RunAgainDialog } | "absent">();
-  useEffect(() => void import("./run-again").then((one) => setLoaded({ dialog: one.RunAgainDialog }), () => setLoaded("absent")), []);
-  if (!loaded) return null;
-  return loaded === "absent" ? <Dialog title="Run again" onClose={props.onClose}><NotLoaded /></Dialog> : <loaded.dialog {...props} />;
-}
+const LateDialog = late<{ job: Job; onClose: () => void }>(() => import("./run-again").then((one) => one.RunAgainDialog), null);
 
 /** Goes to the list, unless the event of the deletion, or the person, has left the job's screen already. */
 function leave(name: string): void {
@@ -165,16 +162,6 @@ function Fact({ label, children }: { label: string; children: preact.ComponentCh
 }
 
 interface TabProps { job: Job; story: StoryLine[] }
-
-const Absent = () => null;
-const LOADING = <p class="nothing loading">Loading…</p>;
-
-const later = (load: () => Promise<ComponentType<TabProps>>, meanwhile: preact.JSX.Element | null = LOADING): ComponentType<TabProps> =>
-  function LateTab(props: TabProps) {
-    const [loaded, setLoaded] = useState<{ tab: ComponentType<TabProps> }>();
-    useEffect(() => void load().then((tab) => setLoaded({ tab }), () => setLoaded({ tab: meanwhile ? NotLoaded : Absent })), []);
-    return loaded ? <loaded.tab {...props} /> : meanwhile;
-  };
 
 const LATER: Record<string, () => Promise<ComponentType<TabProps>>> = {
   overview: () => import("./overview").then((one) => one.OverviewTab),
@@ -193,7 +180,7 @@ const SCREENS: Record<string, ComponentType<TabProps>> = {
   ranks: RanksTab,
   story: StoryTab,
   file: DefinitionTab,
-  ...Object.fromEntries(Object.entries(LATER).map(([id, load]) => [id, later(load)])),
+  ...Object.fromEntries(Object.entries(LATER).map(([id, load]) => [id, late(load)])),
 };
 
 const COMMAND: Tab[] = [
@@ -212,7 +199,7 @@ const PIPELINE: Tab[] = [
 const DEPLOYMENT: Tab[] = [{ id: "story", label: "History" }];
 
 const REHEARSED: Tab[] = [...COMMAND, { id: "rehearsal", label: "Rehearsal" }];
-const RehearsalNote = later(() => import("./rehearsal").then((one) => one.RehearsalNote), null);
+const RehearsalNote = late<TabProps>(() => import("./rehearsal").then((one) => one.RehearsalNote), null);
 
 function tabsOf(job: Job): Tab[] {
   if (job.type === "command") return job.tags.rehearsal ? REHEARSED : COMMAND;

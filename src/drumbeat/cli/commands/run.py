@@ -203,6 +203,9 @@ def run(
         job = submit(client, chosen.job, sets=chosen.sets, name=name)
     if detach:
         print(f"follow it: drumbeat logs -f {job.name}", file=sys.stderr)
+    if not quiet:
+        print(f"see it: {client.page_address(job.name)}", file=sys.stderr)
+    if detach:
         return
     from drumbeat.cli.follow.follow import follow
 

@@ -91,9 +91,15 @@ def open_service(
     _open(client.service_link(name, service or _only_service(client, name), node).url, is_printed_only=print_)
 
 
-def ui(print_: OnlyPrint = False) -> None:
+def ui(
+    job: Annotated[
+        str, typer.Argument(metavar="[JOB]", help="The job whose screen is opened; the list of jobs when not given.")
+    ] = "",
+    print_: OnlyPrint = False,
+) -> None:
     """Open the web page, and start the server if needed. The link works once, within ten minutes."""
-    _open(connect().page_link(), is_printed_only=print_)
+    client = connect()
+    _open(client.page_link(find_job(client, job).name if job else ""), is_printed_only=print_)
 
 
 def _open(link: str, *, is_printed_only: bool) -> None:

@@ -302,6 +302,7 @@ class LogPiece:
     """A piece of a rank's log, decoded.
 
     position: grows over all pieces of a job. rank: -1 = the node's own log. offset: of its first byte in its file.
+    at: when the server received it, in seconds since the epoch; 0 = unknown.
     """
 
     position: int
@@ -311,6 +312,7 @@ class LogPiece:
     rank: int
     offset: int
     text: str
+    at: float = 0.0
 
     @property
     def log(self) -> LogName:

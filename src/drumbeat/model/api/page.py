@@ -27,6 +27,11 @@ class PageSessionView:
     """The value of the header `Drumbeat-Action`, without which a session may only read."""
     person: str = ""
     role: Role = Role.OWNER
+    server: str = ""
+    """The name of the server's machine."""
+    version: str = ""
+    idle_stop_s: float = 0.0
+    """After so many idle seconds the server stops; 0 = never."""
 
 
 @dataclass(frozen=True)

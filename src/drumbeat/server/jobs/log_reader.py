@@ -39,13 +39,14 @@ class LogReader:
     def rest(self) -> list[LogPiece]:
         """Returns the rest of characters that were never completed."""
         rests = ((log, decoder.decode(b"", final=True)) for log, decoder in self._decoders.items())
-        return [_piece(log, self.position, self._ends[log], text) for log, text in rests if text]
+        return [LogPiece(self.position, *log, self._ends[log], text) for log, text in rests if text]
 
     def _decode(self, chunk: LogChunk) -> LogPiece:
         if self._ends.get(chunk.log) != chunk.offset:
             self._decoders[chunk.log] = self._decoder_at(chunk)
         self._ends[chunk.log] = chunk.offset + len(chunk.data)
-        return _piece(chunk.log, chunk.position, chunk.offset, self._decoders[chunk.log].decode(chunk.data))
+        text = self._decoders[chunk.log].decode(chunk.data)
+        return LogPiece(chunk.position, *chunk.log, chunk.offset, text, chunk.at)
 
     def _decoder_at(self, chunk: LogChunk) -> codecs.IncrementalDecoder:
         """Returns a decoder that has seen the beginning of the character that the chunk continues."""
@@ -62,10 +63,6 @@ class LogReader:
             file.seek(start)
             return file.read(chunk.offset - start)
         return b""
-
-
-def _piece(log: LogName, position: int, offset: int, text: str) -> LogPiece:
-    return LogPiece(position, *log, offset, text)
 
 
 def is_continuation(byte: int) -> bool:

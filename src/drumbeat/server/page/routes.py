@@ -15,10 +15,11 @@ from pathlib import Path
 from typing import Annotated
 
 from anyio import move_on_after, to_thread
-from fastapi import Header, Request
+from fastapi import Header, Query, Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from drumbeat.model.errors import DrumbeatError
+from drumbeat.server.access.page_addresses import safe_return
 from drumbeat.server.access.page_sessions import SESSION_LIFETIME_S
 from drumbeat.server.access.request_guard import PAGE, PRINTED_BY_MLFLOW, valid_session
 from drumbeat.server.context import ContextOf, ServerContext
@@ -121,12 +122,16 @@ def go_to_experiments() -> Response:
 
 
 @router.get(f"{PAGE}/open/{{code}}")
-def open_page(code: str, context: ContextOf, request: Request) -> Response:
-    """Turns a one-time link into a session."""
+def open_page(
+    code: str, context: ContextOf, request: Request, to: Annotated[str, Query(max_length=4096)] = ""
+) -> Response:
+    """Turns a one-time link into a session. to: the page's address that it opens."""
     session = context.sessions.open(code) if context.sessions else None
     if session is None or context.sessions is None:
         return HTMLResponse(USED_LINK, 410, headers={**HEADERS, "Cache-Control": "no-store"})
-    answer = RedirectResponse(f"{PAGE}/", 303, headers={**HEADERS, "Cache-Control": "no-store"})
+    # A link without an address leads to the one that this browser was asked to show before, which the page remembers.
+    place = safe_return(to) if to else f"{PAGE}/#opened"
+    answer = RedirectResponse(place, 303, headers={**HEADERS, "Cache-Control": "no-store"})
     answer.set_cookie(
         context.sessions.cookie, session, max_age=SESSION_LIFETIME_S, path="/", httponly=True, samesite="strict",
         secure=request.url.scheme == "https",

@@ -27,9 +27,12 @@ def create_page_link(context: ContextOf, request: Request) -> PageLinkView:
 
 @router.get("/session")
 def show_page_session(context: ContextOf, request: Request, principal: PrincipalOf) -> PageSessionView:
-    """Returns the token that the page sends with actions in the header `Drumbeat-Action`, and the session's user."""
+    """Returns the token that the page sends with actions in the header `Drumbeat-Action`, its user, and its server."""
     sessions = context.sessions
     given = valid_session(request.scope["headers"], sessions) if sessions else ""
     if sessions is None or not given:
         raise NotFoundError(NO_SESSION, fix="Open the page: drumbeat ui")
-    return PageSessionView(sessions.action_token(given), principal.user, principal.role)
+    return PageSessionView(
+        sessions.action_token(given), principal.user, principal.role,
+        context.identity.host, context.identity.version, context.idle_stop_s,
+    )  # fmt: skip

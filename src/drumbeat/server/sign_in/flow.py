@@ -7,15 +7,13 @@ import json
 import re
 import secrets
 from dataclasses import asdict, dataclass
-from urllib.parse import urlsplit
 
-from drumbeat.server.access.request_guard import PAGE
+from drumbeat.server.access.page_addresses import safe_return
 from drumbeat.server.access.signed_tokens import SignedTokens
 
 LIFE_S = 600.0
 _PORT = re.compile(r"[1-9]\d{0,4}", re.ASCII)
 _CHALLENGE = re.compile(r"[A-Za-z0-9_-]{43}", re.ASCII)
-MAX_RETURN = 2000
 
 
 @dataclass(frozen=True)
@@ -40,16 +38,6 @@ def new_flow(to: str = "", port: int = 0, challenge: str = "") -> Flow:
     """Returns a new one."""
     state, nonce, verifier = (secrets.token_urlsafe(32) for _ in range(3))
     return Flow(state, nonce, verifier, safe_return(to), port, challenge)
-
-
-def safe_return(to: str) -> str:
-    """Returns an address of the page to go back to; the page's first one for anything that isn't one."""
-    is_short = len(to) <= MAX_RETURN and to.isascii() and to.isprintable()
-    if not is_short or "\\" in to or not (to == PAGE or to.startswith((f"{PAGE}/", f"{PAGE}?"))):
-        return f"{PAGE}/"
-    parts = urlsplit(to)
-    is_own = not parts.scheme and not parts.netloc and ".." not in parts.path and not parts.path.startswith("//")
-    return to if is_own and "/sign-in" not in parts.path else f"{PAGE}/"
 
 
 def is_port(text: str) -> bool:
