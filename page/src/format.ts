@@ -33,6 +33,13 @@ export function clock(time: string | number): string {
 /** The time of a day, with the day where it isn't today. now: in milliseconds. */
 export const dated = (time: string | number, now: number): string => (exact(time).slice(0, 10) === exact(now).slice(0, 10) ? clock(time) : exact(time));
 
+/** How far the browser's clock is from UTC: `UTC+02:00`. */
+export function zone(time: string): string {
+  const minutes = -new Date(time).getTimezoneOffset();
+  const [hours, rest] = [Math.floor(Math.abs(minutes) / 60), Math.abs(minutes) % 60];
+  return minutes === 0 ? "UTC" : `UTC${minutes < 0 ? "-" : "+"}${String(hours).padStart(2, "0")}:${String(rest).padStart(2, "0")}`;
+}
+
 export const between = (from: string, to: string | number): number =>
   ((typeof to === "number" ? to : Date.parse(to)) - Date.parse(from)) / 1000;
 

@@ -16,6 +16,13 @@ export function TopBar({ path }: { path: string }) {
   useEvents("open", setOpen);
   // It may have been opened since the bar was drawn, before the bar listens.
   useEffect(() => setOpen(stream.isOpen), []);
+  const nav = useRef<HTMLElement>(null);
+  const fade = () => nav.current && showEdges(nav.current);
+  useEffect(() => {
+    const watch = new ResizeObserver(() => nav.current && showPresent(nav.current));
+    watch.observe(nav.current!);
+    return () => watch.disconnect();
+  }, [path]);
   useKey("?", "This list of keys", () => setKeys(true));
   return (
     <header class="bar">
@@ -29,7 +36,7 @@ export function TopBar({ path }: { path: string }) {
         </svg>
         <span>drumbeat</span>
       </a>
-      <nav aria-label="Screens">
+      <nav aria-label="Screens" ref={nav} onScroll={fade}>
         {TARGETS.map((target) => <Destination key={target.path} target={target} path={path} />)}
       </nav>
       <Who />
@@ -44,6 +51,20 @@ export function TopBar({ path }: { path: string }) {
   );
 }
 
+/** On a small screen the bar scrolls, and the present item may be outside. */
+function showPresent(nav: HTMLElement): void {
+  const item = nav.querySelector<HTMLElement>("[aria-current]");
+  // `scrollIntoView` would also let the keyboard begin there.
+  if (item) nav.scrollLeft = item.offsetLeft - nav.offsetLeft - (nav.clientWidth - item.clientWidth) / 2;
+  showEdges(nav);
+}
+
+/** Lets the edges fade behind which there are more items. */
+function showEdges(nav: HTMLElement): void {
+  nav.classList.toggle("more-left", nav.scrollLeft > 1);
+  nav.classList.toggle("more-right", nav.scrollLeft + nav.clientWidth < nav.scrollWidth - 1);
+}
+
 /** Whose session this is, where several people use the server or it isn't an owner's; and which server it is. */
 function Who() {
   const [own, setOwn] = useState<Session>();
@@ -54,7 +75,7 @@ function Who() {
   const who = whoOf(own.person, own.role);
   return (
     <span class="who muted">
-      {who && <span>{who}</span>}
+      {who && <span class={own.role}>{who}</span>}
       {own.server && <span class="server-name" title={`drumbeat ${own.version} on ${own.server}`}>{own.server}{own.version && ` · ${own.version}`}</span>}
     </span>
   );
@@ -66,10 +87,5 @@ export const whoOf = (person: string, role: string): string => (person ? `${pers
 function Destination({ target, path }: { target: Target; path: string }) {
   const isHere = target.path === path || (target.path === "/" && path.startsWith("/jobs")) || (target.path !== "/" && path.startsWith(`${target.path}/`));
   useKey(target.key.toUpperCase(), `Go to ${target.label.toLowerCase()}`, () => go(href(target.path)));
-  const link = useRef<HTMLAnchorElement>(null);
-  // On a small screen the bar scrolls, and the present item may be outside.
-  useEffect(() => {
-    if (isHere) link.current?.scrollIntoView({ block: "nearest", inline: "nearest" });
-  }, [isHere]);
-  return <a ref={link} href={href(target.path)} aria-current={isHere ? "page" : undefined}>{target.label}</a>;
+  return <a href={href(target.path)} aria-current={isHere ? "page" : undefined}>{target.label}</a>;
 }

@@ -1,9 +1,10 @@
 /** Curves over each other: uPlot, with the page's colours, one pointer for all charts of a screen, zoom by dragging. */
 
-import { useEffect, useMemo, useRef } from "preact/hooks";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
 import { duration, exact, number, whole } from "../format";
+import { ChartTable } from "./chart-table";
 import type { Mark } from "./honest-curves";
 import { numberTicks, timeTicks } from "./ticks";
 
@@ -100,7 +101,22 @@ export function Chart({ lines, others = NONE, isTime = false, isLog = false, lab
     if (zoomed) plot.current?.redraw();
   }, [data, range?.[0], range?.[1], marks, restarts.join(), zoom?.[0], zoom?.[1]]);
   useEffect(() => void (plot.current && hide(plot.current, hidden)), [[...hidden].join("\n")]);
-  return <div class="chart" ref={box} role={onToggle && !pointer && (band || lines.filter((line) => !line.isPale).length > 1) ? "group" : "img"} aria-label={label} data-points={lines.length || others.length ? data[0]?.length ?? 0 : 0} style={{ minHeight: `${height}px` }} />;
+  const [hasTable, setTable] = useState(false);
+  return (
+    <div class="chart-box">
+      <div class="chart" ref={box} role={onToggle && !pointer && (band || lines.filter((line) => !line.isPale).length > 1) ? "group" : "img"} aria-label={label} data-points={lines.length || others.length ? data[0]?.length ?? 0 : 0} style={{ minHeight: `${height}px` }} />
+      {(lines.length > 0 || others.length > 0) && (
+        <button type="button" class="quiet as-table" style={{ top: `${height - 21}px` }} aria-expanded={hasTable} aria-label={`Table of ${label.split(",")[0]}`} title="The values as a table" onClick={() => setTable(!hasTable)}>table</button>
+      )}
+      {hasTable && <ChartTable lines={[...lines, ...tabled(others, band)]} marks={marks} isTime={isTime} xKind={xKind} label={label} />}
+    </div>
+  );
+}
+
+/** The ends between which other lines, or ranks, are. */
+function tabled(others: ChartLine[], band: [ChartLine, ChartLine] | undefined): ChartLine[] {
+  const ends = others.length ? envelope(others) : band;
+  return ends ? [{ ...ends[0], label: "lowest" }, { ...ends[1], label: "highest" }] : [];
 }
 
 /** The labels of the legend are buttons, for the keyboard too; the mouse is uPlot's. */

@@ -103,33 +103,39 @@ function Filters({ choice, counts }: { choice: Choice; counts: Record<string, nu
     event.preventDefault();
     document.getElementById("filter")?.focus();
   });
+  // On a phone they are folded to one row.
+  const [isOpen, setOpen] = useState(false);
+  const active = [choice.group, choice.experiment, choice.person, choice.parent, choice.isArchived].filter(Boolean).length;
   return (
     <div class="filters">
       <input id="filter" type="search" placeholder="Filter by name, experiment, compute, tag" aria-label="Filter jobs"
         value={choice.text} onInput={(event) => setQuery({ text: event.currentTarget.value })}
         onKeyDown={(event) => event.key === "Escape" && event.currentTarget.blur()} />
-      <div class="chips" role="group" aria-label="State">
-        <Chip group="" label="all" chosen={choice.group} count={counts[""]} />
-        {Object.keys(GROUPS).filter((group) => group !== "hanging" || counts[group] || choice.group === group).map((group) => (
-          <Chip key={group} group={group} label={group} chosen={choice.group} count={counts[group]} />
-        ))}
+      <button type="button" class="filter-toggle" aria-expanded={isOpen} onClick={() => setOpen(!isOpen)}>Filters{active > 0 && <span class="count">{active}</span>}</button>
+      <div class={`filter-rest${isOpen ? " open" : ""}`}>
+        <div class="chips" role="group" aria-label="State">
+          <Chip group="" label="all" chosen={choice.group} count={counts[""]} />
+          {Object.keys(GROUPS).filter((group) => group !== "hanging" || counts[group] || choice.group === group).map((group) => (
+            <Chip key={group} group={group} label={group} chosen={choice.group} count={counts[group]} />
+          ))}
+        </div>
+        <label class="select">
+          <span class="hidden">Experiment</span>
+          <select value={choice.experiment} onChange={(event) => setQuery({ experiment: event.currentTarget.value })}>
+            <option value="">every experiment</option>
+            {[...names].map((name) => <option key={name} value={name}>{name}</option>)}
+          </select>
+        </label>
+        <PersonFilter chosen={choice.person} />
+        <label class="check">
+          <input type="checkbox" checked={choice.isArchived}
+            onChange={(event) => setQuery({ archived: event.currentTarget.checked ? "1" : "" })} />
+          archived
+        </label>
+        {choice.parent && (
+          <span class="chip chosen">part of <a href={jobHref(choice.parent)}>{choice.parent}</a></span>
+        )}
       </div>
-      <label class="select">
-        <span class="hidden">Experiment</span>
-        <select value={choice.experiment} onChange={(event) => setQuery({ experiment: event.currentTarget.value })}>
-          <option value="">every experiment</option>
-          {[...names].map((name) => <option key={name} value={name}>{name}</option>)}
-        </select>
-      </label>
-      <PersonFilter chosen={choice.person} />
-      <label class="check">
-        <input type="checkbox" checked={choice.isArchived}
-          onChange={(event) => setQuery({ archived: event.currentTarget.checked ? "1" : "" })} />
-        archived
-      </label>
-      {choice.parent && (
-        <span class="chip chosen">part of <a href={jobHref(choice.parent)}>{choice.parent}</a></span>
-      )}
     </div>
   );
 }

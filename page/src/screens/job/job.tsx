@@ -232,6 +232,7 @@ function Body({ job, story, first }: TabProps & { first: string }) {
     <section class="job-body">
       <Tabs tabs={tabs} chosen={chosen} label="Of this job" />
       <div id="tab-panel" role="tabpanel" aria-labelledby={`tab-${chosen}`} class={`panel panel-${chosen}`}>
+        <h2 class="hidden">{tabs.find((tab) => tab.id === chosen)!.label}</h2>
         <Chosen job={job} story={story} />
       </div>
     </section>

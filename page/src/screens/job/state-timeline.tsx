@@ -1,6 +1,6 @@
 /** The life of a job: a bar whose parts are as wide as the states lasted, and below it each state with its time. */
 
-import { between, dated, duration, exact } from "../../format";
+import { between, dated, duration, exact, zone } from "../../format";
 import { serverNow } from "../../api";
 import { useNow } from "../../hooks";
 import { ENDED, StateIcon, tone, WAITING } from "../../parts/job-state";
@@ -38,14 +38,8 @@ export function StateStrip({ job, story }: { job: Job; story: StoryLine[] }) {
             </li>
           );
         })}
+        {story[0] && <li class="strip-zone muted" title="Of all times on this page">times in {zone(story[0].at)}</li>}
       </ol>
     </div>
   );
-}
-
-/** How far the browser's clock is from UTC: `UTC+02:00`. */
-function zone(time: string): string {
-  const minutes = -new Date(time).getTimezoneOffset();
-  const [hours, rest] = [Math.floor(Math.abs(minutes) / 60), Math.abs(minutes) % 60];
-  return minutes === 0 ? "UTC" : `UTC${minutes < 0 ? "-" : "+"}${String(hours).padStart(2, "0")}:${String(rest).padStart(2, "0")}`;
 }
