@@ -118,7 +118,7 @@ def make_image(place: Path, more: dict[str, bytes] | None = None) -> None:
 
 def _add(tar: tarfile.TarFile, name: str, content: bytes) -> None:
     info = tarfile.TarInfo(name)
-    info.size = len(content)
+    info.size, info.mode = len(content), 0o755
     tar.addfile(info, io.BytesIO(content))
 
 

@@ -54,9 +54,12 @@ class Endpoint:
         folder.mkdir(exist_ok=True)
         (folder / "score.py").write_text(script)
         code = snapshot_digest(self.house.client.connection, folder, "code", is_sending=True)
+        return self.put(name, code=code, scoring_script="score.py", **settings)
+
+    def put(self, name: str = "blue", **settings: Any) -> Any:
+        """Creates or changes a deployment."""
         settings = {"request_settings": RequestSettings(20_000, 4, max_queue_wait_ms=20_000), **settings}
-        definition = OnlineDeployment(name, "ships", code=code, scoring_script="score.py", **settings)
-        return self.call("PUT", f"/deployments/{name}", wire.to_wire(definition))
+        return self.call("PUT", f"/deployments/{name}", wire.to_wire(OnlineDeployment(name, "ships", **settings)))
 
     def requests(self) -> Any:
         """The requests that its only deployment answers."""
@@ -90,9 +93,9 @@ class Endpoint:
     def direct(self, **traffic: int) -> None:
         self.call("PUT", "", wire.to_wire(OnlineEndpoint("ships", traffic=traffic)))
 
-    def invoke(self, key: str = "", headers: dict[str, str] | None = None) -> httpx.Response:
+    def invoke(self, key: str = "", headers: dict[str, str] | None = None, body: str = BODY) -> httpx.Response:
         sent = {"Authorization": f"Bearer {key or self.key}", **(headers or {})}
-        return httpx.post(self.url, content=BODY, headers=sent, timeout=60, verify=self.trust)
+        return httpx.post(self.url, content=body, headers=sent, timeout=60, verify=self.trust)
 
     def answers(self) -> bool:
         """Whether a request is answered; the router may be away."""

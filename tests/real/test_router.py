@@ -246,11 +246,11 @@ def test_program_with_routes_of_its_own_is_passed_through_with_its_streams(house
     (house.folder / "program.py").write_text(PROGRAM)
     port = free_port()
     command = [sys.executable, str(house.folder / "program.py"), str(port)]
+    path = "/v1/chat/completions"
     behind = {"port": port, "command": command, "readiness": {"path": "/health"}, "liveness": {"path": "/health"}}
-    process = house.start_replica("program", "program-0", behind=behind)
+    process = house.start_replica("program", "program-0", behind={**behind, "scoring_path": path})
     house.await_permits("program", 2)
     named = {"azureml-model-deployment": "program"}
-    path = "/v1/chat/completions"
     talk = {"messages": [{"role": "user", "content": "hi"}]}
     assert house.call(path, json=talk, headers=named).json()["choices"][0]["message"]["content"] == "hello"
     streamed = house.call(path, json={**talk, "stream": True}, headers=named)
@@ -259,6 +259,8 @@ def test_program_with_routes_of_its_own_is_passed_through_with_its_streams(house
     assert streamed.text.endswith("data: [DONE]\n\n")
     wrong = house.call(path, json={}, headers=named)
     assert (wrong.status_code, wrong.json()["error"]["message"]) == (422, "messages are missing")
+    assert house.call(headers=named, json=talk).json()["choices"], "/score leads to the scoring route"
+    assert house.start_replica("program", "program-1", behind=behind).wait(20) == 3, "the port is taken"
     process.terminate()
     assert process.wait(20) == 0
     with pytest.raises(OSError, match="refused"):

@@ -63,22 +63,60 @@ def contained(
     """The process that runs `spec` in the plan's container. shown: further folders that it may read."""
     if plan.container is None:
         return spec
-    words = [engine.program, "run", "--rm", "--label", f"{LABEL}={member.root}"]
-    words += ["--label", f"{RANK_LABEL}={spec.rank}"] if spec.rank >= 0 else []
+    words = _new_container(spec, member, engine)
     words += ["--workdir", spec.cwd]
     words += ["--network", "host", "--pid", "host", "--ipc", "host", "--entrypoint", ""]
-    words += ["--ulimit", f"nofile={engine.files}:{engine.files}"]
+    words += _access(spec, plan, member, engine, shown)
+    words += [GIVEN] if spec.joins else []
+    words += [*_devices(member, engine), *plan.container.args, plan.container.image]
+    words += [*_with_modules(spec.modules_last), *spec.argv]
+    visible = _visible(spec, plan, member)
+    return replace(spec, argv=tuple(words), path_first=(), modules_last=(), set={**spec.set, **visible})
+
+
+@dataclass(frozen=True)
+class ImageServer:
+    """A server in the plan's container, in front of which the rank stands."""
+
+    port: int
+    """Where it listens in its container."""
+    published: int
+    """The port of the node's loopback that leads there."""
+    command: tuple[str, ...] = ()
+    """Starts it in the job's code folder; empty = the image's own entry point and command, in its own folder."""
+
+
+def server_command(
+    spec: ProcessSpec, plan: Plan, member: Member, engine: ContainerEngine, server: ImageServer
+) -> ProcessSpec:
+    """The process that runs a server of the plan's image, with the variables and mounts of the rank `spec`.
+
+    The container has network and processes of its own, so that servers of several replicas can have the same port.
+    """
+    if plan.container is None:
+        return spec
+    words = _new_container(spec, member, engine)
+    words += ["--ipc", "host", "--publish", f"127.0.0.1:{server.published}:{server.port}"]
+    words += ["--workdir", spec.cwd, "--entrypoint", ""] if server.command else []
+    words += _access(spec, plan, member, engine, ())
+    words += [*_devices(member, engine), *plan.container.args, plan.container.image, *server.command]
+    return replace(spec, argv=tuple(words), path_first=(), modules_last=(), set=_visible(spec, plan, member))
+
+
+def _new_container(spec: ProcessSpec, member: Member, engine: ContainerEngine) -> list[str]:
+    """The begin of the command line, with the labels by which a round's containers are found."""
+    words = [engine.program, "run", "--rm", "--label", f"{LABEL}={member.root}"]
+    return words + (["--label", f"{RANK_LABEL}={spec.rank}"] if spec.rank >= 0 else [])
+
+
+def _access(spec: ProcessSpec, plan: Plan, member: Member, engine: ContainerEngine, shown: Sequence[str]) -> list[str]:
+    """The limits, the user, the mounts and the variables of a container."""
+    words = ["--ulimit", f"nofile={engine.files}:{engine.files}"]
     words += ["--ulimit", f"nproc={engine.processes}:{engine.processes}"]
     words += ["--userns", "keep-id"] if engine.is_rootless else ["--user", engine.user]
     words += ["--security-opt", "label=disable"] if engine.kind == "podman" else []
     words += [word for mount in _mounts(plan, member, shown) for word in mount.words()]
-    words += [word for name in _passed_on(spec) for word in ("--env", name)]
-    words += [GIVEN] if spec.joins else []
-    words += [*_devices(member, engine), *plan.container.args, plan.container.image]
-    words += [*_with_modules(spec.modules_last), *spec.argv]
-    return replace(
-        spec, argv=tuple(words), path_first=(), modules_last=(), set={**spec.set, **_visible(spec, plan, member)}
-    )
+    return words + [word for name in _passed_on(spec) for word in ("--env", name)]
 
 
 def _with_modules(folders: Sequence[str]) -> list[str]:

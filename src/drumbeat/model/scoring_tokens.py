@@ -22,6 +22,10 @@ each of their hosts.
 """
 CA_VARIABLE = "DRUMBEAT_REPLICA_CA"
 """The variable with the certificate (PEM) of the authority by which that agent recognizes the server."""
+PROGRAM_VARIABLE = "DRUMBEAT_REPLICA_PROGRAM"
+"""The variable with the command line of the server that a replica stands in front of, and its port on the node's
+loopback (JSON): the agent knows how the container of a server is started.
+"""
 
 
 def replica_secret(node_secret: str) -> str:

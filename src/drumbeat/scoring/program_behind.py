@@ -6,9 +6,11 @@ passes requests and answers on as they are, piece by piece.
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import logging
 import signal
+import socket
 import subprocess
 import threading
 import time
@@ -36,15 +38,25 @@ class PassedOn:
     def __init__(self, behind: ProgramBehind, timeout_s: float) -> None:
         self._behind, self._timeout_s = behind, timeout_s
         self._local = threading.local()
+        self._name = behind.name or next(iter(behind.command), "the program behind")
         self.process: subprocess.Popen[bytes] | None = None
 
     def init(self) -> None:
         if self._behind.command:
+            self._check_port()
             try:
                 self.process = subprocess.Popen(self._behind.command)
             except OSError as error:
-                raise ScorerError(f"{self._behind.command[0]} can't be started: {error}") from error
+                raise ScorerError(f"{self._name} can't be started: {error}") from error
         self._await_readiness(self._behind.readiness)
+
+    def _check_port(self) -> None:
+        """Raises ScorerError where another program, such as that of another replica, would answer instead."""
+        with contextlib.suppress(OSError), socket.create_connection((_HOST, self._behind.port), 1.0):
+            raise ScorerError(
+                f"Port {self._behind.port} of this machine has a listener already, perhaps another replica's server. "
+                "Give the environment an `image`, whose containers have ports of their own."
+            )
 
     def _await_readiness(self, probe: RouteProbe) -> None:
         """Raises ScorerError when the program ends, or isn't ready after the probe's last try."""
@@ -52,7 +64,7 @@ class PassedOn:
         pause = 0.05
         while not self.is_answering(probe):
             if self.process is not None and (code := self.process.poll()) is not None:
-                raise ScorerError(f"{self._behind.command[0]} ended with {code} before it was ready.")
+                raise ScorerError(f"{self._name} ended with {code} before it was ready.")
             if time.monotonic() > give_up:
                 self.stop()
                 raise ScorerError(
@@ -122,9 +134,8 @@ class PassedOn:
         self._local.connection = fresh
         return self._sent(fresh, request)
 
-    @staticmethod
-    def _sent(connection: http.client.HTTPConnection, request: ScoringRequest) -> http.client.HTTPResponse:
-        connection.putrequest(request.method, request.target, skip_host=True, skip_accept_encoding=True)
+    def _sent(self, connection: http.client.HTTPConnection, request: ScoringRequest) -> http.client.HTTPResponse:
+        connection.putrequest(request.method, self._target(request), skip_host=True, skip_accept_encoding=True)
         for name, value in request.raw_headers:
             if name.lower() not in _HOP_BY_HOP:
                 connection.putheader(name, value)
@@ -134,6 +145,12 @@ class PassedOn:
             connection.putheader("Content-Length", str(len(request.body)))
         connection.endheaders(request.body or None)
         return connection.getresponse()
+
+    def _target(self, request: ScoringRequest) -> str:
+        """The path and query of a request for the program: `/score` leads to its scoring route."""
+        path, mark, query = request.target.partition("?")
+        is_scoring = path == "/score" and self._behind.scoring_path
+        return f"{self._behind.scoring_path}{mark}{query}" if is_scoring else request.target
 
     def _pieces(self, response: http.client.HTTPResponse) -> Iterator[bytes]:
         is_whole = False

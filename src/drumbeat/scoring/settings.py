@@ -8,7 +8,13 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 from urllib.parse import urlsplit
 
-from drumbeat.model.scoring_tokens import CA_VARIABLE, SECRET_VARIABLE, SERVERS_VARIABLE, SETTINGS_VARIABLE
+from drumbeat.model.scoring_tokens import (
+    CA_VARIABLE,
+    PROGRAM_VARIABLE,
+    SECRET_VARIABLE,
+    SERVERS_VARIABLE,
+    SETTINGS_VARIABLE,
+)
 from drumbeat.scoring.scorer import ScorerError
 
 
@@ -48,6 +54,10 @@ class ProgramBehind:
     """Starts it; empty = something else starts it."""
     readiness: RouteProbe = field(default_factory=RouteProbe)
     liveness: RouteProbe = field(default_factory=RouteProbe)
+    name: str = ""
+    """What messages call it; "" = the first word of its command."""
+    scoring_path: str = ""
+    """The path at which it takes what clients send to `/score`; "" = the same one."""
 
 
 @dataclass(frozen=True)
@@ -104,8 +114,9 @@ def settings_of(given: Mapping[str, Any]) -> ScoringSettings:
         access: dict[str, Any] = {**router, "addresses": tuple(router["addresses"])}
         values["router"] = RouterAccess(**access)
     if (behind := values.get("behind")) is not None:
-        probes = {name: RouteProbe(**behind[name]) for name in ("readiness", "liveness") if name in behind}
-        values["behind"] = ProgramBehind(behind["port"], tuple(behind.get("command", ())), **probes)
+        more: dict[str, Any] = {name: RouteProbe(**behind[name]) for name in ("readiness", "liveness") if name in behind}
+        more |= {name: str(behind[name]) for name in ("name", "scoring_path") if name in behind}
+        values["behind"] = ProgramBehind(behind["port"], tuple(behind.get("command", ())), **more)
     return ScoringSettings(**values)
 
 
@@ -125,6 +136,8 @@ def _replica_settings(text: str, environment: Mapping[str, str]) -> dict[str, An
                 "addresses": [f"https://{host}:{port}" for host in shown],
                 "ca": environment.get(CA_VARIABLE, ""),
             }
+        if program := environment.get(PROGRAM_VARIABLE):
+            given["behind"] = {**given["behind"], **json.loads(program)}
         return {**given, "router": router}
     except (ValueError, TypeError, KeyError) as error:
         raise ScorerError(f"The settings in {SETTINGS_VARIABLE} can't be read: {error!r}") from error

@@ -7,7 +7,14 @@ from dataclasses import replace
 
 import pytest
 
-from drumbeat.launchers.container_command import LABEL, RANK_LABEL, ContainerEngine, contained
+from drumbeat.launchers.container_command import (
+    LABEL,
+    RANK_LABEL,
+    ContainerEngine,
+    ImageServer,
+    contained,
+    server_command,
+)
 from drumbeat.model.plan import Container, InputPlan, OutputPlan, Plan
 from drumbeat.model.process import ProcessSpec
 from drumbeat.model.shares import SharePlan
@@ -172,3 +179,22 @@ def test_without_an_image_nothing_changes():
     plan = a_plan(1, 1)
     first = processes(plan)[0]
     assert contained(first, plan, a_roster(1).members[0], PODMAN) is first
+
+
+@pytest.mark.feature("R2")
+@pytest.mark.parametrize("kind", ["podman", "docker"])
+def test_images_own_command_has_a_network_of_its_own_and_nothing_of_the_rank_s(kind: str):
+    inputs = (InputPlan("model", "uri_folder", "snapshot:0", "ro_mount", appears="/models/m/1/weights"),)
+    plan = a_plan(1, 1, container=Container("ghcr.io/a/b:1", ("--cap-add", "SYS_PTRACE")), inputs=inputs)
+    first = processes(plan)[0]
+    words = list(
+        server_command(first, plan, a_roster(1).members[0], replace(PODMAN, kind=kind), ImageServer(8501, 4711)).argv
+    )
+    assert words[-3:] == ["--cap-add", "SYS_PTRACE", "ghcr.io/a/b:1"]
+    assert after(words, "--publish") == ["127.0.0.1:4711:8501"]
+    assert after(words, "--volume")[-1] == "/n/0/inputs/model:/models/m/1/weights:ro"
+    assert not {"--network", "--pid", "--entrypoint", "--workdir"} & set(words)
+    written = ImageServer(8501, 4711, ("/bin/sh", "-c", "serve"))
+    words = list(server_command(first, plan, a_roster(1).members[0], PODMAN, written).argv)
+    assert words[-4:] == ["ghcr.io/a/b:1", "/bin/sh", "-c", "serve"]
+    assert (after(words, "--entrypoint"), after(words, "--workdir")) == ([""], [first.cwd])

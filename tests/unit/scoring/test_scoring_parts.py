@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 
+from drumbeat.model.scoring_tokens import PROGRAM_VARIABLE, SETTINGS_VARIABLE
 from drumbeat.scoring.messages import ScoringAnswer, ScoringRequest, render_head, text_answer
 from drumbeat.scoring.request_ids import request_ids
 from drumbeat.scoring.results import answer_of
 from drumbeat.scoring.scorer import ScorerError
-from drumbeat.scoring.settings import ScoringSettings, read_settings, shares
+from drumbeat.scoring.settings import ProgramBehind, ScoringSettings, read_settings, shares
 from drumbeat.scoring.stand_ins import AMLRequest, AMLResponse
 from drumbeat.scoring.worker_threads import WorkerThreads, WorkRules
 
@@ -137,6 +138,17 @@ def test_settings_are_those_of_azures_variables_and_of_the_file(tmp_path: Path):
     assert settings.behind is not None
     assert (settings.behind.command, settings.behind.readiness.path) == (("serve",), "/ready")
     assert read_settings("", {}) == ScoringSettings()
+
+
+def test_agent_says_how_the_server_behind_a_replica_is_started():
+    given = {"behind": {"port": 80, "scoring_path": "/v1/p:predict"}, "router": {
+        "addresses": ["unix:/x"], "endpoint": "e", "deployment": "d", "replica": "r",
+    }}  # fmt: skip
+    told = {"port": 4711, "command": ["podman", "run"], "name": "the image's server"}
+    settings = read_settings("", {SETTINGS_VARIABLE: json.dumps(given), PROGRAM_VARIABLE: json.dumps(told)})
+    assert settings.behind == ProgramBehind(
+        4711, ("podman", "run"), name="the image's server", scoring_path="/v1/p:predict"
+    )
 
 
 @pytest.mark.parametrize(

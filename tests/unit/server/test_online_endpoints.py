@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -12,12 +13,20 @@ from drumbeat.core.lifecycle.deployment import STEADY_AFTER
 from drumbeat.model import scoring_tokens
 from drumbeat.model.api.endpoint_requests import SampleRequest
 from drumbeat.model.api.endpoints import DeploymentView
-from drumbeat.model.endpoints import OnlineDeployment, OnlineEndpoint, RequestSettings, ScaleSettings
+from drumbeat.model.endpoints import (
+    DeployedModel,
+    DeploymentExtension,
+    OnlineDeployment,
+    OnlineEndpoint,
+    RequestSettings,
+    ScaleSettings,
+)
 from drumbeat.model.errors import ConflictError, ForbiddenError, NotFoundError, RefusedError, SpecError
 from drumbeat.model.principal import UNKNOWN, Principal, Role
 from drumbeat.model.routing_table import digest
 from drumbeat.model.states import State
 from drumbeat.server.endpoints.online_endpoints import OnlineEndpoints
+from drumbeat.server.endpoints.replica_jobs import ModelPlace, RouterPlace, replica_request
 from tests.support.simulation.action import Action
 from tests.support.simulation.invariants import fair_turn
 from tests.support.simulation.schedules import happen
@@ -280,3 +289,38 @@ def test_contributors_change_only_their_own_endpoints(stage: Stage) -> None:
     endpoints.put(OnlineEndpoint("hers", description="changed"), owner)
     endpoints.renew_key("hers", "primary", ada)
     endpoints.delete("hers", ada)
+
+
+ROUTE = {"port": 8501, "path": "/v1/models/plus:predict"}
+IMAGE = {"image": "tfs:1", "inference_config": {"scoring_route": ROUTE}}
+SERVED = replace(BLUE, code=None, scoring_script="", environment=IMAGE)
+
+
+def replica(definition: OnlineDeployment) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The job of a replica, and the settings of its scoring server."""
+    place = ModelPlace("half_plus_two", "plus", "3")
+    document = replica_request(definition, "job", RouterPlace(("unix:/r",)), "a test", place).document
+    return document, json.loads(document["environment_variables"][scoring_tokens.SETTINGS_VARIABLE])
+
+
+def test_replica_of_an_image_with_routes_runs_its_own_command_with_the_model_where_azure_mounts_it():
+    model = DeployedModel("azureml:plus:3")
+    document, settings = replica(replace(SERVED, model=model))
+    assert settings["behind"] | {"readiness": 0, "liveness": 0} == {
+        "port": 8501, "command": [], "scoring_path": ROUTE["path"], "readiness": 0, "liveness": 0,
+    }  # fmt: skip
+    assert document["environment"] == {"image": "tfs:1"}
+    assert document["environment_variables"]["AZUREML_MODEL_DIR"] == "/var/azureml-app/azureml-models/plus/3"
+    assert document["inputs"]["model"]["path_on_compute"] == "file:/var/azureml-app/azureml-models/plus/3/half_plus_two"
+    document, _ = replica(replace(SERVED, model=model, model_mount_path="/models/", scoring_script="score.py"))
+    variables = document["environment_variables"]
+    assert (variables["AZUREML_MODEL_DIR"], variables["AZUREML_ENTRY_SCRIPT"]) == ("/models/plus/3", "score.py")
+
+
+@pytest.mark.parametrize("more", [{"conda_file": {"dependencies": []}}, {"image": ""}])
+def test_server_without_an_image_of_its_own_needs_its_command(more: dict[str, Any]):
+    with pytest.raises(SpecError, match="only an image has one of its own"):
+        replica(replace(SERVED, environment={**IMAGE, **more}))
+    written = DeploymentExtension(command="serve")
+    _, settings = replica(replace(SERVED, environment={**IMAGE, **more}, drumbeat=written))
+    assert settings["behind"]["command"] == ["/bin/sh", "-c", "serve"]

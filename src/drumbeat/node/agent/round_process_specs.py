@@ -35,6 +35,7 @@ from drumbeat.model.scoring_tokens import (
 )
 from drumbeat.model.supervisor import ProcessStart, WarmPoolOrder
 from drumbeat.node.agent.rank_exit import RankExits, mark_path
+from drumbeat.node.agent.replica_server import before_server
 from drumbeat.node.agent.roster_member import seen_from
 from drumbeat.node.environments import modules_for_ranks, program_end
 from drumbeat.node.host.own_programs import program
@@ -185,13 +186,19 @@ class RoundProcesses:
 
             self._plan = with_links(self._plan, self._enrolment.root)
 
-    def _contained(self, spec: ProcessSpec, member: Member) -> ProcessSpec:
-        """Returns the process in the job's container, if it has one. Inputs may be links into the node's cache."""
+    def _contained(self, spec: ProcessSpec, member: Member, port: int = 0) -> ProcessSpec:
+        """Returns the process in the job's container, if it has one. Inputs may be links into the node's cache.
+
+        port: a free one of the node's. A replica that stands in front of its image's own server is in no container.
+        """
         if self._plan.container is None:
             return spec
         engine = self._find_engine(self._plan.container)
         container_engine.note(engine, self._enrolment.root)
-        folders = (cache_folders.data_folder(), *_router_folders(self._plan.variables.get(SETTINGS_VARIABLE, "")))
+        settings = self._plan.variables.get(SETTINGS_VARIABLE, "")
+        if settings and "behind" in json.loads(settings):
+            return before_server(spec, self._plan, member, engine, port)
+        folders = (cache_folders.data_folder(), *_router_folders(settings))
         shown = [folder for folder in folders if os.path.isdir(folder)]
         return contained(spec, self._plan, member, engine, shown)
 
@@ -211,7 +218,7 @@ class RoundProcesses:
             for each in render(self._plan, roster, node)
         ]
         ranks = [replace(each, set={**each.set, GANG_SECRET: self._gang_secret}) for each in ranks]
-        ranks = [self._contained(self._with_end_mark(each), roster.member(node)) for each in ranks]
+        ranks = [self._contained(self._with_end_mark(each), roster.member(node), roster.port) for each in ranks]
         beside = starter(self._plan, roster, node)
         round_ = NodeRound(self._plan, roster, node, self._enrolment.shared_secret)
         ranks = self._launcher.wrap(round_, ranks)

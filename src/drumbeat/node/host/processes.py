@@ -11,8 +11,9 @@ import itertools
 import os
 import signal
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 
+from drumbeat.model.programs import SCORING
 from drumbeat.node.host.machine import boot
 
 GANG = "DRUMBEAT_GANG"
@@ -200,6 +201,14 @@ def is_helper(pid: int) -> bool:
         return False
     own, parents = _read(pid, "cmdline"), _read(int(fields[1]), "cmdline")
     return own == parents or b"from multiprocessing." in own
+
+
+def is_scoring_server(pid: int, starters: Collection[int]) -> bool:
+    """Whether it is a rank that answers requests, started by one of these processes or by that of a container."""
+    fields, words = _stat(pid), _read(pid, "cmdline").split(b"\0")
+    if len(fields) < 2 or SCORING.encode() not in words or not _program(pid).startswith("python"):
+        return False
+    return int(fields[1]) in starters or _program(int(fields[1])) in _OF_CONTAINERS
 
 
 def removes_files(pid: int) -> bool:

@@ -97,16 +97,20 @@ class Subreaper:
 
         helpers: also to helpers of a Python program that gets SIGTERM itself (a data loader's workers). The program
         ends these itself: without them it could not save a checkpoint. spared: gets no signal, nor do its descendants,
-        nor do programs that remove files that members share: they end by themselves after them.
+        nor do programs that remove files that members share: they end by themselves after them. Where a rank is a
+        scoring server, only scoring servers get a signal: each answers its requests, which may need its helpers, and
+        then ends these.
         """
         members = [pid for pid in self.members() if pid not in self._asked and not processes.removes_files(pid)]
         if spared:
             kept = {spared, *processes.descendants(spared)}
             members = [pid for pid in members if pid not in kept]
-        asked = members if helpers else [pid for pid in members if not processes.is_helper(pid)]
-        self._asked.update(asked)
-        processes.signal_all(asked, signal.SIGTERM)
-        processes.signal_all(asked, signal.SIGCONT)
+        if not helpers:
+            servers = [pid for pid in members if processes.is_scoring_server(pid, {self._supervisor})]
+            members = servers or [pid for pid in members if not processes.is_helper(pid)]
+        self._asked.update(members)
+        processes.signal_all(members, signal.SIGTERM)
+        processes.signal_all(members, signal.SIGCONT)
 
     def kill(self) -> None:
         """Sends SIGKILL to all members."""

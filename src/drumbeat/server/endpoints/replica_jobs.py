@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any
+from typing import Any, cast
 
 from drumbeat.core.child_jobs import DeploymentProgress
 from drumbeat.core.lifecycle.events import ChildRefused, ChildrenSeen, ChildStatus, JobEvent
@@ -15,8 +15,9 @@ from drumbeat.core.lifecycle.job import Job
 from drumbeat.core.planning.plan import Planned
 from drumbeat.core.scheduling.resource_needs import JobPolicy, Need
 from drumbeat.jobfile.data.paths import AssetReference, JobOutputReference, reference_to
+from drumbeat.jobfile.environments.curated import curated_image
 from drumbeat.model.api.requests import JobRequest
-from drumbeat.model.endpoints import OnlineDeployment, ProbeSettings
+from drumbeat.model.endpoints import DeployedModel, OnlineDeployment, ProbeSettings
 from drumbeat.model.errors import NotFoundError, RefusedError, SpecError
 from drumbeat.model.plan import Plan
 from drumbeat.model.programs import SCORING
@@ -37,6 +38,19 @@ MAX_RETRIES, RETRY_DELAY_S, MAX_RETRY_DELAY_S = 10, 1.0, 30.0
 """A replica's restarts in place. Those before it was ready for a while count no more (`ReplicaSteady`)."""
 
 
+MOUNT = "/var/azureml-app/azureml-models"
+"""Where a container with a server of its own finds its model, below `model_mount_path` by default, as in Azure."""
+
+
+@dataclass(frozen=True)
+class ModelPlace:
+    """Where replicas find their model. name: inside of AZUREML_MODEL_DIR. title, version: in the registry."""
+
+    name: str = MODEL
+    title: str = MODEL
+    version: str = "1"
+
+
 @dataclass(frozen=True)
 class RouterPlace:
     """Where replicas dial in. addresses: on the server's machine. port: where agents on other machines call it."""
@@ -46,37 +60,17 @@ class RouterPlace:
 
 
 def replica_request(
-    deployment: OnlineDeployment, job: str, router: RouterPlace, source: str, model_name: str = MODEL
+    deployment: OnlineDeployment, job: str, router: RouterPlace, source: str, model: ModelPlace
 ) -> JobRequest:
-    """Returns the request for a replica's job. model_name: inside of AZUREML_MODEL_DIR.
-
-    Raises SpecError.
-    """
-    settings: dict[str, Any] = {
-        "entry_script": deployment.scoring_script,
-        "app_root": ".",
-        "drain_s": DRAIN_S,
-        "router": {
-            "addresses": list(router.addresses),
-            "port": router.port,
-            "endpoint": deployment.endpoint_name,
-            "deployment": deployment.name,
-            "replica": job,
-            "connections": deployment.request_settings.max_concurrent_requests_per_instance,
-        },
-    }
-    if deployment.drumbeat.batching:
-        settings["max_batch_size"] = deployment.drumbeat.batching.max_batch_size
-        settings["max_wait_ms"] = deployment.drumbeat.batching.max_wait_ms
-    if deployment.inference_config:
-        settings["behind"] = _behind(deployment)
+    """Returns the request for a replica's job. Raises SpecError."""
+    has_server = bool(deployment.inference_config) and is_container(deployment.environment)
+    mount = f"{deployment.model_mount_path.rstrip('/') or MOUNT}/{model.title}/{model.version}" if has_server else ""
+    settings = json.dumps(_settings(deployment, job, router), separators=(",", ":"))
     document: dict[str, Any] = {
         "name": job,
         "display_name": f"{deployment.endpoint_name}/{deployment.name}",
-        "command": _command(deployment, model_name),
-        "environment_variables": {
-            **deployment.environment_variables, SETTINGS_VARIABLE: json.dumps(settings, separators=(",", ":")),
-        },
+        "command": _command(deployment, "" if has_server else model.name),
+        "environment_variables": {**_variables(deployment, mount), SETTINGS_VARIABLE: settings},
         "drumbeat": {
             "max_retries": MAX_RETRIES, "retry_delay_s": RETRY_DELAY_S, "max_retry_delay_s": MAX_RETRY_DELAY_S,
             "grace_s": GRACE_S, "lost_after_s": LOST_AFTER_S, "hang_after_s": 0, "rendezvous_timeout_s": 0,
@@ -84,10 +78,7 @@ def replica_request(
         },
     }  # fmt: skip
     if deployment.model:
-        model: dict[str, Any] = {"path": deployment.model.path}
-        if not deployment.model.path.startswith("azureml:") or "://" in deployment.model.path:
-            model["type"] = deployment.model.type
-        document["inputs"] = {MODEL: model}
+        document["inputs"] = {MODEL: _input(deployment.model, f"{mount}/{model.name}" if mount else "")}
     if deployment.code:
         document["code"] = "."
     if deployment.environment is not None:
@@ -105,9 +96,59 @@ def replica_request(
     )
 
 
+def is_container(environment: Any) -> bool:
+    """Returns whether replicas of an environment run in containers, where a node has an engine."""
+    if not isinstance(environment, dict):
+        return False
+    written = cast("dict[str, Any]", environment)
+    image = written.get("image")
+    is_image = isinstance(image, str) and image != "" and curated_image(image) is None
+    return not written.get("conda_file") and (is_image or bool(written.get("build")))
+
+
+def _settings(deployment: OnlineDeployment, job: str, router: RouterPlace) -> dict[str, Any]:
+    """Returns what a replica's scoring server is told. Raises SpecError."""
+    settings: dict[str, Any] = {
+        "entry_script": deployment.scoring_script,
+        "app_root": ".",
+        "drain_s": DRAIN_S,
+        "router": {
+            "addresses": list(router.addresses),
+            "port": router.port,
+            "endpoint": deployment.endpoint_name,
+            "deployment": deployment.name,
+            "replica": job,
+            "connections": deployment.request_settings.max_concurrent_requests_per_instance,
+        },
+    }
+    if deployment.drumbeat.batching:
+        settings["max_batch_size"] = deployment.drumbeat.batching.max_batch_size
+        settings["max_wait_ms"] = deployment.drumbeat.batching.max_wait_ms
+    return settings | ({"behind": _behind(deployment)} if deployment.inference_config else {})
+
+
+def _variables(deployment: OnlineDeployment, mount: str) -> dict[str, str]:
+    """Returns the variables of a deployment. mount: AZUREML_MODEL_DIR of a container's own server, "" = it has none."""
+    own: dict[str, str] = {}
+    if mount and deployment.model:
+        own["AZUREML_MODEL_DIR"] = mount
+    if mount and deployment.scoring_script:
+        own["AZUREML_ENTRY_SCRIPT"] = deployment.scoring_script
+    return own | deployment.environment_variables
+
+
+def _input(model: DeployedModel, appears: str) -> dict[str, Any]:
+    """Returns a model as the input of a replica's job. appears: its path in the container, "" = where it is staged."""
+    entry: dict[str, Any] = {"path": model.path}
+    if not model.path.startswith("azureml:") or "://" in model.path:
+        entry["type"] = model.type
+    return entry | ({"path_on_compute": f"file:{appears}"} if appears else {})
+
+
 def _command(deployment: OnlineDeployment, model_name: str) -> str:
+    """model_name: inside of AZUREML_MODEL_DIR, "" = the container's server finds it where it is mounted."""
     words = ["exec", "python", "-m", SCORING]
-    if deployment.model:
+    if deployment.model and model_name:
         words += ["--model", f"${{{{inputs.{MODEL}}}}}"]
         if deployment.scoring_script or deployment.inference_config:
             words += ["--model-name", shlex.quote(model_name)]
@@ -133,9 +174,10 @@ def _behind(deployment: OnlineDeployment) -> dict[str, Any]:
     if len(ports) != 1:
         raise SpecError("its routes are at several ports, and a replica passes requests on to one", where=where)
     command = ["/bin/sh", "-c", deployment.drumbeat.command] if deployment.drumbeat.command else []
-    if not command:
-        fix = "Name it: drumbeat: {command: ...}"
-        raise SpecError("the command that starts the server with these routes isn't known", where=where, fix=fix)
+    if not command and not is_container(deployment.environment):
+        what = "the command that starts the server with these routes isn't known: only an image has one of its own"
+        fix = "Name it: drumbeat: {command: ...}; or give the environment an `image` or `build` without `conda_file`."
+        raise SpecError(what, where=where, fix=fix)
 
     def probe(name: str, settings: ProbeSettings) -> dict[str, Any]:
         return {
@@ -146,9 +188,11 @@ def _behind(deployment: OnlineDeployment) -> dict[str, Any]:
             "failure_threshold": settings.failure_threshold,
         }
 
+    scoring = routes.get("scoring_route", {}).get("path", "/")
     return {
         "port": ports.pop(),
         "command": command,
+        "scoring_path": "" if scoring == "/" else scoring,
         "readiness": probe("readiness_route", deployment.readiness_probe),
         "liveness": probe("liveness_route", deployment.liveness_probe),
     }
@@ -268,15 +312,16 @@ class Replicas:
     def request(self, definition: OnlineDeployment, job: str) -> JobRequest:
         """Returns the request for a replica's job. Raises SpecError, NotFoundError."""
         source = f"deployment {definition.endpoint_name}/{definition.name}"
-        return replica_request(definition, job, self._router(), source, self._model_name(definition))
+        return replica_request(definition, job, self._router(), source, self._model_place(definition))
 
-    def _model_name(self, definition: OnlineDeployment) -> str:
-        """Returns the name of a deployment's model inside of AZUREML_MODEL_DIR. Raises NotFoundError."""
+    def _model_place(self, definition: OnlineDeployment) -> ModelPlace:
+        """Returns where a deployment's model is for its replicas. Raises NotFoundError."""
         path = definition.model.path if definition.model else ""
         reference = reference_to(path) if path else None
         if isinstance(reference, AssetReference):
-            path = str(self._models.find(reference.name, reference.version).document["uri"])
-        return model_folder(path)
+            row = self._models.find(reference.name, reference.version)
+            return ModelPlace(model_folder(str(row.document["uri"])), reference.name, row.version)
+        return ModelPlace(model_folder(path), model_folder(path))
 
 
 def _key(parent: Job, job: str) -> str:
