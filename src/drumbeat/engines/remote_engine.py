@@ -52,6 +52,8 @@ class RemoteEngine:
         self._statuses = {host.name: HostStatus(host) for host in hosts}
         self._started: dict[str, float] = {}
         """When each gang had certainly been started, by the monotonic clock: earlier observations don't count."""
+        self._servers: dict[str, tuple[str, ...]] = {}
+        """The addresses at which the agents of each observed gang call: another server may have started it."""
         self._wanted: Wanted | None = None
         """The wanted gangs, as of the first sweep; before that, unknown gangs are left alone."""
         self._lock = threading.Lock()
@@ -140,6 +142,7 @@ class RemoteEngine:
         self._begin()
         now = time.monotonic()
         since = self._started.setdefault(gang.name, now)  # Another server may have started it.
+        self._servers[gang.name] = gang.servers
         gone: dict[int, str] = {}
         leaving: dict[int, str] = {}
         has_left = False
@@ -178,6 +181,7 @@ class RemoteEngine:
                 self._statuses[machine].must_look.set()
         if not stuck:
             self._started.pop(name, None)
+            self._servers.pop(name, None)
         return stuck
 
     def _stop_on(self, status: HostStatus, name: str) -> dict[str, str]:
@@ -260,6 +264,9 @@ class RemoteEngine:
             request: dict[str, object] = {"folder": status.host.folder, "ended": sorted(ended)}
             if status.host.leaving is not None:
                 request["leaving"] = status.host.leaving
+            new = {gang: at for gang, at in self._servers.copy().items() if status.told.get(gang) != at}
+            if new:
+                request["servers"] = new
             answer = status.host.reach.ask("look", request)
         except DrumbeatError as error:
             status.trouble = _with_fix(error)
@@ -268,6 +275,7 @@ class RemoteEngine:
             log.exception("machine %s can't be asked", status.host.name)
             status.trouble = f"it can't be asked from this machine: {error}"
             return
+        status.told = {gang: at for gang, at in {**status.told, **new}.items() if gang in self._servers}
         status.to_end -= ended - answer["stuck"].keys()
         status.stuck = next(iter(answer["stuck"].values()), "")
         status.answer = answer
@@ -285,6 +293,7 @@ class RemoteEngine:
         leftovers = unwanted({*present, *ours}, self._wanted)
         for gang in leftovers:
             self._started.pop(gang, None)
+            self._servers.pop(gang, None)
         strange = leftovers & (present - ours)
         if strange & status.strange:
             status.must_sweep = True

@@ -68,6 +68,8 @@ class HostStatus:
     judged_at: float = -math.inf
     strange: set[str] = field(default_factory=set[str])
     swept: set[str] = field(default_factory=set[str])
+    told: dict[str, tuple[str, ...]] = field(default_factory=dict[str, "tuple[str, ...]"])
+    """By gang, the server's addresses of which its agents there have been told."""
     sweeping: threading.Lock = field(default_factory=threading.Lock)
     is_followed: bool = False
     must_look: threading.Event = field(default_factory=threading.Event)

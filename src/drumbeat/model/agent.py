@@ -221,6 +221,11 @@ WAITS = " waits: "
 """In a status' `detail`, comes before the reason why the agent makes no progress."""
 
 
+ANNOUNCED = "servers.json"
+"""The file in the root of an attempt with the server's addresses as last announced, a JSON list: by the server, or by
+the engine where the server is at another address than the agents know."""
+
+
 @dataclass(frozen=True)
 class Enrolment:
     """The file that an engine gives to an agent: the server's addresses, and the node. Mode 0600, for its `secret`."""

@@ -1,8 +1,8 @@
 """One connection to the node's metrics endpoint.
 
-The standard HTTP client would do, but its import costs a rank 20 ms of CPU (TLS, mail headers), more than the start of a trial
-that does little. The endpoint is drumbeat's own (`drumbeat.node.metrics.http_server`), and states the length of each
-answer.
+The standard HTTP client would do, but its import costs a rank 20 ms of CPU (TLS, mail headers), more than the start of
+a trial that does little. The endpoint is drumbeat's own (`drumbeat.node.metrics.http_server`), and states the length of
+each answer.
 """
 
 from __future__ import annotations

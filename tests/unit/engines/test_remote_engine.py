@@ -103,6 +103,23 @@ def test_checkpoints_on_hosts_are_apart_from_those_of_a_deleted_job_of_the_name(
         assert json.loads(enrolments[0])["checkpoints"] == f"/home/ada/jobs/{owner}/checkpoints"
 
 
+def test_machines_are_told_once_at_which_addresses_a_gangs_agents_call_now(engine: RemoteEngine, played: Played):
+    gang = replace(a_gang("a", 1), servers=("https://10.0.0.1:1",))
+    played.gangs[gang.name] = {"0": ""}
+    engine.observe(gang)
+
+    def told() -> list[object]:
+        return [one["servers"] for one in played.requests("look") if "servers" in one]
+
+    played.until(told)
+    engine.observe(gang)
+    many = len(played.requests("look")) + 3
+    played.until(lambda: len(played.requests("look")) > many)
+    engine.observe(replace(gang, servers=("https://10.0.0.2:1",)))
+    played.until(lambda: len(told()) > 1)
+    assert told() == [{gang.name: ("https://10.0.0.1:1",)}, {gang.name: ("https://10.0.0.2:1",)}]
+
+
 def usable(engine: RemoteEngine) -> bool:
     return not engine.machines()[0].unusable
 

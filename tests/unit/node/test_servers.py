@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from http.client import parse_headers
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
@@ -17,7 +18,7 @@ from socketserver import StreamRequestHandler, ThreadingUnixStreamServer
 
 import pytest
 
-from drumbeat.model.agent import Enrolment
+from drumbeat.model.agent import Enrolment, Takeover
 from drumbeat.model.errors import (
     AwayError,
     DrumbeatError,
@@ -28,6 +29,9 @@ from drumbeat.model.errors import (
 )
 from drumbeat.model.plan import Plan
 from drumbeat.model.server_era import era_text
+from drumbeat.model.wire import dumps
+from drumbeat.node.agent.takeover import next_enrolment
+from drumbeat.node.host.gangs import Gangs, write_enrolment
 from drumbeat.node.metrics.http_messages import Read
 from drumbeat.node.platform.server_addresses import Servers, remember
 from drumbeat.node.platform.server_era import note_era
@@ -37,6 +41,8 @@ from tests.support.agent_server import HomeSocketServer
 
 PLAN = Plan("j", "e", "pytorch", 1, 1, "true", ())
 ONE, TWO, FAR = "unix:/none/1/server.sock", "unix:/none/2/server.sock", "https://10.0.0.1:1"
+TWO_FAR, NEW_FAR = "https://10.0.0.2:1", "https://10.0.0.3:1"
+TAKEOVER = Takeover("k", 1, "s", "p", PLAN, "root.k.1")
 
 
 def enrolled(root: Path, *servers: str) -> Enrolment:
@@ -96,7 +102,7 @@ def a_home() -> Iterator[str]:
 
 @pytest.fixture(autouse=True)
 def nothing_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("drumbeat.node.platform.server_addresses._ANNOUNCED", {})
+    monkeypatch.setattr("drumbeat.node.platform.server_addresses._UNWRITTEN", {})
 
 
 def known(servers: Servers) -> list[str]:
@@ -129,8 +135,25 @@ def test_unannounced_server_of_the_enrolment_is_called_last(tmp_path: Path):
 def test_restarted_agent_knows_announced_addresses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     given = enrolled(tmp_path, ONE)
     remember(given, (TWO, ONE))
-    monkeypatch.setattr("drumbeat.node.platform.server_addresses._ANNOUNCED", {})
+    monkeypatch.setattr("drumbeat.node.platform.server_addresses._UNWRITTEN", {})
     assert known(Servers(given)) == [TWO, ONE]
+
+
+def test_agent_that_reaches_no_server_reads_the_addresses_that_its_engine_writes(tmp_path: Path):
+    given = replace(enrolled(tmp_path / "gangs/j.1/0/root", FAR), checkpoints=str(tmp_path))
+    (tmp_path / "gangs/j.1/0/root").mkdir(parents=True)
+    write_enrolment(str(tmp_path / "gangs/j.1/0/enrolment.json"), dumps(given))
+    servers, file = Servers(given), Path(given.root, "servers.json")
+    gangs = Gangs(tmp_path / "gangs")
+    gangs.announce("j.1", [FAR])
+    assert not file.exists(), "they know it"
+    remember(given, (FAR, TWO_FAR))
+    gangs.announce("j.1", [NEW_FAR])
+    servers.look()
+    servers.next()
+    assert (servers.first, servers.is_first_trusted) == (NEW_FAR, True)
+    assert next_enrolment(given, TAKEOVER, None).servers == (NEW_FAR,), "the next job on the node calls there, too"
+    gangs.announce("unknown.1", [NEW_FAR])
 
 
 @pytest.mark.parametrize("text", ["", "{", "7", "null", '{"a": 1}', "\xff"])

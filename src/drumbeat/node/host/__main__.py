@@ -70,7 +70,8 @@ def start(request: Request) -> Answer:
 
 
 def look(request: Request) -> Answer:
-    """Observes every gang of this machine; ends the gangs in `ended` first.
+    """Observes every gang of this machine; ends the gangs in `ended` first. servers: the addresses, by gang, at which
+    its agents call now.
 
     The answer has `gone`, a message by gang and node, "" for a node whose agent runs; `stuck`, a message by gang for
     those that can't be ended; `unusable`, why nothing can be started here, "" = it can; and `leaving`, the machine's
@@ -78,6 +79,8 @@ def look(request: Request) -> Answer:
     """
     gangs = _gangs(request)
     stuck = _ended(gangs, request["ended"], leave_s=gangs.leave_s)
+    for name, servers in request.get("servers", {}).items():
+        gangs.announce(name, servers)
     gone: dict[str, dict[int, str]] = {}
     for name in gangs.names():
         nodes = gangs.nodes(name)

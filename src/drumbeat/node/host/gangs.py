@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from drumbeat.model.agent import ANNOUNCED
 from drumbeat.model.failpoints import failpoint
 from drumbeat.model.programs import AGENT, CLEANUP, EARLIER_AGENT
 from drumbeat.node.host import processes
@@ -134,6 +135,23 @@ class Gangs:
     def nodes(self, name: str) -> list[int]:
         """The nodes of a gang on this machine."""
         return sorted(int(path.name) for path in _nodes(self.folder / name) if path.name.isdecimal())
+
+    def announce(self, name: str, servers: Iterable[str]) -> None:
+        """Tells the agents of a gang at which addresses the server is now, if they know others.
+
+        They can't learn it from a server that they don't reach. Raises OSError where a file can't be written.
+        """
+        addresses = list(servers)
+        for node in self.nodes(name):
+            try:
+                enrolment = json.loads((self._node_folder(name, node) / _ENROLMENT).read_text())
+            except FileNotFoundError:
+                continue
+            known, place = enrolment["servers"], Path(enrolment["root"], ANNOUNCED)
+            with contextlib.suppress(FileNotFoundError, ValueError):
+                known = json.loads(place.read_text())
+            if known != addresses and place.parent.is_dir():
+                write_private(place, json.dumps(addresses))
 
     def _look_after(self, folder: Path, node: int, enrolment: Callable[[int], str] | None) -> str:
         agent = self._agents.get(folder)

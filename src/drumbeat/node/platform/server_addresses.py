@@ -1,6 +1,7 @@
 """The servers that an agent knows: those of its enrolment, and those that a server announced later.
 
-Announced addresses are stored in the node's folder, for a restarted agent and the node's other processes.
+Announced addresses are stored in the node's folder, for a restarted agent and the node's other processes. The engine
+writes them there, too (`drumbeat.node.host.gangs`), when the server has moved to an address that agents don't know.
 """
 
 from __future__ import annotations
@@ -12,22 +13,28 @@ from collections.abc import Sequence
 from urllib.parse import urlsplit
 
 from drumbeat.model import home_socket
-from drumbeat.model.agent import Enrolment
+from drumbeat.model.agent import ANNOUNCED, Enrolment
 from drumbeat.node.platform import network_interfaces
 
-_ANNOUNCED: dict[str, list[str]] = {}
-"""By attempt folder, the addresses announced to this process, which keeps them even on a full disk."""
+_UNWRITTEN: dict[str, list[str]] = {}
+"""By attempt folder, the addresses announced to this process that a full disk didn't take."""
 
 
 def remember(enrolment: Enrolment, servers: Sequence[str]) -> None:
     """Stores the addresses that a server announced, replacing earlier ones; only in memory if they can't be written."""
     if list(servers) == _announced(enrolment):
         return
-    _ANNOUNCED[enrolment.root], place = list(servers), _place(enrolment)
+    _UNWRITTEN[enrolment.root], place = list(servers), _place(enrolment)
     with contextlib.suppress(OSError):
         with open(f"{place}.new", "w", encoding="utf-8") as file:
             json.dump(list(servers), file)
         os.replace(f"{place}.new", place)
+        del _UNWRITTEN[enrolment.root]
+
+
+def known(enrolment: Enrolment) -> tuple[str, ...]:
+    """Returns the addresses that were announced last, those of the enrolment if none were."""
+    return tuple(_announced(enrolment)) or enrolment.servers
 
 
 class Servers:
@@ -81,15 +88,15 @@ class Servers:
 
 
 def _announced(enrolment: Enrolment) -> list[str]:
-    if enrolment.root in _ANNOUNCED:
-        return _ANNOUNCED[enrolment.root]
+    if enrolment.root in _UNWRITTEN:
+        return _UNWRITTEN[enrolment.root]
     with contextlib.suppress(OSError, ValueError, TypeError), open(_place(enrolment), encoding="utf-8") as file:
         return [str(each) for each in json.load(file)]
     return []
 
 
 def _place(enrolment: Enrolment) -> str:
-    return f"{enrolment.root}/servers.json"
+    return f"{enrolment.root}/{ANNOUNCED}"
 
 
 def _is_safe(server: str) -> bool:
