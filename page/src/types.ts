@@ -207,6 +207,7 @@ export interface Status {
   doors: { address: string; port: number; ends: string }[]; others: string[]; retain_s: number;
   /** When the home was last backed up; null = never. */
   backup_at?: string | null;
+  unknown_jobs?: string[];
 }
 export interface LedgerRow { name: string; jobs: number; wall_s: number; seconds: Record<string, number> }
 export interface Ledger { by: "job" | "experiment" | "person" | "week"; since: string | null; rows: LedgerRow[]; total: LedgerRow }

@@ -48,8 +48,10 @@ def make_control(home: Path, endpoints: Endpoints) -> Control:
     """
     from drumbeat.server.data.stores import StoreAccess
     from drumbeat.server.database import LeaseRules, make_store
+    from drumbeat.server.home_copy import read_era
     from drumbeat.server.home_folder import FolderArtifacts
     from drumbeat.server.metrics.event_files.reader import TensorBoardReader
+    from drumbeat.server.nodes.unknown_jobs import UnknownJobs
 
     clock = SystemClock()
     url = os.environ.get("DRUMBEAT_DATABASE")
@@ -83,6 +85,7 @@ def make_control(home: Path, endpoints: Endpoints) -> Control:
             samplers=BayesianSamplers(),
             router=RouterProgram(home / "router", endpoints.listeners, scoring_address.kept(home)),
             caches=_caches(home, shared, has_file=not url),
+            unknown_jobs=UnknownJobs(home / "unknown-jobs.json" if read_era(shared) else None),
         )
     )
 

@@ -64,6 +64,8 @@ def test_old_server_that_comes_back_after_a_restore_is_fenced_by_the_agents_of_t
     house.client.submit(job)
     until(lambda: house.client.get("outlives").state == "running")
     assert house.run("server", "backup", tmp_path / "b.tar").returncode == 0
+    house.client.submit({**job, "name": "later"})
+    until(lambda: house.client.get("later").state == "running")
     assert house.run("server", "stop", "--force").returncode == 0
     restore(tmp_path / "b.tar", tmp_path / "new", takes_over=True)
     old = tmp_path / "old"
@@ -77,6 +79,8 @@ def test_old_server_that_comes_back_after_a_restore_is_fenced_by_the_agents_of_t
     (era,) = until_found(house.home, "nodes/**/era")
     assert era.read_text().startswith((tmp_path / "new" / "era").read_text().strip() + ".")
     assert house.client.get("outlives").state == "running"
+    until(lambda: house.client.status().unknown_jobs == ("later",))
+    assert "lost         later: submitted after the backup" in house.run("server", "status").stdout
 
     assert house.run("server", "stop", "--force").returncode == 0
     (house.home / "era").unlink()

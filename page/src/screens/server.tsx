@@ -49,6 +49,7 @@ function StatusRows({ status }: { status: Status }) {
       <Row label="unfinished">
         {status.unfinished.length ? <>{counted(status.unfinished.length, "job")}: {status.unfinished.slice(0, 8).map((job) => <a key={job} class="row-list" href={jobHref(job)}>{job}</a>)}</> : "no job"}
       </Row>
+      {!!status.unknown_jobs?.length && <Row label="lost">{status.unknown_jobs.slice(0, 8).join(", ")}{status.unknown_jobs.length > 8 && " …"}: submitted after the backup from which this home was restored, and ended; submit them again</Row>}
       {status.publishing.length > 0 && <Row label="outputs">still being put in their places: those of {status.publishing.join(", ")}</Row>}
       {status.others.map((other) => <Row key={other} label="beside">{other}, which goes on with all jobs</Row>)}
       {status.doors.map((door) => <Row key={`${door.address} ${door.port}`} label="agents"><span class="machine">https://{door.address}:{door.port}</span>, certificate until {door.ends.slice(0, 10)}</Row>)}

@@ -264,7 +264,7 @@ class RemoteEngine:
             request: dict[str, object] = {"folder": status.host.folder, "ended": sorted(ended)}
             if status.host.leaving is not None:
                 request["leaving"] = status.host.leaving
-            new = {gang: at for gang, at in self._servers.copy().items() if status.told.get(gang) != at}
+            new = {gang: at for gang, at in self._servers.copy().items() if status.announced.get(gang) != at}
             if new:
                 request["servers"] = new
             answer = status.host.reach.ask("look", request)
@@ -275,7 +275,7 @@ class RemoteEngine:
             log.exception("machine %s can't be asked", status.host.name)
             status.trouble = f"it can't be asked from this machine: {error}"
             return
-        status.told = {gang: at for gang, at in {**status.told, **new}.items() if gang in self._servers}
+        status.announced = {gang: at for gang, at in {**status.announced, **new}.items() if gang in self._servers}
         status.to_end -= ended - answer["stuck"].keys()
         status.stuck = next(iter(answer["stuck"].values()), "")
         status.answer = answer

@@ -68,7 +68,7 @@ class HostStatus:
     judged_at: float = -math.inf
     strange: set[str] = field(default_factory=set[str])
     swept: set[str] = field(default_factory=set[str])
-    told: dict[str, tuple[str, ...]] = field(default_factory=dict[str, "tuple[str, ...]"])
+    announced: dict[str, tuple[str, ...]] = field(default_factory=dict[str, "tuple[str, ...]"])
     """By gang, the server's addresses of which its agents there have been told."""
     sweeping: threading.Lock = field(default_factory=threading.Lock)
     is_followed: bool = False

@@ -71,6 +71,7 @@ from drumbeat.server.nodes.heartbeats import Heartbeats
 from drumbeat.server.nodes.node_requests import NodeRequests
 from drumbeat.server.nodes.start_gang import GangStarter
 from drumbeat.server.nodes.stop_gang import GangStopper
+from drumbeat.server.nodes.unknown_jobs import UnknownJobs
 from drumbeat.server.notices.due_notices import condition_notices, end_notices
 from drumbeat.server.notices.notice_targets import NoticeTargets
 from drumbeat.server.notices.send_notice import NoticeSender
@@ -138,6 +139,8 @@ class Setting:
     """Caches of the server's machine; None = `prune` and `usage` leave them out."""
     registry_key: Callable[[], bytes] = field(default_factory=lambda: cache(new_key))
     """Returns the private key, in PEM, by which models are signed. Servers that share a database share it."""
+    unknown_jobs: UnknownJobs = field(default_factory=UnknownJobs)
+    """The jobs of which a restored home knows only by their agents."""
 
 
 class Startable(Protocol):
@@ -161,7 +164,7 @@ class Control:
         heartbeats = self.heartbeats = Heartbeats(clock, PAUSED_AFTER_S)
         self.loop = Loop(store, clock, self.bus, setting.endpoints.address, setting.endpoints.url)
         self.standby = LeaseWait(self.loop, self._activate)
-        self.engines = Engines(self.loop, setting.engines, setting.make_engine)
+        self.engines = Engines(self.loop, setting.engines, setting.make_engine, setting.unknown_jobs.note)
         self.addresses = AgentAddresses(self.loop, self.engines, setting.endpoints)
         outputs = JobOutputReader(setting.artifacts, ManifestDataAccess(setting.data) if setting.data else None)
         self.data: DataAccess = RunFileReader(setting.artifacts.of_runs, outputs)
@@ -236,7 +239,9 @@ class Control:
         self.schedule_runner = ScheduleRunner(self.loop, self.schedules)
         self.node_requests = NodeRequests(self.loop, lambda job, node: self.bus.publish(node_topic(job, node)))
         self.hang_watch = HangWatch(self.loop, self.node_requests, setting.artifacts.write_text)
-        self.agents = Agents(self.loop, self.secrets, heartbeats, self.addresses, self.catalogs.registries)
+        self.agents = Agents(
+            self.loop, self.secrets, heartbeats, self.addresses, self.catalogs.registries, setting.unknown_jobs
+        )
         self.computes = Computes(self.loop, self.engines, self.addresses, states)
         self.experiments = Experiments(self.loop, self.metrics, setting.artifacts, self.inputs.contents)
         self.overviews = Overviews(self.loop, self.metrics, self.experiments.names_in_jobs)

@@ -19,7 +19,7 @@ from drumbeat.cli.terminal.formatting import count, format_duration, format_mome
 from drumbeat.cli.terminal.help import new_family
 from drumbeat.model.api.server import AgentListenerView, ServerView, WarmWorkersView
 from drumbeat.model.errors import ConflictError, RefusedError, UnreachableError
-from drumbeat.model.plurals import name_some
+from drumbeat.model.plurals import list_first, name_some
 
 HostOption = Annotated[
     str | None, typer.Option("--host", metavar="ADDRESS", help="The IP address to listen on; 0.0.0.0 means all.")
@@ -204,6 +204,7 @@ def _format_server(status_view: ServerView) -> str:
         *([f"  fingerprint  {status_view.ca_fingerprint}"] if status_view.ca_fingerprint else []),
         *([f"  backed up    {format_moment(status_view.backup_at)}"] if status_view.backup_at else []),
         f"  unfinished   {unfinished}",
+        *([f"  lost         {_unknown(status_view)}"] if status_view.unknown_jobs else []),
         *([f"  outputs      still being put in their places: those of {publishing}"] if publishing else []),
         f"  stops        {idle}",
         *([f"  retains      jobs for {_retained(status_view)} after their end"] if status_view.retain_s else []),
@@ -216,6 +217,16 @@ def _format_server(status_view: ServerView) -> str:
         *(f"  replicas     {one}" for one in status_view.replicas),
     ]
     return "\n".join(rows)
+
+
+_MAX_UNKNOWN = 10
+"""The maximum number of lost jobs that are named."""
+
+
+def _unknown(status_view: ServerView) -> str:
+    """Formats which jobs the copy that was restored couldn't know."""
+    jobs = list_first(list(status_view.unknown_jobs), _MAX_UNKNOWN)
+    return f"{jobs}: submitted after the backup from which this home was restored, and ended; submit them again"
 
 
 def _spare(spare: WarmWorkersView) -> str:

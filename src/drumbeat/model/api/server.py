@@ -93,6 +93,8 @@ class StatusView:
     """Where clients on other machines call online endpoints; "" = nowhere."""
     replicas: tuple[str, ...] = ()
     """Where replicas of online endpoints on other machines call the router."""
+    unknown_jobs: tuple[str, ...] = ()
+    """Jobs of which this home, restored from a backup, knows nothing: their nodes were met, and ended."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,7 +14,7 @@ from drumbeat.model.agent import Enrolment, Takeover
 from drumbeat.model.failpoints import failpoint
 from drumbeat.model.preflight import NodeCheck
 from drumbeat.node.host.gangs import remove_folder, write_enrolment
-from drumbeat.node.platform import server_addresses
+from drumbeat.node.platform.server_addresses import latest_addresses
 
 ROOT = "root"
 """How the names of the attempts' folders in the folder of a node begin."""
@@ -26,7 +26,7 @@ def next_enrolment(before: Enrolment, wanted: Takeover, preflight: NodeCheck | N
         before,
         job=wanted.job,
         attempt=wanted.attempt,
-        servers=server_addresses.known(before),
+        servers=latest_addresses(before),
         secret=wanted.secret,
         peer_secret=wanted.peer_secret,
         plan=wanted.plan,

@@ -147,10 +147,10 @@ class Gangs:
                 enrolment = json.loads((self._node_folder(name, node) / _ENROLMENT).read_text())
             except FileNotFoundError:
                 continue
-            known, place = enrolment["servers"], Path(enrolment["root"], ANNOUNCED)
+            before, place = enrolment["servers"], Path(enrolment["root"], ANNOUNCED)
             with contextlib.suppress(FileNotFoundError, ValueError):
-                known = json.loads(place.read_text())
-            if known != addresses and place.parent.is_dir():
+                before = json.loads(place.read_text())
+            if before != addresses and place.parent.is_dir():
                 write_private(place, json.dumps(addresses))
 
     def _look_after(self, folder: Path, node: int, enrolment: Callable[[int], str] | None) -> str:

@@ -32,7 +32,7 @@ def remember(enrolment: Enrolment, servers: Sequence[str]) -> None:
         del _UNWRITTEN[enrolment.root]
 
 
-def known(enrolment: Enrolment) -> tuple[str, ...]:
+def latest_addresses(enrolment: Enrolment) -> tuple[str, ...]:
     """Returns the addresses that were announced last, those of the enrolment if none were."""
     return tuple(_announced(enrolment)) or enrolment.servers
 

@@ -21,7 +21,7 @@ from drumbeat.jobfile.reading.writer import to_dict
 from drumbeat.launchers.container_command import CONTAINER_ENGINES
 from drumbeat.model.errors import ConflictError, DrumbeatError, NotFoundError, RefusedError
 from drumbeat.model.plurals import name_some
-from drumbeat.model.unique_names import gang_name
+from drumbeat.model.unique_names import gang_name, parse_gang_name
 from drumbeat.ports.engines import Engine, NoMachinesError, ScaledEngine
 from drumbeat.server.computes.broken_engine import BrokenEngine
 from drumbeat.server.computes.compute_state import ComputeState, followed, is_same_but_for_scale, machine_cap
@@ -60,6 +60,8 @@ class Engines(Mapping[str, Engine]):
     loop: Loop
     given: Mapping[str, Engine]
     make: EngineMaker
+    note_unknown: Callable[[str], None] = lambda _job: None
+    """Is told of a job that is no longer known here, or not yet, whose gang was ended."""
     _states: dict[str, ComputeState] = field(default_factory=dict[str, ComputeState])
     _furnished: dict[str, ComputeState] = field(default_factory=dict[str, ComputeState])
     """The computes on which the loop places jobs."""
@@ -130,9 +132,17 @@ class Engines(Mapping[str, Engine]):
 
     def _sweep(self, name: str, engine: Engine) -> None:
         try:
-            engine.sweep(lambda: self._wanted(name))
+            for gang in engine.sweep(lambda: self._wanted(name)):
+                self._note_ended(gang)
         except Exception as error:  # noqa: BLE001 (it may have been deleted meanwhile)
             log.warning("leftover gangs on compute %s can't be ended: %s", name, error)
+
+    def _note_ended(self, gang: str) -> None:
+        job, _ = parse_gang_name(gang)
+        try:
+            self.loop.record(job)
+        except NotFoundError:
+            self.note_unknown(job)
 
     def _sweep_soon(self, name: str, engine: Engine) -> None:
         """Sweeps an engine that was created after the sweep of the server's start."""

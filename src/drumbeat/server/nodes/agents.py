@@ -19,6 +19,7 @@ from drumbeat.server.loop.work_queue import result_of
 from drumbeat.server.nodes.directive_cache import DirectiveCache
 from drumbeat.server.nodes.engine_gangs import GangFactory, Secrets
 from drumbeat.server.nodes.heartbeats import Heartbeats
+from drumbeat.server.nodes.unknown_jobs import UnknownJobs
 from drumbeat.server.resources.registries import Registries
 
 MAX_ENDED = 16
@@ -29,11 +30,17 @@ class Agents:
     """Hears the agents of all gangs and answers them. Thread-safe."""
 
     def __init__(
-        self, loop: Loop, secrets: Secrets, heartbeats: Heartbeats, addresses: AgentAddresses, registries: Registries
+        self,
+        loop: Loop,
+        secrets: Secrets,
+        heartbeats: Heartbeats,
+        addresses: AgentAddresses,
+        registries: Registries,
+        unknown_jobs: UnknownJobs,
     ) -> None:
         self._loop, self._secrets, self._heartbeats = loop, secrets, heartbeats
         self._gangs = GangFactory(secrets, addresses)
-        self._addresses, self._registries = addresses, registries
+        self._addresses, self._registries, self._unknown = addresses, registries, unknown_jobs
         self.directives = DirectiveCache()
         self._ended: dict[str, Job] = {}
         """Jobs that have ended just now: all their agents report and ask at once."""
@@ -90,7 +97,11 @@ class Agents:
 
     def _heard(self, job: str, attempt: int, node: int, secret: str, status: AgentStatus) -> Job:
         self._secrets.check(job, attempt, node, secret)
-        current = self._recent(job, attempt)
+        try:
+            current = self._recent(job, attempt)
+        except NotFoundError:
+            self._unknown.note(job)
+            raise
         self._secrets.check_job(current, attempt, node, secret)
         if status.member.node != node:
             raise SpecError(f"node {node} of job {job} can't speak for node {status.member.node}")

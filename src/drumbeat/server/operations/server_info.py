@@ -115,6 +115,7 @@ def status(context: ContextOf) -> StatusView:
         ca_fingerprint=fingerprint(context.tls.source.ca) if context.tls and context.tls.source.ca else "",
         scoring=endpoints_router.scoring_url if endpoints_router else "",
         replicas=endpoints_router.door_urls if endpoints_router else (),
+        unknown_jobs=context.control.setting.unknown_jobs.names,
     )
 
 
