@@ -147,7 +147,7 @@ export interface Experiment {
 /** kind: the type; of a model, which kind of model it is. */
 export interface Data {
   name: string; version: string; type: string; kind: string; uri: string; digest: string; created_at: string; made_by: string;
-  description: string; tags: Record<string, string>; files: number; size: number;
+  description: string; tags: Record<string, string>; files: number; size: number; is_archived: boolean;
   used_by: { job: string; role: string }[];
 }
 export interface ModelVersion {
@@ -168,7 +168,7 @@ export interface ModelLineage {
 }
 export interface Environment {
   name: string; version: string; image: string; created_at: string | null; curated: boolean; about: string;
-  means: string[]; notes: string[]; jobs: string[]; problem: string; python: unknown;
+  means: string[]; notes: string[]; jobs: string[]; problem: string; python: unknown; is_archived: boolean;
 }
 export interface Datastore {
   name: string; type: string; credentials: string; is_default: boolean; is_builtin: boolean;

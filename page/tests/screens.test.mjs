@@ -360,7 +360,7 @@ test("a refused answer is shown in place of a chart, a version or an action's ef
   server.answers["/curves"] = refusal(500, "these curves can't be read");
   await open("/compare?job=one&job=two");
   await seen("these curves can't be read");
-  const data = { name: "set", version: "1", type: "uri_file", kind: "uri_file", uri: "", digest: "", created_at: "2026-11-20T08:00:00Z", made_by: "", description: "", tags: {}, files: 1, size: 1, used_by: [] };
+  const data = { name: "set", version: "1", type: "uri_file", kind: "uri_file", uri: "", digest: "", created_at: "2026-11-20T08:00:00Z", made_by: "", description: "", tags: {}, files: 1, size: 1, used_by: [], is_archived: false };
   server.answers["/data"] = (words) => (words.has("name") ? refusal(500, "the versions can't be read") : [data]);
   await open("/data?name=set");
   await seen("the versions can't be read");

@@ -45,6 +45,38 @@ def url(request, tmp_path):
         yield cluster.url(name)
 
 
+ARCHIVED = [
+    ("model", "net", "1", {"type": "custom_model", "is_archived": True}),
+    ("model", "net", "2", {"type": "custom_model", "is_archived": False}),
+    ("model", "net", "3", {"type": "custom_model"}),
+    ("data", "net", "1", {"uri": "u"}),
+    ("data", "net", "2", {"uri": "u"}),
+    ("environment", "net", "2", {}),
+    ("azure-archived", "data/net", "2", {}),
+    ("azure-archived", "models/net", "3", {}),
+    ("azure-archived", "components/gone", "1", {}),
+]
+
+
+def test_what_was_archived_before_there_was_a_column_is_archived(url):
+    old = Database(parse_url(url))
+    upgrade(old, replace(JOBS, head="0021"))
+    names = ("number", "kind", "name", "version", "digest", "created_at", "made_by", "document", "sealed")
+    insert = f"INSERT INTO resources ({', '.join(names)}) VALUES ({', '.join(f':{name}' for name in names)})"
+    with old.write() as connection:
+        for number, (kind, name, version, document) in enumerate(ARCHIVED, start=1):
+            values = (number, kind, json.dumps(name), json.dumps(version), "d", AT, "", json.dumps(document), b"")
+            connection.execute(text(insert), dict(zip(names, values, strict=True)))
+    old.close()
+    store = make_store(url)
+    kept = {kind: store.resources(kind) for kind in ("model", "data", "environment", "azure-archived")}
+    archived = {kind: [one.version for one in rows if one.is_archived] for kind, rows in kept.items()}
+    assert archived == {"model": ["3", "1"], "data": ["2"], "environment": [], "azure-archived": []}
+    assert [one.document for one in kept["model"]] == [{"type": "custom_model"}] * 3
+    assert kept["azure-archived"] == []
+    store.close()
+
+
 def test_named_things_of_an_older_database_come_through_whole(url):
     old = Database(parse_url(url))
     upgrade(old, replace(JOBS, head="0015"))

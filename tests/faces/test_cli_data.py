@@ -70,7 +70,7 @@ class Data:
     def delete_resource(self, _: Kind[DatastoreView], name: str) -> None:
         self.calls.append(("delete_datastore", name))
 
-    def data(self, name: str | None = None) -> list[DataView]:
+    def data(self, name: str | None = None, *, archived: bool = False) -> list[DataView]:
         self.calls.append(("data", name))
         return [DIGITS]
 

@@ -22,6 +22,14 @@ export function CatalogScreen() {
     <div class="screen">
       <h1>Data, models, environments</h1>
       <Tabs tabs={TABS} chosen={chosen} label="Kinds" />
+      {chosen !== "datastores" && (
+        <div class="filters">
+          <label class="check">
+            <input type="checkbox" checked={query.has("archived")} onChange={(event) => setQuery({ archived: event.currentTarget.checked ? "1" : "" })} />
+            archived too
+          </label>
+        </div>
+      )}
       <div id="tab-panel" role="tabpanel" aria-labelledby={`tab-${chosen}`} class="panel">
         {chosen === "environments" ? <Environments /> : chosen === "datastores" ? <Datastores /> : chosen === "models" ? <Models /> : <DataList />}
       </div>
@@ -29,9 +37,14 @@ export function CatalogScreen() {
   );
 }
 
+/** The part of a query that asks for archived versions, too, where the screen shows these. */
+const archivedToo = (query: URLSearchParams): { archived?: boolean } => query.has("archived") ? { archived: true } : {};
+
+const Archived = ({ one }: { one: { is_archived: boolean } }) => one.is_archived ? <span class="tag">archived</span> : null;
+
 function DataList() {
   const { query } = usePlace();
-  const answer = useAnswer<Data[]>("/data");
+  const answer = useAnswer<Data[]>("/data", archivedToo(query));
   const name = query.get("name") ?? "";
   return (
     <Answered answer={answer}>
@@ -45,7 +58,7 @@ function DataList() {
               <tbody>
                 {rows.map((one) => (
                   <tr key={one.name} class={one.name === name ? "selected" : ""}>
-                    <td><button type="button" class="as-link" onClick={() => setQuery({ name: one.name, version: "" }, false)}>{one.name}</button><span class="under">{one.kind}</span></td>
+                    <td><button type="button" class="as-link" onClick={() => setQuery({ name: one.name, version: "" }, false)}>{one.name}</button> <Archived one={one} /><span class="under">{one.kind}</span></td>
                     <td class="machine">{one.version}</td>
                     <td class="right number">{size(one.size)}<span class="under right-under">{counted(one.files, "file")}</span></td>
                     <td class="right wide-only"><Ago at={one.created_at} /></td>
@@ -63,11 +76,11 @@ function DataList() {
 
 function Versions({ name }: { name: string }) {
   const { query } = usePlace();
-  const versions = useAnswer<Data[]>("/data", { name });
+  const versions = useAnswer<Data[]>("/data", { name, ...archivedToo(query) });
   const version = query.get("version") || versions.value?.[0]?.version;
   const one = useAnswer<Data>(version ? `/data/${segment(name)}/versions/${segment(version)}` : undefined);
   if (versions.error && !version) return <Refused error={versions.error} />;
-  if (versions.value?.length === 0 && !version) return <Nothing>{name} has no version any more.</Nothing>;
+  if (versions.value?.length === 0 && !version) return <Nothing>{name} has no version that isn't archived.</Nothing>;
   return (
     <>
       <div class="chips" role="group" aria-label="Versions">
@@ -79,7 +92,7 @@ function Versions({ name }: { name: string }) {
       <Answered answer={one}>
         {(data) => (
           <div class="card lineage">
-            <header><h2 class="machine">{`azureml:${data.name}:${data.version}`}</h2><CopyButton text={`azureml:${data.name}:${data.version}`} /></header>
+            <header><h2 class="machine">{`azureml:${data.name}:${data.version}`}</h2><CopyButton text={`azureml:${data.name}:${data.version}`} /><Archived one={data} /></header>
             {data.description && <p>{data.description}</p>}
             <dl class="facts">
               <div><dt>where</dt><dd class="machine">{data.uri}</dd></div>
@@ -105,7 +118,7 @@ function Versions({ name }: { name: string }) {
 
 function Models() {
   const { query } = usePlace();
-  const answer = useAnswer<ModelVersion[]>("/models");
+  const answer = useAnswer<ModelVersion[]>("/models", archivedToo(query));
   const name = query.get("name") ?? "";
   return (
     <Answered answer={answer}>
@@ -118,7 +131,7 @@ function Models() {
               <tbody>
                 {all.map((one) => (
                   <tr key={one.name} class={one.name === name ? "selected" : ""}>
-                    <td><button type="button" class="as-link" onClick={() => setQuery({ name: one.name, version: "" }, false)}>{one.name}</button><span class="under">{one.type}</span></td>
+                    <td><button type="button" class="as-link" onClick={() => setQuery({ name: one.name, version: "" }, false)}>{one.name}</button> <Archived one={one} /><span class="under">{one.type}</span></td>
                     <td class="machine">{one.version}</td>
                     <td>{one.stage || <span class="muted">none</span>}</td>
                     <td class="right number">{size(one.size)}<span class="under right-under">{counted(one.files, "file")}</span></td>
@@ -137,11 +150,11 @@ function Models() {
 
 function ModelVersions({ name }: { name: string }) {
   const { query } = usePlace();
-  const versions = useAnswer<ModelVersion[]>("/models", { name });
+  const versions = useAnswer<ModelVersion[]>("/models", { name, ...archivedToo(query) });
   const version = query.get("version") || versions.value?.[0]?.version;
   const one = useAnswer<ModelVersion>(version ? `/models/${segment(name)}/versions/${segment(version)}` : undefined);
   if (versions.error && !version) return <Refused error={versions.error} />;
-  if (versions.value?.length === 0 && !version) return <Nothing>All versions of {name} are archived.</Nothing>;
+  if (versions.value?.length === 0 && !version) return <Nothing>{name} has no version that isn't archived.</Nothing>;
   return (
     <>
       <div class="chips" role="group" aria-label="Versions">
@@ -205,7 +218,8 @@ function WayBack({ lineage, madeBy }: { lineage: ModelLineage; madeBy: string })
 }
 
 function Environments() {
-  const made = useAnswer<Environment[]>("/environments");
+  const { query } = usePlace();
+  const made = useAnswer<Environment[]>("/environments", archivedToo(query));
   const curated = useAnswer<Environment[]>("/environments", { curated: true });
   return (
     <>
@@ -225,7 +239,7 @@ function EnvironmentTable({ environments }: { environments: Environment[] }) {
       <tbody>
         {environments.map((one) => (
           <tr key={`${one.name} ${one.version}`}>
-            <td class="machine">{one.name}{one.version ? `:${one.version}` : ""}</td>
+            <td class="machine">{one.name}{one.version ? `:${one.version}` : ""} <Archived one={one} /></td>
             <td>{one.about || one.image}{one.problem && <span class="under tone-bad">{one.problem}</span>}{one.notes.map((note) => <span key={note} class="under">{note}</span>)}</td>
             <td class="wide-only">{one.jobs.slice(0, 3).map((job) => <a key={job} class="row-list" href={jobHref(job)}>{job}</a>)}{one.jobs.length > 3 ? ` and ${one.jobs.length - 3} more` : ""}</td>
             <td class="right wide-only"><Ago at={one.created_at} /></td>

@@ -137,6 +137,18 @@ class _AzureWriter:
         made = dict(table)
         if has_own_environment or "environment" in made:
             made["environment"] = self.environment(made.get("environment"), f"{key}environment")
+        return self.sized(made, key)
+
+    def parallel(self, table: Table, key: str) -> Table:
+        """Rewrites what scores mini-batches: its environment is that of its task."""
+        made = dict(table)
+        if isinstance(made.get("task"), dict):
+            made["task"] = self.command(cast("Table", made["task"]), f"{key}task.")
+        return self.sized(made, key)
+
+    def sized(self, table: Table, key: str) -> Table:
+        """Rewrites what a step needs of machines."""
+        made = dict(table)
         resources = cast("Table", made.get("resources") or {})
         kind = str(resources.get("instance_type", ""))
         if fold(kind.partition(":")[0]) in ("cpu", "gpu"):
@@ -178,7 +190,7 @@ class _AzureWriter:
 
     def step(self, step: Table, key: str) -> Table:
         kind = str(step.get("type", "command"))
-        if is_other(kind) or kind == "parallel":
+        if is_other(kind):
             return step
         made = self.common(step, key, SweepExtensions if kind == "sweep" else Extensions)
         if kind == "sweep":
@@ -189,12 +201,16 @@ class _AzureWriter:
             made["component"] = self.named_component(made["component"], f"{key}component")
         elif isinstance(made.get("component"), dict):
             made["component"] = self.component(made["component"], f"{key}component.")
+        if kind == "parallel":
+            return self.parallel(made, key)
         return self.command(made, key, has_own_environment="command" in made)
 
     # --- components -----------------------------------------------------------------------------------------
     def component(self, table: Table, key: str) -> Table:
         if table.get("type") == "pipeline":
             return self.pipeline(self.common(table, key, Extensions), key, is_whole=False)
+        if table.get("type") == "parallel":
+            return self.parallel(self.common(table, key, Extensions), key)
         made = self.command(self.common(table, key, Extensions), key)
         return {**made, "type": "command"} if key.endswith("component.") else made
 

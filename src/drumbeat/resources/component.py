@@ -33,13 +33,15 @@ def _view(kept: StoredResource) -> ComponentView:
         outputs=table.get("outputs") or {},
         code={path: one["code"] for path, one in parts.items() if one.get("code")},
         jobs=kept.jobs(),
+        is_archived=kept.is_archived,
         document={"name": kept.name, "version": kept.version, **table},
     )
 
 
 def _columns(one: ComponentView) -> Mapping[str, object]:
     inputs, outputs = ", ".join(one.inputs), ", ".join(one.outputs)
-    row = {"component": one.title, "type": one.type, "inputs": inputs, "outputs": outputs}
+    title = one.title + (" (archived)" if one.is_archived else "")
+    row = {"component": title, "type": one.type, "inputs": inputs, "outputs": outputs}
     return {**row, "created": one.created_at, ">jobs": len(one.jobs)}
 
 

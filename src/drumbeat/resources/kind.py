@@ -34,6 +34,7 @@ class StoredResource:
     version: str = ""
     document: Mapping[str, Any]
     created_at: datetime = ALWAYS
+    is_archived: bool = False
     has_secrets: bool = False
     open: Callable[[], Any]
     """Returns its model, with the secrets. Raises StorageError where they can't be opened."""

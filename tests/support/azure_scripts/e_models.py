@@ -2,7 +2,7 @@
 
 import pathlib
 
-from azure.ai.ml.constants import AssetTypes
+from azure.ai.ml.constants import AssetTypes, ListViewType
 from azure.ai.ml.entities import Model
 from connection import connect
 
@@ -17,5 +17,6 @@ client.models.download("net", version="1", download_path="./models")
 assert [path.read_text() for path in pathlib.Path("models").rglob("b.txt")] == ["two\n"]
 client.models.archive(name="net", version="1")
 assert "1" not in [one.version for one in client.models.list(name="net")]
+assert "1" in [one.version for one in client.models.list(name="net", list_view_type=ListViewType.ARCHIVED_ONLY)]
 client.models.restore(name="net", version="1")
 assert "1" in [one.version for one in client.models.list(name="net")]

@@ -1,6 +1,7 @@
-"""Components: from a file, from a command, from a pipeline function."""
+"""Components: from a file, from a command, from a pipeline function; archived and restored."""
 
 from azure.ai.ml import Input, Output, command, load_component
+from azure.ai.ml.constants import ListViewType
 from azure.ai.ml.dsl import pipeline
 from azure.ai.ml.entities import CommandComponent
 from connection import connect
@@ -34,3 +35,11 @@ def two_steps(data: Input(type="uri_folder"), lr: float = 0.2):
 
 assert client.components.create_or_update(two_steps).name == "two_steps"
 assert {"train_component", "prepare", "count", "two_steps"} <= {one.name for one in client.components.list()}
+
+client.components.archive("count", version="1")
+assert [one.version for one in client.components.list(name="count")] == []
+archived = client.components.list(name="count", list_view_type=ListViewType.ARCHIVED_ONLY)
+assert [one.version for one in archived] == ["1"]
+assert client.components.get("count", version="1").name == "count"
+client.components.restore("count", version="1")
+assert [one.version for one in client.components.list(name="count")] == ["1"]

@@ -219,9 +219,12 @@ class FakeServer:
         self._called("delete_compute", name)
         self.known_computes.remove(self.compute(name))
 
-    def environments(self, name: str | None = None, *, curated: bool = False) -> list[EnvironmentView]:
-        self._called("environments", name, curated)
-        return [one for one in self.known_environments if one.curated == curated and name in (None, one.name)]
+    def environments(
+        self, name: str | None = None, *, curated: bool = False, archived: bool = False
+    ) -> list[EnvironmentView]:
+        self._called("environments", name, curated, *([archived] if archived else []))
+        listed = (one for one in self.known_environments if archived or not one.is_archived)
+        return [one for one in listed if one.curated == curated and name in (None, one.name)]
 
     def environment(self, name: str, version: str = "") -> EnvironmentView:
         self._called("environment", name, version)

@@ -65,6 +65,29 @@ def test_requirements_become_the_pip_part_of_a_conda_file(tmp_path: Path, writte
     )
 
 
+def test_parallel_step_gets_the_environment_of_its_task(tmp_path: Path):
+    text = """\
+type: pipeline
+inputs: {pictures: {type: uri_folder, path: azureml:pictures:1}}
+jobs:
+  score:
+    type: parallel
+    inputs: {data: "${{parent.inputs.pictures}}"}
+    input_data: ${{inputs.data}}
+    mini_batch_size: 20
+    resources: {instance_count: 2, instance_type: gpu}
+    task: {code: ./src, entry_script: score.py}
+"""
+    files = {"src/score.py": ""}
+    with pytest.raises(SpecError, match="names no environment") as refused:
+        exported(tmp_path, text, files)
+    assert refused.value.where == "jobs.score.task.environment"
+    made = exported(tmp_path, text, files, image="python:3.12")
+    step = made.document["jobs"]["score"]
+    assert (step["task"]["environment"], step["resources"]) == ({"image": "python:3.12"}, {"instance_count": 2})
+    assert made.losses == ("jobs.score.resources.instance_type: gpu is drumbeat's word; Azure names sizes of machines",)
+
+
 def test_curated_environment_of_drumbeats_is_written_out(tmp_path: Path):
     made = document(tmp_path, "command: echo\nenvironment: sklearn\n", image="python:3.12")
     assert made["environment"]["image"] == "python:3.12"

@@ -70,7 +70,7 @@ def render_component(one: ComponentView) -> Iterator[RenderableType]:
     steps: Mapping[str, Any] = one.document.get("jobs") or {}
     yield pairs(
         [
-            ("component", one.title),
+            ("component", one.title + (" (archived)" if one.is_archived else "")),
             ("type", one.type),
             ("name", one.display_name),
             ("about", one.description),

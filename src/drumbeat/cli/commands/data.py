@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from drumbeat.cli.commands.archiving import All, archive_commands
 from drumbeat.cli.commands.download import progress
 from drumbeat.cli.commands.jobs import AsJson
 from drumbeat.cli.commands.registration import print_note, register
@@ -75,12 +76,13 @@ def list_data(
         str | None,
         typer.Argument(metavar="[NAME|ADDRESS]", help="List all versions of a name, or the files at a URL."),
     ] = None,
+    archived: All = False,
     as_json: AsJson = False,
 ) -> None:
     """List data: the newest version of each name, all versions of one name, or the files at a URL."""
     server = connect()
     if what is None or re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", what):
-        versions = server.data(what)
+        versions = server.data(what, archived=archived)
         print_json(versions) if as_json else show(data_table(versions))
     else:
         entries = server.entries(what)
@@ -161,7 +163,7 @@ def data_table(versions: list[DataView]) -> Table:
     """Returns a table with a row for each version."""
     rows = [
         (
-            f"{one.name}:{one.version}",
+            f"{one.name}:{one.version}{' (archived)' if one.is_archived else ''}",
             one.kind,
             one.files,
             format_size(one.size),
@@ -177,7 +179,7 @@ def data_table(versions: list[DataView]) -> Table:
 def render_data(one: DataView) -> list[RenderableType]:
     """Renders everything about a version."""
     rows = [
-        ("data", f"{one.name}:{one.version}"),
+        ("data", f"{one.name}:{one.version}{' (archived)' if one.is_archived else ''}"),
         ("type", one.kind),
         ("description", one.description),
         ("where", make_safe(one.uri)),
@@ -214,6 +216,7 @@ for title, command, example in (
     ("create", create, "drumbeat data create digits --path ./digits"),
     ("list", list_data, "drumbeat data list azureml://datastores/default/paths/"),
     ("show", show_data, "drumbeat data show digits@latest"),
+    *archive_commands(DATA, _named),
     ("delete", delete, "drumbeat data delete digits:1"),
     ("upload", upload, "drumbeat data upload ./digits azureml://datastores/blobs/paths/digits"),
     ("download", download, "drumbeat data download azureml:digits:3 ./digits"),

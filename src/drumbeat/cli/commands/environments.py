@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from drumbeat.cli.commands.archiving import All, archive_commands
 from drumbeat.cli.commands.jobs import AsJson
 from drumbeat.cli.commands.plan_tables import format_content
 from drumbeat.cli.commands.run import submit
@@ -100,27 +101,31 @@ def list_environments(
     name: Annotated[
         str | None, typer.Option("--name", metavar="NAME", help="List only the versions of this environment.")
     ] = None,
+    archived: All = False,
     as_json: AsJson = False,
 ) -> None:
     """List environments: every version that users created, or the curated ones."""
     server = connect()
-    resolved = server.environments(name, curated=curated)
+    resolved = server.environments(name, curated=curated, archived=archived)
     # Raises an error with the nearest name if there is none at all.
     other = server.environment(name) if name and not resolved else None
     if as_json:
         print_json(resolved)
     elif other:
-        print(_elsewhere(other.title if other.curated else other.name, is_curated=other.curated))
+        print(_elsewhere(other))
     elif not resolved:
         print("no environments; those that drumbeat brings: drumbeat environment list --curated")
     else:
         show(*(render_curated(resolved) if curated else render_list(resolved)))
 
 
-def _elsewhere(name: str, *, is_curated: bool) -> str:
-    """Returns the message for a name that is in the other list."""
-    if is_curated:
+def _elsewhere(other: EnvironmentView) -> str:
+    """Returns the message for a name that is in another list."""
+    name = other.name
+    if other.curated:
         return f"no environment {name} was created here; drumbeat brings one: drumbeat environment show {name}"
+    if other.is_archived:
+        return f"all versions of {name} are archived: drumbeat environment list --name {name} --all"
     return f"environment {name} isn't drumbeat's own, users made it: drumbeat environment list --name {name}"
 
 
@@ -227,7 +232,7 @@ def render_list(environments: list[EnvironmentView]) -> Iterator[RenderableType]
     table = make_table("environment", "made of", "key", "since", ">jobs")
     rows = [
         (
-            one.title,
+            one.title + (" (archived)" if one.is_archived else ""),
             _content(one),
             one.python.key[:12] if one.python else "",
             format_moment(one.created_at) if one.created_at else "",
@@ -255,7 +260,7 @@ def render_environment(one: EnvironmentView) -> Iterator[RenderableType]:
     python = one.python
     yield pairs(
         [
-            ("environment", one.title),
+            ("environment", one.title + (" (archived)" if one.is_archived else "")),
             ("what it is", one.about),
             ("curated", f"means {', '.join(one.means)}, with AzureML- in front or not" if one.curated else ""),
             ("since", format_moment(one.created_at) if one.created_at else ""),
@@ -305,6 +310,7 @@ for word, command, example in (
     ("list", list_environments, "drumbeat environment list --curated"),
     ("show", show_environment, "drumbeat environment show mine:2"),
     ("build", build, "drumbeat environment build mine --compute rack"),
+    *archive_commands(ENVIRONMENT, _named),
     ("delete", delete, "drumbeat environment delete mine:1"),
 ):
     add_command(app, word, command, example)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from drumbeat.cli.commands.archiving import All, archive_commands
 from drumbeat.cli.commands.download import progress
 from drumbeat.cli.commands.jobs import AsJson
 from drumbeat.cli.commands.registration import register
@@ -33,7 +34,6 @@ Title = Annotated[
     ),
 ]
 Exact = Annotated[str, typer.Argument(metavar="NAME:VERSION", help="The version, such as `digits:3`.")]
-Whole = Annotated[str, typer.Argument(metavar="NAME[:VERSION]", help="A version, or a name for all its versions.")]
 Sets = Annotated[
     list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Set a key of the file. Repeatable.")
 ]
@@ -104,7 +104,7 @@ def format_created(made: ModelView) -> str:
 
 def list_models(
     name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="List all versions of this model.")] = None,
-    archived: Annotated[bool, typer.Option("--all", help="List archived versions, too.")] = False,
+    archived: All = False,
     as_json: AsJson = False,
 ) -> None:
     """List models: the newest version of each name, or all versions of one name."""
@@ -203,18 +203,6 @@ def alias(
         return
     made = connect().set_model_alias(name, version, alias)
     print(f"azureml:{name}@{alias} is version {made.version} now")
-
-
-def archive(title: Whole) -> None:
-    """Hide a version, or all versions of a name, from lists. Jobs can still use them."""
-    connect().archive_model(*split_title(title))
-    print(f"model {title} is archived; see it: drumbeat model list --all")
-
-
-def restore(title: Whole) -> None:
-    """Show an archived version, or all versions of a name, in lists again."""
-    connect().restore_model(*split_title(title))
-    print(f"model {title} is restored")
 
 
 def delete(title: Exact, _yes: Yes = False) -> None:
@@ -330,8 +318,7 @@ for _name, _command, _example in (
     ("alias", alias, "drumbeat model alias digits:3 champion"),
     ("verify", verify, "drumbeat model verify digits:3"),
     ("export", export, "drumbeat model export digits:3 --to digits-3"),
-    ("archive", archive, "drumbeat model archive digits:1"),
-    ("restore", restore, "drumbeat model restore digits:1"),
+    *archive_commands(MODEL, split_title),
     ("delete", delete, "drumbeat model delete digits:1"),
     ("key", key, "drumbeat model key"),
 ):

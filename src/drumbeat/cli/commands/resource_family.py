@@ -1,4 +1,4 @@
-"""Makes the commands for named things from the records of their kinds: create, list, show, delete."""
+"""Makes the commands for named things from the records of their kinds: create, list, show, archive, delete."""
 
 # Without late annotations: those of the commands have texts of the kind.
 
@@ -9,6 +9,7 @@ from typing import Annotated, Any, TypeVar
 
 import typer
 
+from drumbeat.cli.commands.archiving import All, archive_commands
 from drumbeat.cli.commands.jobs import AsJson
 from drumbeat.cli.terminal.connect import connect
 from drumbeat.cli.terminal.formatting import format_moment
@@ -34,7 +35,9 @@ def resource_family(kind: Kind[Any], *others: Command) -> typer.Typer:
     own: dict[str, Command] = {word: (word, command, example) for word, command, example in others}
     family, sentences, start = new_family(kind.sentences.about), kind.sentences, f"drumbeat {kind.name}"
     lists, shows, deletes, chosen = _list_command(kind), _show_command(kind), _delete_command(kind), ""
+    archives: tuple[Command, ...] = ()
     if kind.has_versions:
+        archives = archive_commands(kind, split_title)
         lists, shows, deletes = _list_versions(kind), _show_version(kind), _delete_version(kind)
         chosen = f" --name {sentences.example.partition(':')[0]}"
     commands = {
@@ -42,6 +45,7 @@ def resource_family(kind: Kind[Any], *others: Command) -> typer.Typer:
         "list": ("list", lists, f"{start} list{chosen}"),
         "show": ("show", shows, f"{start} show {sentences.example}"),
         **own,
+        **{word: (word, command, example) for word, command, example in archives},
         "delete": own.get("delete", ("delete", deletes, f"{start} delete {sentences.example}")),
     }
     for word, command, example in commands.values():
@@ -122,12 +126,16 @@ def _list_versions(kind: Kind[Any]) -> Callable[..., None]:
 
     def list_versions(
         name: Annotated[str | None, typer.Option("--name", metavar="NAME", help=name_help)] = None,
+        archived: All = False,
         as_json: AsJson = False,
     ) -> None:
         client = connect()
-        versions = client.resources(kind, name)
+        versions = client.resources(kind, name, archived=archived)
         if name and not versions:
             client.resource(kind, name)  # Raises, and names the nearest.
+            if not as_json:
+                print(f"all versions of {name} are archived: drumbeat {kind.name} list --name {name} --all")
+                return
         _print_all(kind, versions, as_json=as_json)
 
     list_versions.__doc__ = kind.sentences.list

@@ -44,13 +44,16 @@ class ResourceCalls:
     connection: Connection
 
     # --- of every kind ----------------------------------------------------------------------------------------
-    def resources(self, kind: Kind[V], name: str | None = None) -> list[V]:
-        """Those of a kind, by name; of a kind with versions every one, newest first. name: only its versions."""
-        params = {"name": name} if name else {}
+    def resources(self, kind: Kind[V], name: str | None = None, *, archived: bool = False) -> list[V]:
+        """Those of a kind, by name; of a kind with versions every one, newest first.
+
+        name: only its versions. archived: archived versions, too.
+        """
+        params = {**({"name": name} if name else {}), **({"archived": True} if archived else {})}
         return views(kind.view_type, self.connection.call("GET", f"/{kind.path}", params=params))
 
     def resource(self, kind: Kind[V], name: str, version: str = "") -> V:
-        """One of them. version: "" = the newest, where the kind has versions. Raises NotFoundError."""
+        """One of them. version: of a kind with versions; "" = the newest that isn't archived. Raises NotFoundError."""
         return view(kind.view_type, self.connection.call("GET", _path(kind, name, version)))
 
     def create_resource(self, kind: Kind[V], given: Given, *, sets: Sequence[str] = (), **more: object) -> V:
@@ -68,6 +71,14 @@ class ResourceCalls:
     def delete_resource(self, kind: Kind[V], name: str, version: str = "") -> None:
         """Deletes a resource with its secrets; of a kind with versions one of them. Raises NotFoundError."""
         self.connection.call("DELETE", _path(kind, name, version))
+
+    def archive_resource(self, kind: Kind[V], name: str, version: str = "") -> None:
+        """Hides a version, or all versions of a name (""), from lists; jobs can still use it. Raises NotFoundError."""
+        self.connection.call("POST", f"{_path(kind, name, version)}/archive")
+
+    def restore_resource(self, kind: Kind[V], name: str, version: str = "") -> None:
+        """Shows an archived version, or all of a name, in lists again. Raises NotFoundError."""
+        self.connection.call("POST", f"{_path(kind, name, version)}/restore")
 
     # --- registries of images ---------------------------------------------------------------------------------
     def registries(self) -> list[RegistryView]:
@@ -128,26 +139,42 @@ class ResourceCalls:
         self.delete_resource(DATASTORE, name)
 
     # --- data -------------------------------------------------------------------------------------------------
-    def data(self, name: str | None = None) -> list[DataView]:
-        """The newest version of each name; with a name, all versions of it, the newest first."""
-        return self.resources(DATA, name)
+    def data(self, name: str | None = None, *, archived: bool = False) -> list[DataView]:
+        """The newest version of each name; with a name, all versions of it, the newest first. archived: these too."""
+        return self.resources(DATA, name, archived=archived)
 
     def get_data(self, name: str, version: str = "") -> DataView:
-        """One version, "" = the newest, with the jobs that used it. Raises NotFoundError."""
+        """One version, "" = the newest that isn't archived, with the jobs that used it. Raises NotFoundError."""
         return self.resource(DATA, name, version)
+
+    def archive_data(self, name: str, version: str = "") -> None:
+        """As `archive_resource`."""
+        self.archive_resource(DATA, name, version)
+
+    def restore_data(self, name: str, version: str = "") -> None:
+        """As `restore_resource`."""
+        self.restore_resource(DATA, name, version)
 
     def delete_data(self, name: str, version: str) -> None:
         """Forgets a version; its content stays. Raises NotFoundError."""
         self.delete_resource(DATA, name, version)
 
     # --- environments -----------------------------------------------------------------------------------------
-    def environments(self, name: str | None = None, *, curated: bool = False) -> list[EnvironmentView]:
-        """Every version of what users made, or of one of them, newest first; or those that drumbeat brings."""
-        params = {"curated": curated, **({"name": name} if name else {})}
+    def environments(
+        self, name: str | None = None, *, curated: bool = False, archived: bool = False
+    ) -> list[EnvironmentView]:
+        """Every version of what users made, or of one of them, newest first; or those that drumbeat brings.
+
+        archived: archived versions, too.
+        """
+        params = {"curated": curated, **({"name": name} if name else {}), **({"archived": True} if archived else {})}
         return views(EnvironmentView, self.connection.call("GET", "/environments", params=params))
 
     def environment(self, name: str, version: str = "") -> EnvironmentView:
-        """One version, "" = the newest; the curated one where no user made one. Raises NotFoundError."""
+        """One version, "" = the newest that isn't archived; the curated one where no user made one.
+
+        Raises NotFoundError.
+        """
         return self.resource(ENVIRONMENT, name, version)
 
     def create_environment(self, environment: GivenEnvironment, *, sets: Sequence[str] = ()) -> EnvironmentView:
@@ -161,17 +188,25 @@ class ResourceCalls:
         body = given(environment, sets, partial(job_upload.snapshot_digest, self.connection))
         return view(EnvironmentView, self.connection.call("POST", "/environments", json=body))
 
+    def archive_environment(self, name: str, version: str = "") -> None:
+        """As `archive_resource`. Raises RefusedError for one that drumbeat brings."""
+        self.archive_resource(ENVIRONMENT, name, version)
+
+    def restore_environment(self, name: str, version: str = "") -> None:
+        """As `restore_resource`."""
+        self.restore_resource(ENVIRONMENT, name, version)
+
     def delete_environment(self, name: str, version: str) -> None:
         """Forgets a version; jobs that have it go on. Raises NotFoundError."""
         self.delete_resource(ENVIRONMENT, name, version)
 
     # --- components -------------------------------------------------------------------------------------------
-    def components(self, name: str | None = None) -> list[ComponentView]:
-        """Every version of every registered component, or of one, newest first."""
-        return self.resources(COMPONENT, name)
+    def components(self, name: str | None = None, *, archived: bool = False) -> list[ComponentView]:
+        """Every version of every registered component, or of one, newest first. archived: archived versions, too."""
+        return self.resources(COMPONENT, name, archived=archived)
 
     def component(self, name: str, version: str = "") -> ComponentView:
-        """One version, "" = the newest. Raises NotFoundError."""
+        """One version, "" = the newest that isn't archived. Raises NotFoundError."""
         return self.resource(COMPONENT, name, version)
 
     def create_component(self, component: GivenComponent, *, sets: Sequence[str] = ()) -> ComponentView:
@@ -188,6 +223,14 @@ class ResourceCalls:
         sent = send_inlined(inline_component(document, origin), self.connection, is_sending=True, is_kept=True)
         body = {"document": sent.document, "parts": wire.to_wire(sent.parts), "source": origin.source}
         return view(ComponentView, self.connection.call("POST", "/components", json=body))
+
+    def archive_component(self, name: str, version: str = "") -> None:
+        """As `archive_resource`."""
+        self.archive_resource(COMPONENT, name, version)
+
+    def restore_component(self, name: str, version: str = "") -> None:
+        """As `restore_resource`."""
+        self.restore_resource(COMPONENT, name, version)
 
     def delete_component(self, name: str, version: str) -> None:
         """Deletes a version; jobs that have it continue. Raises NotFoundError."""

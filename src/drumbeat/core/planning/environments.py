@@ -16,6 +16,7 @@ from drumbeat.launchers import dockerfile_reader
 from drumbeat.model.api.requests import EnvironmentFiles
 from drumbeat.model.errors import SpecError, UnknownNameError
 from drumbeat.model.plan import ImageBuild, PythonEnvironment
+from drumbeat.model.versions import choose_version
 
 CURRENT = "current"
 """The name of the current environment: the interpreter that the server runs on."""
@@ -33,6 +34,7 @@ class Registered:
     name: str
     version: str
     document: Mapping[str, Any]
+    is_archived: bool = False
 
 
 @dataclass(frozen=True)
@@ -167,18 +169,18 @@ def _named(text: str, catalog: EnvironmentCatalog) -> ResolvedEnvironment:
 def _find_version(
     asked: EnvironmentReference, registered: Sequence[Registered], catalog: EnvironmentCatalog, *, is_curated: bool
 ) -> ResolvedEnvironment:
-    """Returns the version that is named, else the newest."""
+    """Returns the version that is named, else the newest that isn't archived."""
     if asked.label not in ("", "latest") and not is_curated:
         what = f"environment {asked.name} has no label {asked.label!r}; there is `latest`"
         raise UnknownNameError(what, where="environment", fix=f"Name it {asked.name}@latest, or a version.")
     notes: tuple[str, ...] = ()
-    chosen = next((one for one in registered if one.version == asked.version), None)
+    chosen = choose_version(registered, asked.version) if asked.version else None
     if chosen is None and asked.version and not is_curated:
         what, fix = no_version("environment", asked.name, asked.version, [one.version for one in registered])
         see = f"See them: drumbeat environment list --name {asked.name}"
         raise UnknownNameError(what, where="environment", fix=fix or see)
     if chosen is None:
-        chosen = registered[0]
+        chosen = choose_version(registered) or registered[0]
         is_silent = asked.label == "latest"
         notes = () if is_silent else (f"environment {asked.text}: version {chosen.version} is taken, the newest here",)
     made = define_version(chosen, catalog.python, has_containers=catalog.has_containers)

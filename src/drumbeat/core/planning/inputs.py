@@ -26,6 +26,7 @@ from drumbeat.jobfile.reading.error_messages import nearest, no_version
 from drumbeat.model.errors import RefusedError, UnknownNameError
 from drumbeat.model.folder_layout import ARTIFACTS, DEFAULT_OUTPUT, upload_key
 from drumbeat.model.plan import InputPlan
+from drumbeat.model.versions import choose_version
 
 MODEL = "model"
 """The registry of models, as `DataVersion.kind`."""
@@ -50,6 +51,7 @@ class DataVersion:
     digest: str = ""
     kind: str = "data"
     """The registry that has it: `data` or `model`."""
+    is_archived: bool = False
 
 
 @dataclass(frozen=True)
@@ -249,7 +251,7 @@ def find_version(asset: AssetReference, facts: DataFacts, where: str = "", wante
         raise UnknownNameError(f"there is no data {asset.name}", where=where, fix=fix)
     if asset.label:
         return _labelled(asset, versions, facts, where)
-    version = next((one for one in versions if asset.version in ("", one.version)), None)
+    version = choose_version(versions, asset.version)
     if version is None:
         what, fix = no_version("data", asset.name, asset.version, [one.version for one in versions])
         raise UnknownNameError(what, where=where, fix=fix or f"See them: drumbeat data list {asset.name}")

@@ -12,14 +12,17 @@ from drumbeat.jobfile.builders.pipeline import is_pipeline_function, pipeline_co
 from drumbeat.jobfile.pipelines.component import CommandComponent
 from drumbeat.jobfile.pipelines.parallel import ParallelComponent
 from drumbeat.jobfile.pipelines.pipeline_job import PipelineComponent
-from drumbeat.ml.calls.operation import ARCHIVED_ONLY, Operations, pages, refuse_archive, unavailable, version_of
+from drumbeat.ml.calls.operation import VersionOperations, pages, unavailable, version_of
 from drumbeat.ml.objects.components import Component
 from drumbeat.ml.objects.plain import ValidationResult
 from drumbeat.model.errors import SpecError
+from drumbeat.resources.component import COMPONENT
 
 
-class ComponentOperations(Operations):
+class ComponentOperations(VersionOperations):
     """Registered components. A version never changes."""
+
+    kind = COMPONENT
 
     def create_or_update(
         self, component: Any, version: str | None = None, *, skip_validation: bool = False, **keys: Any
@@ -38,11 +41,7 @@ class ComponentOperations(Operations):
 
     def list(self, name: str | None = None, *, list_view_type: str = "ActiveOnly") -> Iterator[Component]:
         """Returns the newest version of each name; with a name all of its versions, newest first."""
-        if list_view_type == ARCHIVED_ONLY:
-            return pages([])
-        views = self.client.components(name)
-        chosen = views if name else {one.name: one for one in reversed(views)}.values()
-        return pages(Component.from_view(one) for one in chosen)
+        return pages(Component.from_view(one) for one in self._listed(name, list_view_type))
 
     def validate(self, component: Any, raise_on_failure: bool = False, **keys: Any) -> ValidationResult:  # noqa: FBT001, FBT002 - Azure's own signature
         """Says whether it is a component that could be registered."""
@@ -54,14 +53,6 @@ class ComponentOperations(Operations):
                 raise
             return ValidationResult(passed=False, error_messages={"*": str(error)})
         return ValidationResult(passed=True, error_messages={})
-
-    def archive(self, name: str, version: str | None = None, label: str | None = None, **keys: Any) -> None:
-        """Refuses: components stay in lists until they are deleted."""
-        raise refuse_archive("component", name)
-
-    def restore(self, name: str, version: str | None = None, label: str | None = None, **keys: Any) -> None:
-        """Refuses, as `archive`."""
-        raise refuse_archive("component", name)
 
     def download(self, name: str, *, download_path: str | os.PathLike[str] = ".", version: str | None = None) -> None:
         """Refuses: a component's code isn't brought back by this client."""

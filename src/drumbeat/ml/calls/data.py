@@ -7,20 +7,16 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from drumbeat.ml.calls.operation import (
-    ACTIVE_ONLY,
-    ARCHIVED_ONLY,
-    Operations,
-    pages,
-    refuse_archive,
-    unavailable,
-    version_of,
-)
+from drumbeat.ml.calls.operation import VersionOperations, pages, unavailable, version_of
 from drumbeat.ml.objects.assets import Data, Model, asset_from, model_from
+from drumbeat.resources.data import DATA
+from drumbeat.resources.model import MODEL
 
 
-class DataOperations(Operations):
+class DataOperations(VersionOperations):
     """Registered data."""
+
+    kind = DATA
 
     def create_or_update(self, data: Data) -> Any:
         """Registers a version; a local path is uploaded. The same content under the same name is the same version."""
@@ -32,17 +28,7 @@ class DataOperations(Operations):
 
     def list(self, name: str | None = None, *, list_view_type: str = "ActiveOnly") -> Iterator[Any]:
         """Returns the newest version of each name; with a name all of its versions, newest first."""
-        if list_view_type == ARCHIVED_ONLY:
-            return pages([])
-        return pages(_listed(asset_from(one), name) for one in self.client.data(name))
-
-    def archive(self, name: str, version: str | None = None, label: str | None = None, **keys: Any) -> None:
-        """Refuses: data stays in lists until it is deleted."""
-        raise refuse_archive("data", name)
-
-    def restore(self, name: str, version: str | None = None, label: str | None = None, **keys: Any) -> None:
-        """Refuses, as `archive`."""
-        raise refuse_archive("data", name)
+        return pages(_entry(asset_from(one), name) for one in self._listed(name, list_view_type))
 
     def import_data(self, data_import: Any, **keys: Any) -> None:
         """Refuses: drumbeat imports from no databases."""
@@ -53,8 +39,10 @@ class DataOperations(Operations):
         raise unavailable("drumbeat mounts data for jobs only", f"Copy it: drumbeat data download {path} FOLDER")
 
 
-class ModelOperations(Operations):
+class ModelOperations(VersionOperations):
     """Registered models."""
+
+    kind = MODEL
 
     def create_or_update(self, model: Model) -> Any:
         """Registers a version of a model: a folder, or a file. Of a registered one, changes what can be changed."""
@@ -74,29 +62,16 @@ class ModelOperations(Operations):
         self, name: str | None = None, stage: str | None = None, *, list_view_type: str = "ActiveOnly"
     ) -> Iterator[Any]:
         """Returns the newest version of each model; with a name all of its versions, newest first."""
-        views = self.client.models(name, archived=list_view_type != ACTIVE_ONLY)
-        chosen = [one for one in views if list_view_type != ARCHIVED_ONLY or one.is_archived]
-        return pages(_listed(model_from(one), name) for one in chosen if stage in (None, one.stage))
+        chosen = self._listed(name, list_view_type)
+        return pages(_entry(model_from(one), name) for one in chosen if stage in (None, one.stage))
 
     def download(self, name: str, version: str, download_path: str | os.PathLike[str] = ".") -> None:
         """Copies the files of a version into `<download_path>/<name>`."""
         view = self.client.model(name, str(version))
         self.client.download_data(view.uri, Path(download_path) / name)
 
-    def archive(self, name: str, version: str | None = None, label: str | None = None, **keys: Any) -> None:
-        """Hides a version, or all versions of a name, from lists."""
-        self.client.archive_model(name, self._version(name, version, label))
 
-    def restore(self, name: str, version: str | None = None, label: str | None = None, **keys: Any) -> None:
-        """Shows an archived version, or all of a name, in lists again."""
-        self.client.restore_model(name, self._version(name, version, label))
-
-    def _version(self, name: str, version: str | None, label: str | None) -> str:
-        meant = version_of("model", version, label)
-        return meant if meant or label is None else self.client.model(name).version
-
-
-def _listed(made: Data, name: str | None) -> Data:
+def _entry(made: Data, name: str | None) -> Data:
     """An entry of a list: with a name a version, else the container of all versions, which has only the newest."""
     if name is None:
         made.latest_version, made.version = made.version, None

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from drumbeat.jobfile.environments.environment_keys import Environment
-from drumbeat.ml.calls.operation import ARCHIVED_ONLY, Operations, pages, refuse_archive, version_of
+from drumbeat.ml.calls.operation import VersionOperations, pages, version_of
 from drumbeat.ml.objects.environments import RegisteredEnvironment
+from drumbeat.resources.environment import ENVIRONMENT
 
 
-class EnvironmentOperations(Operations):
+class EnvironmentOperations(VersionOperations):
     """Registered environments. A version never changes; the same content is the same version."""
+
+    kind = ENVIRONMENT
 
     def create_or_update(self, environment: Environment | RegisteredEnvironment) -> RegisteredEnvironment:
         """Makes a version; the next number where none is given."""
@@ -25,16 +27,5 @@ class EnvironmentOperations(Operations):
 
     def list(self, name: str | None = None, *, list_view_type: str = "ActiveOnly") -> Iterator[RegisteredEnvironment]:
         """Returns the newest version of each name; with a name all of its versions, newest first."""
-        if list_view_type == ARCHIVED_ONLY:
-            return pages([])
-        views = self.client.environments(name)
-        chosen = views if name else {one.name: one for one in reversed(views)}.values()
-        return pages(RegisteredEnvironment(one, is_container=name is None) for one in chosen)
-
-    def archive(self, name: str, version: str | None = None, label: str | None = None, **keys: Any) -> None:
-        """Refuses: environments stay in lists until they are deleted."""
-        raise refuse_archive("environment", name)
-
-    def restore(self, name: str, version: str | None = None, label: str | None = None, **keys: Any) -> None:
-        """Refuses, as `archive`."""
-        raise refuse_archive("environment", name)
+        listed = self._listed(name, list_view_type)
+        return pages(RegisteredEnvironment(one, is_container=name is None) for one in listed)

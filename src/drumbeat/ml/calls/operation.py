@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from drumbeat.client import Client
 from drumbeat.ml.errors import with_azure_errors
 from drumbeat.model.errors import RefusedError, SpecError
+from drumbeat.model.versions import newest_of_each
+from drumbeat.resources.kind import Kind
 
 T = TypeVar("T")
 LATEST = "latest"
@@ -31,6 +33,33 @@ class Operations:
         return self._client_of()
 
 
+class VersionOperations(Operations):
+    """Calls about a kind with versions."""
+
+    kind: ClassVar[Kind[Any]]
+
+    def archive(self, name: str, version: str | None = None, label: str | None = None, **keys: Any) -> None:
+        """Hides a version, or all versions of a name, from lists. Jobs can still use them."""
+        del keys
+        self.client.archive_resource(self.kind, name, self._exact(name, version, label))
+
+    def restore(self, name: str, version: str | None = None, label: str | None = None, **keys: Any) -> None:
+        """Shows an archived version, or all of a name, in lists again."""
+        del keys
+        self.client.restore_resource(self.kind, name, self._exact(name, version, label))
+
+    def _exact(self, name: str, version: str | None, label: str | None) -> str:
+        """Returns the version that is meant, "" = all versions of the name."""
+        meant = version_of(self.kind.noun, version, label)
+        return meant if label is None else self.client.resource(self.kind, name).version
+
+    def _listed(self, name: str | None, list_view_type: str) -> list[Any]:
+        """Returns the versions of a name that a list shows, newest first; without a name the newest of each name."""
+        views: Any = self.client.resources(self.kind, name, archived=list_view_type != ACTIVE_ONLY)
+        chosen = views if name else sorted(newest_of_each(views), key=lambda one: one.name)
+        return [one for one in chosen if list_view_type != ARCHIVED_ONLY or one.is_archived]
+
+
 def pages(values: Iterable[T]) -> Iterator[T]:
     """Returns values as Azure's lists give them: one after the other."""
     return iter([*values])
@@ -43,12 +72,6 @@ def version_of(noun: str, version: str | None, label: str | None) -> str:
     if label not in (None, LATEST):
         raise SpecError(f"a {noun} has no label {label!r}; there is `{LATEST}`")
     return "" if version is None else str(version)
-
-
-def refuse_archive(noun: str, name: str) -> RefusedError:
-    """Returns the refusal to hide a version: what has a name stays in lists until it is deleted."""
-    fix = f"Delete a version that isn't needed: drumbeat {noun} delete {name} --version VERSION"
-    return RefusedError(f"drumbeat doesn't archive a {noun}", where=name, fix=fix)
 
 
 def unavailable(what: str, fix: str = "") -> RefusedError:

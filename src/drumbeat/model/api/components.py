@@ -29,6 +29,8 @@ class ComponentView:
     """The component as its file has it, with the components that it names."""
     same_as: str = ""
     """Another version with the same content; only of a version that was just created."""
+    is_archived: bool = False
+    """Whether lists leave it out."""
 
     @property
     def title(self) -> str:

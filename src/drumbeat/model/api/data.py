@@ -51,6 +51,7 @@ class DataView:
     files, size: its number of files and bytes. made_by: the job whose output it was; "" = none. used_by: newest first,
     only where one version is asked for. same_as: another version with the same content, "" = none; only of a version
     that was just made. kind: the type; of a model, the model's, such as `mlflow_model`.
+    is_archived: lists leave it out.
     """
 
     name: str
@@ -67,6 +68,7 @@ class DataView:
     used_by: tuple[DataUse, ...] = field(default_factory=tuple[DataUse, ...])
     same_as: str = ""
     kind: str = ""
+    is_archived: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "kind", self.kind or model_type_from(self.type, self.tags) or self.type)

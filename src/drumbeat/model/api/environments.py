@@ -17,7 +17,7 @@ class EnvironmentView:
     made; `problem` says why. version: "" of a curated environment, which has no time either. means: the names that
     stand for it. notes: what nodes do otherwise than written. jobs: that named it, newest first. document: as it is
     kept: the environment as written, and its files. same_as: another version with the same content, "" = none; only of
-    a version that was just made.
+    a version that was just made. is_archived: lists leave it out.
     """
 
     name: str
@@ -33,6 +33,7 @@ class EnvironmentView:
     document: dict[str, Any]
     problem: str
     same_as: str = ""
+    is_archived: bool = False
 
     @property
     def title(self) -> str:

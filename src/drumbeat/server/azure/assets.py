@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast, get_args
 
 from drumbeat.jobfile.reading.writer import dumps_document
@@ -15,6 +15,7 @@ from drumbeat.model.api.environments import EnvironmentView
 from drumbeat.model.api.models import ModelView
 from drumbeat.model.api.requests import EnvironmentFiles
 from drumbeat.model.errors import ConflictError, DrumbeatError, NotFoundError, RefusedError
+from drumbeat.model.versions import choose_version, newest_of_each
 from drumbeat.server.azure.call import Answer, AzureCall, Handler, Table, resource
 from drumbeat.server.azure.translation import words
 from drumbeat.server.azure.translation.arm_ids import ANONYMOUS, ANONYMOUS_COMPONENT, without_nulls
@@ -22,32 +23,37 @@ from drumbeat.server.azure.translation.job_answers import system_data
 from drumbeat.server.azure.translation.job_requests import component_request, data_path, texts
 from drumbeat.server.azure.workspaces import SINCE
 from drumbeat.server.resources.aliases import read_aliases
+from drumbeat.server.resources.catalogs import Catalogs
 
+View = EnvironmentView | DataView | ModelView | ComponentView
 MODELS = get_args(ModelType)
 CONDA = "conda_file.yml"
 
 
 @dataclass(frozen=True)
 class Version:
-    """A version as a resource. properties: of its kind; created: when."""
+    """A version as a resource. properties: of its kind; created: when; is_archived: whether lists leave it out."""
 
     name: str
     version: str
     properties: Table
     created: str
+    is_archived: bool = False
 
 
 @dataclass(frozen=True)
 class AssetKind:
     """A kind of assets: how its versions are listed, shown and stored.
 
-    path: of the API, such as `environments`. versions: all of a name, newest first, or the newest of each name.
+    path: of the API, such as `environments`. versions: all of a name, newest first, or of all names; archived ones,
+    too. service: manages the versions.
     """
 
     path: str
     title: str
     versions: Callable[[AzureCall, str | None], Sequence[Version]]
     put: Callable[[AzureCall, str, str], Version]
+    service: Callable[[Catalogs], Any]
 
     def handlers(self) -> dict[tuple[str, str], Handler]:
         """Returns the handlers by method and path."""
@@ -72,43 +78,38 @@ class AssetKind:
             raise NotFoundError(f"{self.title} {name} has no version {version}")
         return listed
 
-    def _archived(self, call: AzureCall, one: Version) -> bool:
-        return call.catalog.is_archived(self.path, one.name, one.version)
+    def _archive(self, call: AzureCall, name: str, version: str, *, is_archived: bool) -> None:
+        if name in (ANONYMOUS, ANONYMOUS_COMPONENT):
+            what = f"what a job has written in it is no {self.title} in lists, and isn't archived"
+            raise RefusedError(what, where=f"{name}:{version}")
+        self.service(call.control.catalogs).set_archived(name, version, is_archived=is_archived)
 
     def _resource(self, call: AzureCall, one: Version) -> Table:
-        properties = {
-            **one.properties, "isArchived": self._archived(call, one), "provisioningState": "Succeeded",
-        }  # fmt: skip
+        properties = {**one.properties, "isArchived": one.is_archived, "provisioningState": "Succeeded"}
         body = resource(call, f"{self.path}/{one.name}/versions/{one.version}", properties, system_data(one.created))
         return {**body, "name": one.version}
 
     def _list(self, call: AzureCall) -> Answer:
-        newest: dict[str, Version] = {}
-        for one in self.versions(call, None):
-            if self._is_listed(call, one):
-                newest.setdefault(one.name, one)
-        return Answer({"value": [self._as_container(call, one) for _, one in sorted(newest.items())]})
-
-    def _is_listed(self, call: AzureCall, one: Version) -> bool:
-        view = words.folded(call.query.get("listViewType") or "ActiveOnly")
-        return view == "all" or self._archived(call, one) == (view == "archivedonly")
+        newest = sorted(newest_of_each(self.versions(call, None)), key=lambda one: one.name)
+        return Answer({"value": [self._as_container(call, one) for one in newest if _is_listed(call, one)]})
 
     def _container(self, call: AzureCall) -> Answer:
-        return Answer(self._as_container(call, self._versions_of(call, call.name(f"a {self.title}"))[0]))
+        versions = self._versions_of(call, call.name(f"a {self.title}"))
+        return Answer(self._as_container(call, choose_version(versions) or versions[0]))
 
     def _as_container(self, call: AzureCall, newest: Version) -> Table:
         versions = [int(one.version) for one in self.versions(call, newest.name) if one.version.isdecimal()]
         properties: Table = {
             "latestVersion": newest.version, "nextVersion": str(max(versions, default=0) + 1),
             "description": newest.properties.get("description"), "tags": newest.properties.get("tags") or {},
-            "properties": {}, "isArchived": self._archived(call, newest), "provisioningState": "Succeeded",
+            "properties": {}, "isArchived": newest.is_archived, "provisioningState": "Succeeded",
         }  # fmt: skip
         if "dataType" in newest.properties:
             properties["dataType"] = newest.properties["dataType"]
         return resource(call, f"{self.path}/{newest.name}", properties, system_data(newest.created))
 
     def _list_versions(self, call: AzureCall) -> Answer:
-        listed = [one for one in self.versions(call, call.name(f"a {self.title}")) if self._is_listed(call, one)]
+        listed = [one for one in self.versions(call, call.name(f"a {self.title}")) if _is_listed(call, one)]
         most = call.query.get("$top", "")
         if most.isascii() and most.isdigit():
             listed = listed[: int(most[:9])]
@@ -125,9 +126,9 @@ class AssetKind:
         except NotFoundError:
             before = None
         is_archived = call.properties.get("isArchived")
-        if before is not None and isinstance(is_archived, bool) and is_archived != self._archived(call, before):
-            call.catalog.archive(self.path, name, version, is_archived=is_archived)
-            return Answer(self._resource(call, before))
+        if before is not None and isinstance(is_archived, bool) and is_archived != before.is_archived:
+            self._archive(call, name, version, is_archived=is_archived)
+            return Answer(self._resource(call, replace(before, is_archived=is_archived)))
         try:
             made = self.put(call, name, version)
         except ConflictError:
@@ -139,10 +140,15 @@ class AssetKind:
     def _put_container(self, call: AzureCall) -> Answer:
         """Hides all versions of a name from lists, or shows them."""
         name, is_archived = call.name(f"a {self.title}"), call.properties.get("isArchived")
-        for one in self._versions_of(call, name):
-            if isinstance(is_archived, bool):
-                call.catalog.archive(self.path, name, one.version, is_archived=is_archived)
+        self._versions_of(call, name)  # Raises NotFoundError.
+        if isinstance(is_archived, bool):
+            self._archive(call, name, "", is_archived=is_archived)
         return self._container(call)
+
+
+def _is_listed(call: AzureCall, one: Version) -> bool:
+    view = words.folded(call.query.get("listViewType") or "ActiveOnly")
+    return view == "all" or one.is_archived == (view == "archivedonly")
 
 
 def _is_edit(before: Version, sent: Table) -> bool:
@@ -159,7 +165,7 @@ def _environments(call: AzureCall, name: str | None) -> list[Version]:
             Version(ANONYMOUS, version, properties, SINCE)
             for version, properties in call.catalog.environment_resources()
         ]
-    listed = [_environment(one) for one in call.control.catalogs.environments.list(name)]
+    listed = [_environment(one) for one in call.control.catalogs.environments.list(name, archived=True)]
     if name and not listed and ("environment", name) in read_aliases(call.control.store):
         # What an alias means has no version of its own: clients ask for one where they are given a label.
         return [Version(name, "1", {"isAnonymous": False, "osType": "Linux", "tags": {}, "properties": {}}, SINCE)]
@@ -189,7 +195,12 @@ def _environment(view: EnvironmentView) -> Version:
             "properties": {},
         }
     )
-    return Version(view.name, view.version, properties, words.moment(view.created_at) or SINCE)
+    return _version(view, properties)
+
+
+def _version(view: View, properties: Table) -> Version:
+    created = words.moment(view.created_at) or SINCE
+    return Version(view.name, view.version, properties, created, view.is_archived)
 
 
 def _put_environment(call: AzureCall, name: str, version: str) -> Version:
@@ -216,7 +227,7 @@ def _put_environment(call: AzureCall, name: str, version: str) -> Version:
         files = EnvironmentFiles(CONDA, {CONDA: conda})
     made, _ = call.control.catalogs.environments.create(document, "environment", texts=files)
     properties = {**_environment(made).properties, **({"condaFile": conda} if conda else {})}
-    return Version(made.name, made.version, properties, words.moment(made.created_at) or SINCE)
+    return _version(made, properties)
 
 
 def _table(text: str) -> Table:
@@ -229,7 +240,7 @@ def _table(text: str) -> Table:
 # --- data and models -------------------------------------------------------------------------------------------------
 def _data_views(call: AzureCall, name: str | None) -> list[DataView]:
     try:
-        return list(call.control.catalogs.data.list(name))
+        return list(call.control.catalogs.data.list(name, archived=True))
     except NotFoundError:
         return []
 
@@ -259,7 +270,7 @@ def _data_version(call: AzureCall, view: DataView) -> Version:
         "dataType": view.kind, "dataUri": _long(call, view.uri), "description": view.description,
         "tags": view.tags, "properties": {}, "isAnonymous": False,
     }  # fmt: skip
-    return Version(view.name, view.version, properties, words.moment(view.created_at) or SINCE)
+    return _version(view, properties)
 
 
 def _model_version(call: AzureCall, view: DataView) -> Version:
@@ -268,7 +279,7 @@ def _model_version(call: AzureCall, view: DataView) -> Version:
         "tags": {key: value for key, value in view.tags.items() if key != "model_type"}, "properties": {},
         "flavors": {}, "jobName": view.made_by or None, "isAnonymous": False, "stage": None,
     }  # fmt: skip
-    return Version(view.name, view.version, properties, words.moment(view.created_at) or SINCE)
+    return _version(view, properties)
 
 
 def _registered_model(call: AzureCall, view: ModelView) -> Version:
@@ -277,7 +288,7 @@ def _registered_model(call: AzureCall, view: ModelView) -> Version:
         "properties": view.properties, "flavors": {}, "jobName": view.made_by or None, "isAnonymous": False,
         "stage": view.stage or None,
     }  # fmt: skip
-    return Version(view.name, view.version, properties, words.moment(view.created_at) or SINCE)
+    return _version(view, properties)
 
 
 def _put_data(call: AzureCall, name: str, version: str) -> Version:
@@ -323,7 +334,7 @@ def _folder(call: AzureCall, path: str) -> str:
 def _components(call: AzureCall, name: str | None) -> list[Version]:
     if name == ANONYMOUS_COMPONENT:
         return [Version(name, version, properties, SINCE) for version, properties in call.catalog.component_resources()]
-    return [_component(call, one) for one in call.control.catalogs.components.list(name)]
+    return [_component(call, one) for one in call.control.catalogs.components.list(name, archived=True)]
 
 
 def _component(call: AzureCall, view: ComponentView) -> Version:
@@ -337,7 +348,7 @@ def _component(call: AzureCall, view: ComponentView) -> Version:
     properties = {
         "componentSpec": spec, "description": view.description, "tags": {}, "properties": {}, "isAnonymous": False,
     }  # fmt: skip
-    return Version(view.name, view.version, properties, words.moment(view.created_at) or SINCE)
+    return _version(view, properties)
 
 
 def _spec_environment(call: AzureCall, written: object) -> str:
@@ -357,10 +368,13 @@ def _put_component(call: AzureCall, name: str, version: str) -> Version:
         return Version(name, version, call.properties, SINCE)
     document = {**kept.document, "name": name, "version": version}
     made, _ = call.control.catalogs.components.create(document, "component", parts=kept.parts)
-    return Version(made.name, made.version, {**_component(call, made).properties, **call.properties}, SINCE)
+    stored = _component(call, made)
+    return replace(stored, properties={**stored.properties, **call.properties})
 
 
-ENVIRONMENTS = AssetKind("environments", "environment", _environments, _put_environment)
-DATA = AssetKind("data", "data asset", _data, _put_data)
-MODEL_VERSIONS = AssetKind("models", "model", _models, _put_model)
-COMPONENTS = AssetKind("components", "component", _components, _put_component)
+ENVIRONMENTS = AssetKind(
+    "environments", "environment", _environments, _put_environment, lambda catalogs: catalogs.environments
+)
+DATA = AssetKind("data", "data asset", _data, _put_data, lambda catalogs: catalogs.data)
+MODEL_VERSIONS = AssetKind("models", "model", _models, _put_model, lambda catalogs: catalogs.models)
+COMPONENTS = AssetKind("components", "component", _components, _put_component, lambda catalogs: catalogs.components)

@@ -19,8 +19,8 @@ from drumbeat.server.control import Control
 from drumbeat.server.outputs.result_lookup import known_outputs
 from drumbeat.server.resources.records import Resource
 
-CODE, ENVIRONMENT, COMPONENT, BLOB, ARCHIVED, EDIT = (
-    "azure-code", "azure-environment", "azure-component", "azure-blob", "azure-archived", "azure-edit",
+CODE, ENVIRONMENT, COMPONENT, BLOB, EDIT = (
+    "azure-code", "azure-environment", "azure-component", "azure-blob", "azure-edit",
 )  # fmt: skip
 Table = dict[str, Any]
 
@@ -143,18 +143,6 @@ class AzureCatalog:
     def set_metadata(self, key: str, document: Table) -> None:
         """Keeps the metadata of a blob."""
         self._store.put_resource(Resource(BLOB, key, "", document, created_at=datetime.now(UTC)))
-
-    # --- archived versions ------------------------------------------------------------------------------------------
-    def is_archived(self, kind: str, name: str, version: str) -> bool:
-        """Whether lists leave a version out."""
-        return any(one.version == version for one in self._store.resources(ARCHIVED, f"{kind}/{name}"))
-
-    def archive(self, kind: str, name: str, version: str, *, is_archived: bool) -> None:
-        """Has lists leave a version out, or show it again."""
-        if is_archived:
-            self._store.put_resource(Resource(ARCHIVED, f"{kind}/{name}", version, created_at=datetime.now(UTC)))
-        elif self.is_archived(kind, name, version):
-            self._store.remove_resource(ARCHIVED, f"{kind}/{name}", version)
 
     @property
     def _store(self) -> Any:

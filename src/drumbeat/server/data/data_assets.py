@@ -30,6 +30,7 @@ from drumbeat.model.errors import AwayError, ConflictError, DrumbeatError, NotFo
 from drumbeat.model.folder_layout import upload_key
 from drumbeat.model.input_listing import Listing
 from drumbeat.model.plurals import counted
+from drumbeat.model.versions import choose_version, newest_of_each
 from drumbeat.ports.clock import Clock
 from drumbeat.ports.data import DataAccess
 from drumbeat.server.data import mltables
@@ -159,32 +160,31 @@ class DataAssets:
         """Returns the trial whose outputs are the sweep's. Raises RefusedError if no trial has reported the metric."""
         return self._store.load(result_job(sweep)).job
 
-    def list(self, name: str | None = None) -> Sequence[DataView]:
+    def list(self, name: str | None = None, *, archived: bool = False) -> Sequence[DataView]:
         """Lists the newest version of each name, or all versions of one name, newest first; models, too.
 
-        Archived models and those of MLflow's clients are left out. Raises NotFoundError.
+        archived: archived ones, too. Models of MLflow's clients are left out. Raises NotFoundError.
         """
         data = self._store.resources("data", name)
         models = self._models.all() if name is None else self._models.versions(name)
         if name is not None and not data and not models:
             self._store.resource("data", name)  # Raises NotFoundError with the known names.
-        shown = [one for one in models if not (one.document.get("is_archived") or one.document.get("source"))]
+        every = [*data, *(one for one in models if not one.document.get("source"))]
+        shown = [one for one in every if archived or not one.is_archived]
         if name is not None:
             # Each of the two is in the order in which its versions came, which equal times don't tell.
-            return [self._view(one) for one in sorted((*data, *shown), key=lambda one: one.created_at, reverse=True)]
-        newest: dict[tuple[str, str], Resource] = {}
-        for one in (*data, *shown):
-            newest.setdefault((one.name, one.kind), one)
-        return [self._view(newest[title]) for title in sorted(newest)]
+            return [self._view(one) for one in sorted(shown, key=lambda one: one.created_at, reverse=True)]
+        newest = newest_of_each(shown, lambda one: (one.name, one.kind))
+        return [self._view(one) for one in sorted(newest, key=lambda one: (one.name, one.kind))]
 
     def show(self, name: str, version: str = "") -> DataView:
-        """Returns one version, "" = the newest, with the jobs that used it. Raises NotFoundError.
+        """Returns one version, "" = the newest that isn't archived, with the jobs that used it. Raises NotFoundError.
 
         A name that only models have is a model's, and so is a version that only they have.
         """
         versions = [*self._store.resources("data", name), *self._models.versions(name)]
         exact = self._aliased(name, version.removeprefix("@")) if version.startswith("@") else version
-        asset = next((one for one in versions if exact in ("", one.version)), None)
+        asset = choose_version(versions, exact)
         if asset is None:
             asset = self._store.resource("data", name, version)  # Raises NotFoundError with the known versions.
         users = self._store.users(asset.kind, name, asset.version)
@@ -193,6 +193,19 @@ class DataAssets:
     def is_registered(self, uri: str) -> bool:
         """Whether a registered version has this URI."""
         return any(one.document["uri"] == uri for one in (*self._store.resources("data"), *self._models.all()))
+
+    def set_archived(self, name: str, version: str = "", *, is_archived: bool) -> Sequence[DataView]:
+        """Hides a version, or all of a name (""), from lists, or shows it again; models as `show` names them.
+
+        Raises NotFoundError.
+        """
+        data = [one.version for one in self._store.resources("data", name)]
+        is_model = version not in data if version else not data
+        if is_model and self._models.versions(name):
+            exact = {one.version for one in self._models.set_archived(name, version, is_archived=is_archived)}
+            return [self._view(one) for one in self._models.versions(name) if one.version in exact]
+        changed = self._store.archive_versions("data", name, version, is_archived=is_archived)
+        return [self._view(one) for one in changed]
 
     def delete(self, name: str, version: str) -> None:
         """Removes a version, but not its content. Raises NotFoundError."""
@@ -230,7 +243,7 @@ class DataAssets:
         return DataView(
             asset.name, asset.version, type_, document["uri"], asset.digest, asset.created_at, asset.made_by,
             document.get("description", ""), tags, document.get("files", 0),
-            document.get("size", 0), used_by,
+            document.get("size", 0), used_by, is_archived=asset.is_archived,
         )  # fmt: skip
 
 
@@ -279,8 +292,7 @@ class _Versions(Mapping[str, Sequence[DataVersion]]):
         self._store, self._models = store, models
 
     def __getitem__(self, name: str) -> Sequence[DataVersion]:
-        models = sorted(self._models.versions(name), key=lambda one: bool(one.document.get("is_archived")))
-        versions = [*self._store.resources("data", name), *models]
+        versions = [*self._store.resources("data", name), *self._models.versions(name)]
         if not versions:
             raise KeyError(name)
         return [_version(one) for one in versions]
@@ -296,9 +308,11 @@ def _version(asset: Resource) -> DataVersion:
     document = asset.document
     if asset.kind == MODEL:
         type_, uri = _folder_type(document), document["uri"]
-        return DataVersion(asset.version, type_, uri, asset.made_by, document["type"], asset.digest, MODEL)
+        about = asset.made_by, document["type"], asset.digest, MODEL, asset.is_archived
+        return DataVersion(asset.version, type_, uri, *about)
     model_type = model_type_from(document["type"], document.get("tags", {}))
-    return DataVersion(asset.version, document["type"], document["uri"], asset.made_by, model_type, asset.digest)
+    about = asset.made_by, model_type, asset.digest, asset.kind, asset.is_archived
+    return DataVersion(asset.version, document["type"], document["uri"], *about)
 
 
 def _folder_type(model: Mapping[str, Any]) -> str:

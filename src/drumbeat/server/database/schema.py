@@ -23,7 +23,7 @@ from sqlalchemy import (
 from sqlalchemy.engine import Dialect
 from sqlalchemy.types import TypeDecorator
 
-HEAD = "0021"
+HEAD = "0022"
 """The database revision that this code reads and writes."""
 
 Serial = BigInteger().with_variant(Integer, "sqlite")
@@ -279,6 +279,7 @@ resources = Table(
     Column("made_by", Text, nullable=False),
     Column("document", Text, nullable=False),
     Column("sealed", LargeBinary, nullable=False),
+    Column("is_archived", Boolean, nullable=False),
     UniqueConstraint("kind", "name", "version"),
     sqlite_autoincrement=True,
 )

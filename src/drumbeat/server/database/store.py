@@ -503,6 +503,14 @@ class SqlStore:
             with self._write() as connection:
                 return write(connection)
 
+    def archive_versions(self, kind: str, name: str, version: str = "", *, is_archived: bool) -> list[Resource]:
+        """Has lists leave out a version, or all versions of a name (""), or show them again. Returns them.
+
+        Raises NotFoundError.
+        """
+        with self._write() as connection:
+            return resources.archive(connection, kind, name, version, is_archived=is_archived)
+
     def remove_resource(self, kind: str, name: str, version: str = "") -> None:
         """Removes one. The number of a version isn't given again while a newer one exists. Raises NotFoundError."""
         with self._write() as connection:

@@ -83,8 +83,8 @@ class EarlierModels:
             tags[EARLIER], number = number, ""
         uri, job = self._place(source, str(body["storage"]))
         document = {
-            "type": "mlflow_model", "uri": uri, "is_file": False, "files": 0, "size": 0, "is_archived": False,
-            "scan": "", "problem": NOT_SIGNED, **body, "tags": tags,
+            "type": "mlflow_model", "uri": uri, "is_file": False, "files": 0, "size": 0, "scan": "",
+            "problem": NOT_SIGNED, **body, "tags": tags,
             "stage": "" if body["stage"] == "None" else body["stage"],
         }  # fmt: skip
         created = datetime.fromtimestamp(body["created_ms"] / 1000, UTC)

@@ -18,6 +18,7 @@ from drumbeat.jobfile.reading.error_messages import nearest
 from drumbeat.model.api.data import DataUse
 from drumbeat.model.api.models import CheckedPart, ModelCheck, ModelExport, ModelView, RegistryKey
 from drumbeat.model.errors import DrumbeatError, NotFoundError, RefusedError, SpecError
+from drumbeat.model.versions import choose_version, newest_listed, newest_of_each
 from drumbeat.ports.clock import Clock
 from drumbeat.ports.data import DataAccess
 from drumbeat.resources.model import MODEL
@@ -130,14 +131,14 @@ class Models:
         files = examined.files
         digest = files.digest if files else ""
         if is_same_kept and not new.version:
-            newest = next(iter(self._versions(new.name)), None)
+            newest = newest_listed(self._versions(new.name))
             if newest and digest and newest.digest == digest and newest.document["uri"] == new.uri:
                 return newest, False
         now_ms = self._now_ms()
         facts: Document = {
             "type": new.type, "uri": new.uri, "is_file": new.is_file, "stage": "", "tags": {}, "description": "",
             "files": len(files.listing.files) if files else 0, "size": files.listing.size if files else 0,
-            "created_ms": now_ms, "updated_ms": now_ms, "is_archived": False, "problem": examined.problem,
+            "created_ms": now_ms, "updated_ms": now_ms, "problem": examined.problem,
             "scan": examined.scan.sentence, **new.more,
         }  # fmt: skip
         sent = Resource(VERSIONS, new.name, new.version, facts, digest, self._clock.now(), new.made_by)
@@ -199,13 +200,8 @@ class Models:
         if name is not None and not versions:
             raise self._missing(name)
         aliases, models = self._aliases(), (one for one in versions if not is_prompt(one))
-        views = [self._view(one, aliases) for one in models if archived or not one.document.get("is_archived")]
-        if name is not None:
-            return views
-        newest: dict[str, ModelView] = {}
-        for one in views:
-            newest.setdefault(one.name, one)
-        return [newest[title] for title in sorted(newest)]
+        views = [self._view(one, aliases) for one in models if archived or not one.is_archived]
+        return views if name is not None else sorted(newest_of_each(views), key=lambda one: one.name)
 
     def show(self, name: str, version: str = "") -> ModelView:
         """Returns a version with its origin and the jobs that used it. Raises NotFoundError.
@@ -226,9 +222,8 @@ class Models:
         versions = self._versions(name)
         if not versions:
             raise self._missing(name)
-        if version in ("", f"{ALIAS_MARK}{LATEST}"):
-            return next((one for one in versions if not one.document.get("is_archived")), versions[0])
-        return self._store.resource(VERSIONS, name, version)
+        exact = "" if version == f"{ALIAS_MARK}{LATEST}" else version
+        return choose_version(versions, exact) or self._store.resource(VERSIONS, name, exact)
 
     def aliased(self, name: str, alias: str) -> str:
         """Returns the version with an alias. Raises NotFoundError."""
@@ -258,10 +253,11 @@ class Models:
 
     def set_archived(self, name: str, version: str, *, is_archived: bool) -> Sequence[ModelView]:
         """Hides a version, or all of a name (""), from lists, or shows it again. Raises NotFoundError."""
-        chosen = [version] if version else [one.version for one in self.versions(name)]
-        if not chosen:
+        if not self.versions(name):
             raise self._missing(name)
-        return [self._changed(name, one, {"is_archived": is_archived}) for one in chosen]
+        exact = self.find(name, version).version if version else ""
+        chosen = self._store.archive_versions(VERSIONS, name, exact, is_archived=is_archived)
+        return [self._changed(name, one.version, {}) for one in chosen]
 
     def describe(self, name: str, version: str, changes: Mapping[str, Any]) -> ModelView:
         """Changes description, tags or stage of a version. Its content and properties never change.
@@ -405,7 +401,7 @@ class Models:
             description=document.get("description") or "", stage=document.get("stage") or "",
             aliases=tuple(sorted(alias for alias, version in named.items() if version == one.version)),
             tags=document.get("tags") or {}, properties=document.get("properties") or {},
-            flavors=document.get("flavors") or {}, is_archived=bool(document.get("is_archived")),
+            flavors=document.get("flavors") or {}, is_archived=one.is_archived,
             is_file=bool(document.get("is_file")), files=document.get("files", 0), size=document.get("size", 0),
             digest=one.digest, made_by=one.made_by, run=document.get("run_id") or "",
             source=document.get("source") or "", statement=document.get("statement") or "",

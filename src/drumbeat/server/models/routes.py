@@ -1,4 +1,4 @@
-"""What routes of models do beyond those of every named thing: stages, aliases, archiving, statements."""
+"""What routes of models do beyond those of every named thing: stages, aliases, statements."""
 
 from __future__ import annotations
 
@@ -40,30 +40,6 @@ class ModelAliasTarget(BaseModel):
 def change_model_version(name: Name, version: Version, change: ModelChange, control: ControlOf) -> ModelView:
     """Changes description, stage or tags of a version."""
     return control.catalogs.models.describe(name, version, change.model_dump(exclude_none=True))
-
-
-@router.post("/models/{name}/versions/{version}/archive")
-def archive_model_version(name: Name, version: Version, control: ControlOf) -> ModelView:
-    """Hides a version from lists."""
-    return control.catalogs.models.set_archived(name, version, is_archived=True)[0]
-
-
-@router.post("/models/{name}/versions/{version}/restore")
-def restore_model_version(name: Name, version: Version, control: ControlOf) -> ModelView:
-    """Shows an archived version in lists again."""
-    return control.catalogs.models.set_archived(name, version, is_archived=False)[0]
-
-
-@router.post("/models/{name}/archive")
-def archive_model(name: Name, control: ControlOf) -> list[ModelView]:
-    """Hides all versions of a model from lists."""
-    return [*control.catalogs.models.set_archived(name, "", is_archived=True)]
-
-
-@router.post("/models/{name}/restore")
-def restore_model(name: Name, control: ControlOf) -> list[ModelView]:
-    """Shows all versions of a model in lists again."""
-    return [*control.catalogs.models.set_archived(name, "", is_archived=False)]
 
 
 @router.put("/models/{name}/aliases/{alias}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -18,7 +18,7 @@ from drumbeat.jobfile.reading.error_messages import nearest, shown
 from drumbeat.jobfile.reading.writer import to_dict
 from drumbeat.model.api.environments import EnvironmentView
 from drumbeat.model.api.requests import MAX_FILES, EnvironmentFiles
-from drumbeat.model.errors import NotFoundError, SpecError
+from drumbeat.model.errors import NotFoundError, RefusedError, SpecError
 from drumbeat.ports.clock import Clock
 from drumbeat.resources.environment import ENVIRONMENT
 from drumbeat.server.database import SqlStore
@@ -66,7 +66,7 @@ class Environments(VersionService[EnvironmentView]):
         core.wanted_names(name, {**aliases, (KIND, name): target})
 
     def show(self, name: str, version: str = "") -> EnvironmentView:
-        """Returns one version, "" = the newest; else the curated environment of that name, in any version.
+        """Returns one version, "" = the newest that isn't archived; else the curated environment, in any version.
 
         Raises NotFoundError.
         """
@@ -79,6 +79,16 @@ class Environments(VersionService[EnvironmentView]):
             raise NotFoundError(f"there is no environment {name}", fix=fix)
         made, note = for_name(definition, name, OWN)
         return replace(curated_view(made), notes=(note,) if note else ())
+
+    def set_archived(self, name: str, version: str = "", *, is_archived: bool) -> Sequence[EnvironmentView]:
+        """Hides a version, or all of a name (""), from lists, or shows it again.
+
+        Raises NotFoundError; RefusedError for a curated environment.
+        """
+        if curated(name) and not self._catalog.resources(KIND, name):
+            what = f"environment {name} is drumbeat's own, and stays in the list of these"
+            raise RefusedError(what, fix="What users make can be archived: drumbeat environment list")
+        return super().set_archived(name, version, is_archived=is_archived)
 
     def _names(self) -> list[str]:
         return sorted({one.name for one in self._catalog.resources(KIND)})
@@ -93,7 +103,7 @@ class Environments(VersionService[EnvironmentView]):
         about = core.about(one.document)
         return EnvironmentView(
             one.name, one.version, python, image, one.created_at, curated=False, about=about, means=(), notes=notes,
-            jobs=self._jobs(one), document=one.document, problem=problem,
+            jobs=self._jobs(one), document=one.document, problem=problem, is_archived=one.is_archived,
         )  # fmt: skip
 
 
@@ -135,4 +145,4 @@ def _titled(written: Environment, source: str) -> tuple[str, str]:
 
 
 def _registered(one: Resource) -> Registered:
-    return Registered(one.name, one.version, one.document)
+    return Registered(one.name, one.version, one.document, one.is_archived)

@@ -26,6 +26,8 @@ class Resource:
     """The job whose output it is; "" = a user created it."""
     sealed: bytes = field(default=b"", repr=False)
     """Its secrets, encrypted; b"" = none."""
+    is_archived: bool = False
+    """Whether lists leave the version out."""
 
 
 @dataclass(frozen=True)

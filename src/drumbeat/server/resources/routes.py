@@ -28,6 +28,7 @@ Name = Annotated[str, Path(min_length=1, max_length=255)]
 
 Version = Annotated[str, Path(min_length=1, max_length=255)]
 NameOfVersions = Annotated[str | None, Query(max_length=255, description="Only versions of this one.")]
+Archived = Annotated[bool, Query(description="Archived versions, too.")]
 
 
 class NewResource(BaseModel):
@@ -74,6 +75,11 @@ def resource_router(
     if kind.has_versions:
         path, delete = "/{name}/versions/{version}", _delete_version(kind)
         add(f"GET {path}", _show_version(kind), f"get_{kind.word}_version", sentences.show)
+        for verb, does, is_archived in ARCHIVING:
+            one, all_ = _archive_version(kind, is_archived=is_archived), _archive(kind, is_archived=is_archived)
+            add(f"POST {path}/{verb}", one, f"{verb}_{kind.word}_version", does.format("a version"))
+            every = does.format("all versions of a name")
+            add(f"POST /{{name}}/{verb}", all_, f"{verb}_{kind.word}", every, response_model=list[view])
     add(f"DELETE {path}", delete, f"delete_{kind.word}", sentences.delete, response_model=None, status_code=204)
     return router
 
@@ -91,6 +97,13 @@ AGAIN = {
 """Descriptions of creation, by whether a kind has versions."""
 
 
+ARCHIVING = (
+    ("archive", "Hides {} from lists. Jobs can still use what is archived.", True),
+    ("restore", "Shows {} in lists again.", False),
+)
+"""The routes of kinds with versions that archive: verb, description, and whether what is named is archived then."""
+
+
 def _show_all(kind: Kind[Any]) -> Endpoint:
     def show_all(control: ControlOf) -> Any:
         return control.catalogs.service(kind).list()
@@ -99,8 +112,8 @@ def _show_all(kind: Kind[Any]) -> Endpoint:
 
 
 def _show_versions(kind: Kind[Any]) -> Endpoint:
-    def show_versions(control: ControlOf, name: NameOfVersions = None) -> Any:
-        return control.catalogs.service(kind).list(name)
+    def show_versions(control: ControlOf, name: NameOfVersions = None, archived: Archived = False) -> Any:
+        return control.catalogs.service(kind).list(name, archived=archived)
 
     return show_versions
 
@@ -133,6 +146,20 @@ def _delete_version(kind: Kind[Any]) -> Endpoint:
         return Response(status_code=204)
 
     return delete_version
+
+
+def _archive(kind: Kind[Any], *, is_archived: bool) -> Endpoint:
+    def archive(name: Name, control: ControlOf) -> Any:
+        return [*control.catalogs.service(kind).set_archived(name, "", is_archived=is_archived)]
+
+    return archive
+
+
+def _archive_version(kind: Kind[Any], *, is_archived: bool) -> Endpoint:
+    def archive_version(name: Name, version: Version, control: ControlOf) -> Any:
+        return control.catalogs.service(kind).set_archived(name, version, is_archived=is_archived)[0]
+
+    return archive_version
 
 
 # --- the kinds ----------------------------------------------------------------------------------------------------
@@ -177,24 +204,16 @@ class NewComponent(NewResource):
     parts: dict[str, StepParts] = Field(default_factory=dict, max_length=MAX_PARTS)
 
 
-def list_models(
-    control: ControlOf,
-    name: NameOfVersions = None,
-    archived: Annotated[bool, Query(description="Archived versions, too.")] = False,
-) -> Any:
-    """The newest version of each name, or all versions of one, newest first."""
-    return control.catalogs.models.list(name, archived=archived)
-
-
 def list_environments(
     control: ControlOf,
     name: Annotated[str | None, Query(description="Only versions of this one, or of its alias.")] = None,
     curated: Annotated[
         bool, Query(description="Those that drumbeat brings, instead of those that users made.")
     ] = False,
+    archived: Archived = False,
 ) -> Any:
     """Every version of every environment that users made, newest first; or the curated ones."""
-    return curated_views(name) if curated else control.catalogs.environments.list(name)
+    return curated_views(name) if curated else control.catalogs.environments.list(name, archived=archived)
 
 
 BODIES: dict[str, type[NewResource]] = {
@@ -202,7 +221,7 @@ BODIES: dict[str, type[NewResource]] = {
     MODEL.name: NewModelVersion,
 }  # fmt: skip
 """Request bodies of kinds that are created with more than a document."""
-LISTS: dict[str, Endpoint] = {ENVIRONMENT.name: list_environments, MODEL.name: list_models}
+LISTS: dict[str, Endpoint] = {ENVIRONMENT.name: list_environments}
 ROUTERS = {kind.name: resource_router(kind, BODIES.get(kind.name, NewResource), LISTS.get(kind.name)) for kind in KINDS}
 
 

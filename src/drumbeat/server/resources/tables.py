@@ -11,6 +11,7 @@ from sqlalchemy import Connection, Row, bindparam, delete, insert, select, updat
 
 from drumbeat.jobfile.reading.error_messages import nearest, no_version
 from drumbeat.model.errors import ConflictError, NotFoundError
+from drumbeat.model.versions import choose_version, newest_listed
 from drumbeat.server.database.schema import asset_uses, resources
 from drumbeat.server.resources.records import Resource, Use
 
@@ -38,10 +39,11 @@ def add(connection: Connection, resource: Resource) -> tuple[Resource, bool]:
 
 
 def _same_version(existing: list[Resource], resource: Resource) -> Resource | None:
-    """Returns the existing version with the requested number or the same content."""
+    """Returns the existing version with the requested number, or the newest one in lists if its content is the same."""
     if resource.version:
-        return next((one for one in existing if one.version == resource.version), None)
-    return existing[0] if existing and existing[0].digest == resource.digest else None
+        return choose_version(existing, resource.version)
+    newest = newest_listed(existing)
+    return newest if newest and newest.digest == resource.digest else None
 
 
 def _next_version(existing: list[Resource]) -> str:
@@ -60,10 +62,19 @@ def put(connection: Connection, resource: Resource) -> bool:
 
 def one(connection: Connection, kind: str, name: str, version: str) -> Resource:
     """See `SqlStore.resource`."""
-    resource = next((each for each in versions(connection, kind, name) if version in ("", each.version)), None)
+    resource = choose_version(versions(connection, kind, name), version)
     if resource is None:
         raise _missing(connection, kind, name, version)
     return resource
+
+
+def archive(connection: Connection, kind: str, name: str, version: str, *, is_archived: bool) -> list[Resource]:
+    """See `SqlStore.archive_versions`."""
+    this = (resources.c.kind == kind, resources.c.name == name)
+    chosen = (*this, resources.c.version == version) if version else this
+    if connection.execute(update(resources).where(*chosen).values(is_archived=is_archived)).rowcount == 0:
+        raise _missing(connection, kind, name, version)
+    return [each for each in versions(connection, kind, name) if version in ("", each.version)]
 
 
 def _missing(connection: Connection, kind: str, name: str, version: str) -> NotFoundError:
@@ -96,13 +107,15 @@ def _columns(resource: Resource) -> dict[str, Any]:
     return {
         "kind": resource.kind, "name": resource.name, "version": resource.version, "digest": resource.digest,
         "created_at": resource.created_at, "made_by": resource.made_by, "sealed": resource.sealed,
+        "is_archived": resource.is_archived,
         "document": json.dumps(resource.document, separators=(",", ":")),
     }  # fmt: skip
 
 
 def _resource(row: Row[Any]) -> Resource:
     document, sealed = json.loads(row.document), bytes(row.sealed)
-    return Resource(row.kind, row.name, row.version, document, row.digest, row.created_at, row.made_by, sealed)
+    about = row.digest, row.created_at, row.made_by, sealed, row.is_archived
+    return Resource(row.kind, row.name, row.version, document, *about)
 
 
 # --- uses --------------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""The service of one kind with versions: create, list, show, delete. A version never changes."""
+"""The service of one kind with versions: create, list, show, archive, delete. A version's content never changes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ V = TypeVar("V")
 
 
 class VersionService(Generic[V]):
-    """Manages the versions of a kind. Thread-safe.
+    """Manages the versions of a kind. Thread-safe. An archived version is hidden from lists; jobs can still use it.
 
     Its views have `same_as`, another version with the same content, set when one was just created.
     """
@@ -25,12 +25,13 @@ class VersionService(Generic[V]):
     def __init__(self, kind: Kind[V], catalog: SqlStore, clock: Clock) -> None:
         self.kind, self._catalog, self._clock = kind, catalog, clock
 
-    def list(self, name: str | None = None) -> Sequence[V]:
-        """Returns all versions of all names or of one, newest first."""
-        return [self._view(one) for one in self._catalog.resources(self.kind.name, name)]
+    def list(self, name: str | None = None, *, archived: bool = False) -> Sequence[V]:
+        """Returns all versions of all names or of one, newest first. archived: archived ones, too."""
+        listed = self._catalog.resources(self.kind.name, name)
+        return [self._view(one) for one in listed if archived or not one.is_archived]
 
     def show(self, name: str, version: str = "") -> V:
-        """Returns one version, "" = the newest. Raises NotFoundError."""
+        """Returns one version, "" = the newest that isn't archived. Raises NotFoundError."""
         return self._view(self._catalog.resource(self.kind.name, name, version))
 
     def create(self, document: Mapping[str, Any], source: str) -> tuple[V, bool]:
@@ -40,6 +41,12 @@ class VersionService(Generic[V]):
         """
         kept = self.kind.read(document, source).model_dump(mode="json", exclude_none=True)
         return self._keep(str(kept.pop("name")), str(kept.pop("version", "")), kept)
+
+    def set_archived(self, name: str, version: str = "", *, is_archived: bool) -> Sequence[V]:
+        """Hides a version, or all of a name (""), from lists, or shows it again. Raises NotFoundError."""
+        kind = self.kind.name
+        changed = self._catalog.archive_versions(kind, name, version, is_archived=is_archived)
+        return [self._view(one) for one in changed]
 
     def delete(self, name: str, version: str) -> None:
         """Deletes a version; jobs that use it continue. Raises NotFoundError."""
@@ -59,6 +66,7 @@ class VersionService(Generic[V]):
                 version=one.version,
                 document=one.document,
                 created_at=one.created_at,
+                is_archived=one.is_archived,
                 open=lambda: self.kind.read({**one.document, "name": one.name, "version": one.version}),
                 jobs=lambda: self._jobs(one),
             )
