@@ -41,7 +41,7 @@ def test_use_of_nodes_and_ranks_is_told_in_parts_of_time_with_the_idle_rank(hous
     memory = measured(job, "memory_mib", *[3000.0, 3200.0] * 6, rank=-1)
     send(house, job, *cores, memory, measured(job, "updates/bytes_sent", 1, 2))
     house.finish(job)
-    shown = client.resources(job, max_parts=3)
+    shown = client.job_resources(job, max_parts=3)
     assert shown.start is not None
     assert (shown.start.timestamp() * 1000, shown.parts, shown.part_s) == (BEGAN_MS, 3, pytest.approx(18.3, abs=0.1))
     assert [(one.name, one.rank) for one in shown.series] == [
@@ -56,7 +56,7 @@ def test_use_of_nodes_and_ranks_is_told_in_parts_of_time_with_the_idle_rank(hous
 
 
 def test_job_without_measurements_has_none(house: House, client: Client) -> None:
-    shown = client.resources(house.submit("silent"))
+    shown = client.job_resources(house.submit("silent"))
     assert (shown.sentence, shown.start, shown.series, shown.idle) == ("", None, (), ())
     with pytest.raises(NotFoundError):
-        client.resources("nobody")
+        client.job_resources("nobody")

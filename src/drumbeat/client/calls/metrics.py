@@ -114,7 +114,7 @@ class MetricCalls:
             params["since"] = since.isoformat()
         return view(LedgerView, self.connection.call("GET", "/ledger", params=params))
 
-    def resources(self, name: str, *, max_parts: int = 120) -> ResourcesView:
+    def job_resources(self, name: str, *, max_parts: int = 120) -> ResourcesView:
         """Returns what the nodes and ranks of a job use over time, how well they use it, and who is idle.
 
         max_parts: of the job's time. Raises NotFoundError.
