@@ -12,7 +12,7 @@ from drumbeat.ml import Input
 from drumbeat.ml.calls.batch import BatchDeploymentOperations, BatchEndpointOperations
 from drumbeat.ml.entities import CodeConfiguration, Model, ModelBatchDeployment, ModelBatchDeploymentSettings
 from drumbeat.model.api.jobs import JobWithEvents
-from drumbeat.model.errors import NotFoundError, SpecError
+from drumbeat.model.errors import ConflictError, NotFoundError
 from drumbeat.model.states import State
 
 from .house import House, line_of, until
@@ -164,7 +164,7 @@ def test_endpoints_and_deployments_are_changed_and_deleted(house: House, batch: 
     assert BatchEndpoints(house.client).chosen("digits").settings["max_retries"] == 0
     green = house.run("batch-deployment", "create", "-f", batch / "deployment.yml", "--set", "name=green")
     assert "batch deployment green of digits is there: azureml:batch_digits_green:1" in green.stdout, green.stderr
-    with pytest.raises(SpecError, match="blue is the default deployment of digits"):
+    with pytest.raises(ConflictError, match="blue is the default deployment of digits"):
         BatchEndpoints(house.client).delete_deployment("digits", "blue")
     house.run("batch-endpoint", "update", "digits", "--set", "defaults.deployment_name=green")
     assert house.run("batch-deployment", "delete", "blue", "-e", "digits").returncode == 0

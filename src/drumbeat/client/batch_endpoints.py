@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from drumbeat.jobfile.batch.default_deployment import choose_deployment, require_not_default
 from drumbeat.model.errors import SpecError
 from drumbeat.resources.batch import BATCH_DEPLOYMENT, BATCH_ENDPOINT
 
@@ -158,17 +159,11 @@ class BatchEndpoints:
         )
 
     def chosen(self, endpoint: str, deployment: str = "") -> BatchDeploymentView:
-        """Returns the deployment that an invocation runs: the default one, or the only one. Raises NotFoundError."""
-        name = deployment or self._client.resource(BATCH_ENDPOINT, endpoint).default_deployment
-        if name:
-            return self._client.resource(BATCH_DEPLOYMENT, f"{endpoint}.{name}")
-        all_of_it = self.deployments(endpoint)
-        if len(all_of_it) == 1:
-            return all_of_it[0]
-        names = ", ".join(one.name for one in all_of_it) or "none"
-        what = f"batch endpoint {endpoint} has no default deployment; deployments: {names}"
-        fix = f"Name one, or make it the default: {_default_command(endpoint)}"
-        raise SpecError(what, where="deployment", fix=fix)
+        """Returns the deployment that an invocation runs: the default one, or the only one.
+
+        Raises NotFoundError, SpecError.
+        """
+        return choose_deployment(self.endpoint(endpoint), self.deployments(endpoint), deployment)
 
     def deployments(self, endpoint: str = "") -> list[BatchDeploymentView]:
         """The deployments of an endpoint, or of all."""
@@ -187,11 +182,8 @@ class BatchEndpoints:
         return self.update(BATCH_ENDPOINT, one.endpoint, [f"defaults.deployment_name={one.name}"])
 
     def delete_deployment(self, endpoint: str, name: str) -> None:
-        """Deletes a deployment. Raises NotFoundError; SpecError for the default one beside others."""
-        default = self._client.resource(BATCH_ENDPOINT, endpoint).default_deployment
-        if name == default and len(self.deployments(endpoint)) > 1:
-            fix = f"Make another one the default: {_default_command(endpoint)}"
-            raise SpecError(f"{name} is the default deployment of {endpoint}", where="deployment", fix=fix)
+        """Deletes a deployment. Raises NotFoundError; ConflictError for the default one beside others."""
+        require_not_default(self.endpoint(endpoint), self.deployments(endpoint), name)
         self._client.delete_resource(BATCH_DEPLOYMENT, f"{endpoint}.{name}")
 
     def delete_endpoint(self, name: str) -> None:
@@ -208,7 +200,3 @@ class BatchEndpoints:
         wanted = {ENDPOINT_TAG: endpoint, **({DEPLOYMENT_TAG: deployment} if deployment else {})}
         jobs = self._client.list(parent="", text=endpoint, limit=1000)
         return [job for job in jobs if wanted.items() <= job.tags.items()][:limit]
-
-
-def _default_command(endpoint: str) -> str:
-    return f"drumbeat batch-endpoint update {endpoint} --set defaults.deployment_name=NAME"

@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, cast
 
 from drumbeat import jobfile
+from drumbeat.jobfile.batch.default_deployment import choose_deployment, require_not_default
 from drumbeat.jobfile.batch.deployments import BATCH_DEPLOYMENT as FILE
 from drumbeat.jobfile.batch.deployments import ModelBatchDeployment
 from drumbeat.jobfile.batch.scoring_jobs import (
@@ -22,7 +23,7 @@ from drumbeat.jobfile.batch.scoring_jobs import (
 from drumbeat.jobfile.data.paths import AssetReference, reference_to
 from drumbeat.jobfile.reading.loader import model_from
 from drumbeat.model.api.requests import JobRequest, StepParts
-from drumbeat.model.errors import ConflictError, NotFoundError, RefusedError
+from drumbeat.model.errors import NotFoundError, RefusedError
 from drumbeat.resources.batch import BATCH_DEPLOYMENT, BATCH_ENDPOINT
 from drumbeat.resources.component import COMPONENT
 from drumbeat.server.azure.call import Answer, AzureCall, Table, resource
@@ -235,8 +236,7 @@ def _component_of(call: AzureCall, view: BatchDeploymentView) -> RegisteredCompo
 def delete_deployment(call: AzureCall) -> Answer:
     """Deletes a deployment; its jobs stay. Raises ConflictError for the default one beside others."""
     endpoint, name = call.name("an endpoint"), call.name("a deployment", "deployment")
-    if name == _endpoint_view(call).default_deployment and len(_deployments(call, endpoint)) > 1:
-        raise ConflictError(f"{name} is the default deployment of {endpoint}", fix="Make another one the default.")
+    require_not_default(_endpoint_view(call), _deployments(call, endpoint), name)
     call.control.catalogs.service(BATCH_DEPLOYMENT).delete(f"{endpoint}.{name}")
     return Answer(status=200)
 
@@ -319,21 +319,12 @@ def _size(value: object) -> int:
 
 
 def _chosen(call: AzureCall, name: str) -> BatchDeploymentView:
-    """Returns the deployment that an invocation runs: the named one, the default one, or the only one.
+    """Returns the deployment that an invocation runs. Raises NotFoundError, SpecError.
 
     1.35 also sends the name that an earlier invocation of another endpoint had: one that isn't here doesn't count.
     """
-    endpoint = call.name("an endpoint")
-    default, all_of_it = _endpoint_view(call).default_deployment, _deployments(call, endpoint)
-    if name not in {one.name for one in all_of_it}:
-        name = default
-    if name:
-        return _deployment_view(call, name)
-    if len(all_of_it) == 1:
-        return all_of_it[0]
-    names = ", ".join(one.name for one in all_of_it) or "none"
-    what = f"batch endpoint {endpoint} has no default deployment; deployments: {names}"
-    raise RefusedError(what, fix="Name one, or make it the default.")
+    endpoint, deployments = _endpoint_view(call), _deployments(call, call.name("an endpoint"))
+    return choose_deployment(endpoint, deployments, name if name in {one.name for one in deployments} else "")
 
 
 def list_jobs(call: AzureCall) -> Answer:
