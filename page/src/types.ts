@@ -83,6 +83,8 @@ export interface JobPage { jobs: Job[]; after: string | null }
 export interface JobChanges { jobs: Job[]; removed: string[]; is_partial: boolean }
 export interface LogPiece {
   position: number; attempt: number; round: number; node: number; rank: number; offset: number; text: string;
+  /** When the server received it, in seconds since the epoch; 0 or absent = unknown. */
+  at?: number;
 }
 export interface LogPage { pieces: LogPiece[]; after: number; end: number; first: number }
 export interface Point { step: number; value: number | string; at: string }

@@ -1,6 +1,8 @@
 """The end of a job's logs over HTTP, and what is older read up to it."""
 
 import itertools
+import re
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -67,3 +69,21 @@ def test_tail_of_many_small_pieces_has_about_as_much_as_was_asked_for(house: Hou
 def test_tail_without_a_line_break_is_not_cut(house: House):
     tail = page(house, printed(house, "x" * 5000), tail=100)
     assert (len(tail["pieces"][0]["text"]), tail["first"]) == (5000, 0)
+
+
+def test_all_logs_are_one_text_of_whole_lines_with_their_rank_and_time(house: House):
+    job = printed(house, "one\ntw", "ö\nrest")
+    answer = house.http.get(f"/api/v1/jobs/{job}/log-text")
+    assert answer.text == "0:0 │ one\n0:0 │ twö\n0:0 │ rest\n"
+    assert answer.headers["content-disposition"] == f'attachment; filename="{job}.log"'
+    assert answer.headers["content-type"].startswith("text/plain")
+    timed = house.http.get(f"/api/v1/jobs/{job}/log-text", params={"times": "true"}).text.splitlines()
+    assert [line.partition("Z ")[2] for line in timed] == ["0:0 │ one", "0:0 │ twö", "0:0 │ rest"]
+    assert all(re.match(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ ", line) for line in timed)
+    assert house.http.get("/api/v1/jobs/unknown/log-text").status_code == 404
+
+
+def test_pieces_of_logs_have_the_time_at_which_they_came(house: House):
+    before = time.time()
+    pieces = page(house, printed(house, "one\n"))["pieces"]
+    assert before - 1 <= pieces[0]["at"] <= time.time() + 1

@@ -6,6 +6,30 @@ const CONTROL = /[\u0000-\u0008\u000b-\u001f\u007f]/g;
 
 export interface Piece { text: string; class: string }
 
+const LINK = /\bhttps?:\/\/[^\s"'<>`\u0000-\u001f]+[^\s"'<>`.,:;!?)\]}\u0000-\u001f]/g;
+
+/** The text with its addresses of the web as links. They open in a tab of their own, which learns nothing of this page. */
+export function linked(text: string): (string | preact.JSX.Element)[] {
+  if (!text.includes("://")) return [text];
+  const found: (string | preact.JSX.Element)[] = [];
+  let from = 0;
+  for (const match of text.matchAll(LINK)) {
+    found.push(text.slice(from, match.index), <a key={match.index} href={match[0]} target="_blank" rel="noopener noreferrer">{match[0]}</a>);
+    from = match.index + match[0].length;
+  }
+  return [...found, text.slice(from)];
+}
+
+/** The part of pieces between two of their characters. */
+export function cut(all: Piece[], [from, to]: [number, number]): Piece[] {
+  let at = 0;
+  return all.flatMap((piece) => {
+    const text = piece.text.slice(Math.max(0, from - at), Math.max(0, to - at));
+    at += piece.text.length;
+    return text ? [{ ...piece, text }] : [];
+  });
+}
+
 export const plain = (text: string): string => text.replace(SEQUENCE, "").replace(CONTROL, "");
 
 export function pieces(text: string): Piece[] {

@@ -3,6 +3,7 @@
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { useKey } from "../../keys";
 import { addressOf, placeOf, type LogLine } from "./log-lines";
+import type { Pattern } from "./log-pattern";
 import { countUpTo, LogSearch } from "./log-search";
 
 /** isAsked: a person waits for it, and the view goes there. */
@@ -20,11 +21,13 @@ export interface Hits {
   await: () => void;
 }
 
-export function useHits(shown: LogLine[], { text, rank, node }: { text: string; rank: string; node: string }, isLoading: boolean): Hits {
+/** of: which lines are shown, in words that differ where they do. */
+export function useHits(shown: LogLine[], { pattern, of }: { pattern: Pattern | undefined; of: string }, isLoading: boolean): Hits {
   const search = useMemo(() => new LogSearch(), []);
-  const found = search.find(shown, text);
+  const text = pattern?.key ?? "";
+  const found = search.find(shown, pattern);
   const [hit, setHit] = useState<Hit | null>(null);
-  const key = `${rank} ${node} ${text}`;
+  const key = `${of} ${text}`;
   const asked = useRef({ key: "", text: "", isAsked: false });
   const line = useMemo(() => (hit ? placeOf(shown, hit.address) : -1), [shown, hit]);
   // A line that was let go leaves the choice to the next one.

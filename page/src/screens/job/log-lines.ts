@@ -11,6 +11,8 @@ export interface LogLine {
   /** Of its first byte in its log. */
   offset: number;
   text: string;
+  /** When the server received its beginning, in seconds since the epoch; 0 = unknown. */
+  at: number;
   /** Whether its end hasn't come: its text changes when it does. */
   isGrowing: boolean;
 }
@@ -18,7 +20,7 @@ export interface LogLine {
 /** dropped: bytes of its line that carriage returns have overwritten, and that aren't kept. isRest: what a line that
  *  was cut has after the cut. */
 interface Tail {
-  attempt: number; round: number; node: number; rank: number; offset: number; text: string; dropped: number;
+  attempt: number; round: number; node: number; rank: number; offset: number; text: string; dropped: number; at: number;
   shown?: LogLine; isRest: boolean;
 }
 
@@ -49,30 +51,32 @@ export class LogLines {
   private addPiece(piece: LogPiece): void {
     const key = `${piece.attempt}.${piece.round}.${piece.node}.${piece.rank}`;
     const { attempt, round, node, rank } = piece;
-    let tail = this.tails.get(key) ?? { attempt, round, node, rank, offset: piece.offset, text: "", dropped: 0, isRest: false };
+    let tail = this.tails.get(key) ?? { attempt, round, node, rank, offset: piece.offset, text: "", dropped: 0, at: piece.at ?? 0, isRest: false };
     let start = 0;
     for (;;) {
       const end = piece.text.indexOf("\n", start);
       const part = end < 0 ? piece.text.slice(start) : piece.text.slice(start, end);
+      tail.at ||= piece.at ?? 0;
       tail.text += part;
       if (tail.text.length >= MAX_LINE) forget(tail);
       if (end < 0 && tail.text.length < MAX_LINE) break;
       this.show(tail, false);
-      tail = { ...tail, offset: tail.offset + tail.dropped + bytes(tail.text) + (end < 0 ? 0 : 1), text: "", dropped: 0, shown: undefined, isRest: end < 0 };
+      tail = { ...tail, offset: tail.offset + tail.dropped + bytes(tail.text) + (end < 0 ? 0 : 1), text: "", dropped: 0, at: piece.at ?? 0, shown: undefined, isRest: end < 0 };
       if (end < 0) break;
       start = end + 1;
     }
     if (tail.text) this.show(tail, true);
+    else tail.at = 0;
     this.tails.set(key, tail);
   }
 
   /** Shows a line, also one that is not complete: it gets the rest of its text when that arrives. */
   private show(tail: Tail, isGrowing: boolean): void {
-    const { attempt, round, node, rank, offset } = tail;
+    const { attempt, round, node, rank, offset, at } = tail;
     const text = visible(tail.text);
     if (tail.isRest && !tail.shown && !text) return; // The newline of the line that was cut, and no line.
     if (tail.shown) Object.assign(tail.shown, { text, isGrowing });
-    else this.lines.push((tail.shown = { attempt, round, node, rank, offset, text, isGrowing }));
+    else this.lines.push((tail.shown = { attempt, round, node, rank, offset, text, at, isGrowing }));
   }
 }
 

@@ -6,10 +6,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated
 
 from fastapi import Query
+from starlette.responses import StreamingResponse
 
 from drumbeat.model.api.jobs import LogPage
 from drumbeat.server.context import ControlOf
 from drumbeat.server.jobs.log_reader import LogReader
+from drumbeat.server.jobs.merged_logs import merged_lines
 from drumbeat.server.routing import new_router
 
 if TYPE_CHECKING:
@@ -100,3 +102,22 @@ def logs(
     reader = LogReader(control.artifacts, name, after)
     end = control.artifacts.log_end(name)
     return LogPage(tuple(reader.read(limit)), reader.position, end)
+
+
+@router.get(
+    "/jobs/{name}/log-text",
+    response_class=StreamingResponse,
+    responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}},
+)
+def log_text(
+    name: str,
+    control: ControlOf,
+    times: Annotated[bool, Query(description="Begin each line with the time of its arrival.")] = False,  # noqa: FBT002
+) -> StreamingResponse:
+    """Returns all logs of a job as one text: lines in the order of their arrival, each with its node and rank."""
+    control.store.load(name)
+    return StreamingResponse(
+        merged_lines(control.artifacts, name, has_times=times),
+        media_type="text/plain; charset=utf-8",
+        headers={"Content-Disposition": f'attachment; filename="{name}.log"', "X-Content-Type-Options": "nosniff"},
+    )
