@@ -305,7 +305,7 @@ test("a job of 4,096 nodes shows the odd ones and folds the others, and a rank's
   await rank.fill("32767");
   await rank.press("Enter");
   await eventually(() => page.url()).toContain("rank=32767");
-  expect(await page.getByRole("combobox", { name: "Whose log" }).locator("option").allTextContents()).toEqual(["all ranks", "rank 32767", "the nodes' own"]);
+  expect(await page.getByRole("combobox", { name: "Whose log" }).locator("option").allTextContents()).toEqual(["all ranks", "rank 32767", "several ranks", "the nodes' own"]);
 });
 
 test("the first link of a screen leads past the bar to its content", async () => {
@@ -475,7 +475,7 @@ test("a rank or node that has printed only before the end of the log is found, a
   expect(await text()).not.toContain("printed nothing");
   answer.give();
   await seen("rank one has begun");
-  await page.getByRole("link", { name: "Download" }).waitFor();
+  await page.getByRole("link", { name: "Download", exact: true }).waitFor();
   await open("/jobs/one?rank=node&node=0");
   await seen("the node is ready");
 });

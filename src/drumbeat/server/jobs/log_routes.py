@@ -112,7 +112,7 @@ def logs(
 def log_text(
     name: str,
     control: ControlOf,
-    times: Annotated[bool, Query(description="Begin each line with the time of its arrival.")] = False,  # noqa: FBT002
+    times: Annotated[bool, Query(description="Begin each line with the time of its arrival.")] = False,
 ) -> StreamingResponse:
     """Returns all logs of a job as one text: lines in the order of their arrival, each with its node and rank."""
     control.store.load(name)
