@@ -63,7 +63,7 @@ def test_classes_of_every_job_sum_to_its_wall_time(client: Client) -> None:
         assert sum(row.seconds.values()) == pytest.approx(row.wall_s)
     ended = client.get("ended")
     row = next(row for row in view.rows if row.name == "ended")
-    assert row.wall_s == pytest.approx((ended.ended_at - ended.submitted_at).total_seconds())
+    assert row.wall_s == pytest.approx((ended.ended_at - ended.submitted_at).total_seconds(), abs=0.002)
     assert row.seconds[TimeClass.LOST] == 0
     assert next(row for row in view.rows if row.name == "failed").seconds[TimeClass.LOST] > 0
 
@@ -81,7 +81,7 @@ def test_rows_are_grouped_by_experiment_and_by_week(client: Client) -> None:
 
 def test_named_jobs_are_shown_whatever_their_age(client: Client) -> None:
     tomorrow = datetime.now(UTC) + timedelta(days=1)
-    assert [row.name for row in client.ledger(since=tomorrow).rows] == ["training"]
+    assert client.ledger(since=tomorrow).rows == ()
     view = client.ledger("ended", since=tomorrow)
     assert ([row.name for row in view.rows], view.since) == (["ended"], None)
     with pytest.raises(NotFoundError):
@@ -107,7 +107,7 @@ def test_command_line_shows_a_row_for_each_job_and_their_total(drumbeat) -> None
     said = drumbeat("ledger", "--since", "1h")
     assert said.exit_code == 0, said.output
     titles, _, *rows = said.output.splitlines()
-    assert titles.split()[:2] == ["job", "wall"]
+    assert titles.split()[:4] == ["job", "slot", "h", "wall"]
     assert {row.split()[0] for row in rows} == {"ended", "failed", "training", "total"}
     assert json.loads(drumbeat("ledger", "end", "--json").output)["rows"][0]["name"] == "ended"
     assert "no job has time" not in drumbeat("ledger", "ended", "failed", "--by", "experiment").output

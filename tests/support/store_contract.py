@@ -22,10 +22,11 @@ from tests.support.part_contract import PartContract
 from tests.support.removal_contract import RemovalContract
 from tests.support.sample_jobs import SLOTS, START, STOP, ended, full_job, line, sample_job, started, submission
 from tests.support.store_witness import at_once, everything, listed
+from tests.support.times_contract import TimesContract
 from tests.support.users_contract import UsersContract
 
 
-class StoreContract(CatalogContract, RemovalContract, UsersContract, PartContract, LeaseContract):
+class StoreContract(CatalogContract, RemovalContract, UsersContract, TimesContract, PartContract, LeaseContract):
     """Jobs, stories, outbox, reservations; the lease is in a class above."""
 
     # --- submit ---

@@ -340,14 +340,26 @@ class Client(
         self.connection.call("PUT", "/idle-stop", json=body)
 
     def prune(
-        self, older_than: timedelta = timedelta(days=30), *, keep_outputs: bool = False, dry_run: bool = False
+        self,
+        older_than: timedelta = timedelta(days=30),
+        *,
+        keep_outputs: bool = False,
+        dry_run: bool = False,
+        only_snapshots: bool = False,
     ) -> Freed:
         """Deletes jobs that ended at least so long ago, snapshots that nothing needs, and what the caches of the
         server's machine hold unused for so long; says what is kept, and why.
 
         keep_outputs: jobs that have kept outputs stay, without logs and checkpoints. dry_run: nothing is deleted.
+        only_snapshots: nothing but snapshots that nothing needs.
         """
-        body = {"older_than_s": older_than.total_seconds(), "keep_outputs": keep_outputs, "dry_run": dry_run}
+        body: dict[str, Any] = {
+            "older_than_s": older_than.total_seconds(),
+            "keep_outputs": keep_outputs,
+            "dry_run": dry_run,
+        }
+        if only_snapshots:
+            body["only"] = "snapshot"
         return view(Freed, self.connection.call("POST", "/prune", json=body))
 
     def usage(self) -> Usage:

@@ -144,24 +144,6 @@ def is_parent(events: Sequence[JobEvent]) -> bool:
     return bool(events) and events[0].state is State.RUNNING
 
 
-def in_weeks(parts: Iterable[Stretch]) -> dict[datetime, list[Stretch]]:
-    """Returns the stretches by the Monday (UTC, 00:00) of the week that they are in, cut where a week ends."""
-    weeks: dict[datetime, list[Stretch]] = {}
-    for part in parts:
-        since = part.start
-        while since < part.end:
-            monday = _monday(since)
-            until = min(part.end, monday + timedelta(weeks=1))
-            weeks.setdefault(monday, []).append(replace(part, start=since, end=until))
-            since = until
-    return weeks
-
-
-def _monday(at: datetime) -> datetime:
-    midnight = at.replace(hour=0, minute=0, second=0, microsecond=0)
-    return midnight - timedelta(days=at.weekday())
-
-
 def _until_the_end(events: Sequence[JobEvent]) -> Sequence[JobEvent]:
     """Leaves out events after the end, such as the publication of outputs."""
     for number, line in enumerate(events, 1):

@@ -114,7 +114,9 @@ def settings_of(given: Mapping[str, Any]) -> ScoringSettings:
         access: dict[str, Any] = {**router, "addresses": tuple(router["addresses"])}
         values["router"] = RouterAccess(**access)
     if (behind := values.get("behind")) is not None:
-        more: dict[str, Any] = {name: RouteProbe(**behind[name]) for name in ("readiness", "liveness") if name in behind}
+        more: dict[str, Any] = {
+            name: RouteProbe(**behind[name]) for name in ("readiness", "liveness") if name in behind
+        }
         more |= {name: str(behind[name]) for name in ("name", "scoring_path") if name in behind}
         values["behind"] = ProgramBehind(behind["port"], tuple(behind.get("command", ())), **more)
     return ScoringSettings(**values)

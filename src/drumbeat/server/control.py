@@ -18,10 +18,12 @@ from drumbeat.ports.engines import Engine
 from drumbeat.ports.space import MachineCaches
 from drumbeat.resources.kinds import KINDS
 from drumbeat.server.computes.agent_addresses import AgentAddresses, Endpoints
+from drumbeat.server.computes.capacity_record import CapacityRecord
 from drumbeat.server.computes.compute_watch import ComputeWatch
 from drumbeat.server.computes.computes import Computes
 from drumbeat.server.computes.engines import EngineMaker, Engines, no_engines
 from drumbeat.server.computes.node_states import NodeStates
+from drumbeat.server.computes.prices import Prices
 from drumbeat.server.computes.scaler import Scaler
 from drumbeat.server.data.data_assets import DataAssets
 from drumbeat.server.data.datastores import Datastores
@@ -44,6 +46,8 @@ from drumbeat.server.jobs.jobs import Jobs
 from drumbeat.server.jobs.ledger import Ledger
 from drumbeat.server.jobs.log_reader import LogReader
 from drumbeat.server.jobs.planner import Planner
+from drumbeat.server.jobs.time_book import JobReadings, TimeBook
+from drumbeat.server.jobs.use_history import UseHistories
 from drumbeat.server.loop.bus import Bus, node_topic
 from drumbeat.server.loop.lease_wait import LeaseWait
 from drumbeat.server.loop.loop import Loop
@@ -232,7 +236,12 @@ class Control:
         self.watch = GangWatch(self.loop, self.engines, gangs.of, heartbeats)
         states = NodeStates(self.loop, self.engines)
         self.compute_watch = ComputeWatch(
-            self.engines, self.addresses, states, Scaler(self.loop, self.engines, states), lambda: self.is_active
+            self.engines,
+            self.addresses,
+            states,
+            Scaler(self.loop, self.engines, states),
+            CapacityRecord(store, clock),
+            lambda: self.is_active,
         )
         self.tokens = Tokens(store, clock)
         self.schedules = Schedules(self.loop, self.jobs, self.tokens.role_of)
@@ -249,12 +258,23 @@ class Control:
         self.saved_views, self.saved_charts = SavedViews(self.metrics, clock), SavedCharts(self.metrics, clock)
         self.job_labels = JobLabels(self.loop, self.metrics.write_labels)
         self.job_users = JobUsers(self.loop, self.experiments.names_in_jobs)
-        self.ledger = Ledger(self.loop, self.experiments.title, self.metrics.saves)
-        self.space = Space(self.loop, setting.artifacts, self.catalogs.environments, setting.caches, runs=self.metrics)
+        self.prices = Prices(store, self.engines.state)
+        self.time_book = TimeBook(self.loop, JobReadings(self.metrics.saves, self.metrics.gpu_use))
+        self.ledger = Ledger(self.loop, self.time_book, self.experiments.title, self.prices.all)
+        self.use_histories = UseHistories(self.loop, self.time_book, self.experiments.title)
+        self.space = Space(
+            self.loop,
+            setting.artifacts,
+            self.catalogs.environments,
+            setting.caches,
+            runs=self.metrics,
+            book_time=self.time_book.book,
+        )
 
     @property
     def _of_active_server(self) -> tuple[Startable, ...]:
         own = self.outbox, self.watch, self.hang_watch, self.child_watch, self.space, self.mlflow, self.schedule_runner
+        own = *own, self.time_book
         return (*own, self.deployment_watch) if self.deployment_watch else own
 
     def _log_tail(self, job: str, size: int) -> str:

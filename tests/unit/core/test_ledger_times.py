@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from itertools import pairwise
 
 import pytest
@@ -25,7 +25,6 @@ from drumbeat.core.lifecycle.events import (
 from drumbeat.core.lifecycle.job import Job
 from drumbeat.core.lifecycle.state_machine import decide
 from drumbeat.model.agent import Phase
-from drumbeat.model.api.ledger import TimeClass
 from drumbeat.model.states import Reason, State
 
 from .jobs import START, a_job, at, done, said, slots
@@ -228,16 +227,6 @@ def test_wait_before_another_try_is_lost():
     assert seconds(story, 35, (5, 0), (32, 0)) == {"train": 5 + 5, "lost": 5 + 8 + 10, "start": 2}
 
 
-def test_weeks_are_cut_on_monday_in_utc():
-    sunday = datetime(2026, 11, 29, 23, tzinfo=UTC)
-    part = ledger_times.Stretch(sunday, sunday + timedelta(hours=3), TimeClass.TRAIN)
-    weeks = {f"{monday:%Y-%m-%d}": parts for monday, parts in ledger_times.in_weeks([part]).items()}
-    assert {week: ledger_times.by_class(parts)[TimeClass.TRAIN] for week, parts in weeks.items()} == {
-        "2026-11-23": timedelta(hours=1),
-        "2026-11-30": timedelta(hours=2),
-    }
-
-
 def a_line(second: int, state: State, reason: Reason, number: int, since: int | None) -> JobEvent:
     return JobEvent(at(second), state, reason, "", 1, number, None if since is None else at(since))
 
@@ -269,5 +258,3 @@ def test_classes_sum_to_wall_time_in_any_story_by_any_clock(
     parts = ledger_times.stretches(story, at(now), saves)
     assert sum(ledger_times.by_class(parts).values(), timedelta()) == max(end - START, timedelta())
     assert all(one.end == other.start for one, other in pairwise(parts))
-    weeks = [part for some in ledger_times.in_weeks(parts).values() for part in some]
-    assert ledger_times.by_class(weeks) == ledger_times.by_class(parts)

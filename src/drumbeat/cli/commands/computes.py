@@ -1,4 +1,6 @@
-"""`compute`: creates, shows, scales and deletes computes. `compute_jobs.py` has `fill` and `check`."""
+"""`compute`: creates, shows, scales and deletes computes. `compute_jobs.py` has `fill` and `check`, `compute_use.py`
+`use` and `price`.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from drumbeat.cli.commands.compute_jobs import Name, check, fill
+from drumbeat.cli.commands.compute_use import price, use
 from drumbeat.cli.terminal.connect import connect
 from drumbeat.cli.terminal.formatting import count, format_ago, format_size
 from drumbeat.cli.terminal.help import AsJson, Yes, add_command, new_family
@@ -282,6 +285,8 @@ for title, command, example in (
     ("list", list_computes, "drumbeat compute list"),
     ("show", show_compute, "drumbeat compute show rack"),
     ("scale", scale, SCALE_EXAMPLE),
+    ("use", use, "drumbeat compute use rack --since 30d --by experiment"),
+    ("price", price, "drumbeat compute price rack --gpu-hour 1.8 --currency EUR"),
     ("fill", fill, "drumbeat compute fill rack data azureml://datastores/lake/paths/cats"),
     ("check", check, "drumbeat compute check rack --nodes 4"),
     ("delete", delete, "drumbeat compute delete rack"),

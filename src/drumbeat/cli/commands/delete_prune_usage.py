@@ -39,6 +39,7 @@ Age = Annotated[
 KeepOutputs = Annotated[
     bool, typer.Option("--keep-outputs", help="Jobs that have kept outputs stay, without logs and checkpoints.")
 ]
+OnlySnapshots = Annotated[bool, typer.Option("--snapshots", help="Delete only code and data that nothing needs.")]
 
 
 def delete(jobs: Jobs, dry_run: DryRun = False, yes: Yes = False, as_json: AsJson = False) -> None:
@@ -104,6 +105,7 @@ def _delete_all(client: Client, names: Sequence[str]) -> tuple[Freed, dict[str, 
 def prune(
     older_than: Age = "30d",
     keep_outputs: KeepOutputs = False,
+    snapshots: OnlySnapshots = False,
     dry_run: DryRun = False,
     yes: Yes = False,
     as_json: AsJson = False,
@@ -115,14 +117,15 @@ def prune(
     age = parse_age(older_than, "--older-than")
     client = connect()
     if not (dry_run or yes):
-        rehearsal = client.prune(age, keep_outputs=keep_outputs, dry_run=True)
+        rehearsal = client.prune(age, keep_outputs=keep_outputs, dry_run=True, only_snapshots=snapshots)
         if not rehearsal.items:
             _show(rehearsal, as_json=as_json)
             return
         if not as_json:
             _print_freed(rehearsal)
         _confirm(f"Delete {_counted(rehearsal)}?", is_sure=False)
-    _show(client.prune(age, keep_outputs=keep_outputs, dry_run=dry_run), as_json=as_json)
+    freed = client.prune(age, keep_outputs=keep_outputs, dry_run=dry_run, only_snapshots=snapshots)
+    _show(freed, as_json=as_json)
 
 
 def usage(

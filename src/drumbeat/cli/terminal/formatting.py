@@ -26,6 +26,14 @@ def format_duration(length: timedelta) -> str:
     return f"{whole}s"
 
 
+def format_hours(seconds: float) -> str:
+    """Formats slot-seconds or GPU-seconds as hours, like `35.2`; "" = none."""
+    hours = seconds / 3600
+    if not seconds:
+        return ""
+    return f"{hours:,.0f}" if hours >= 1000 else f"{hours:.1f}" if hours >= 1 else f"{hours:.2g}"
+
+
 def format_ago(moment: datetime, now: datetime) -> str:
     """`12s ago`."""
     return f"{format_duration(now - moment)} ago"

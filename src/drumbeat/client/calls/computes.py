@@ -10,6 +10,8 @@ from drumbeat.client.connection import Connection, part
 from drumbeat.client.responses import view, views
 from drumbeat.jobfile.compute.compute_keys import SCALE_KEYS
 from drumbeat.model.api.computes import AliasView, ComputeView
+from drumbeat.model.api.use import Price
+from drumbeat.model.wire import to_wire
 
 if TYPE_CHECKING:
     from drumbeat.client.job_upload import GivenCompute
@@ -49,6 +51,14 @@ class ComputeCalls:
         document, source = job_upload.described(compute, sets)
         body = {"document": document, "source": source}
         return view(ComputeView, self.connection.call("POST", "/computes", json=body))
+
+    def price(self, name: str) -> Price:
+        """Returns what an hour of a compute's GPUs and slots costs; zeros = no price was set. Raises NotFoundError."""
+        return view(Price, self.connection.call("GET", f"/computes/{part(name)}/price"))
+
+    def set_price(self, name: str, price: Price) -> Price:
+        """Sets what an hour of a compute's GPUs and slots costs; zeros remove it. Raises NotFoundError, SpecError."""
+        return view(Price, self.connection.call("PUT", f"/computes/{part(name)}/price", json=to_wire(price)))
 
     def scale_compute(
         self,

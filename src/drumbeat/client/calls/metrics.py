@@ -23,12 +23,17 @@ from drumbeat.model.api.metrics import (
 from drumbeat.model.api.overview import OverviewView
 from drumbeat.model.api.resources import ResourcesView
 from drumbeat.model.api.runs import ChartRequest, RunFieldView, RunTableView, RunViewRequest, SavedChart, SavedRunView
+from drumbeat.model.api.use import UseGroup, UseHistoryView
 from drumbeat.model.metrics import MLFLOW_CREDENTIALS
 from drumbeat.model.primary_metrics import Goal
 from drumbeat.model.wire import to_wire
 
 MAX_RUNS = 2000
 """Maximum number of runs that the server lists at once."""
+
+
+def _times(since: datetime | None, until: datetime | None) -> dict[str, str]:
+    return {key: at.isoformat() for key, at in (("since", since), ("until", until)) if at is not None}
 
 
 class MetricCalls:
@@ -103,15 +108,22 @@ class MetricCalls:
         """Returns what differs between 2 to 200 jobs, and what came of them. Raises NotFoundError, SpecError."""
         return view(ComparisonView, self.connection.call("GET", "/compare", params={"job": names}))
 
-    def ledger(self, *names: str, by: str = LedgerGroup.JOB, since: datetime | None = None) -> LedgerView:
-        """Returns where the wall time of jobs went: of these jobs and their children, else of all since a time.
+    def ledger(
+        self,
+        *names: str,
+        by: str = LedgerGroup.JOB,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        limit: int | None = None,
+    ) -> LedgerView:
+        """Returns where the wall time of jobs went, and what they held: of these jobs and their children, else of all.
 
-        by: `job`, `experiment`, `person` or `week`. since: jobs that ended before are left out; None = 30 days ago.
-        Raises NotFoundError, SpecError.
+        by: `job`, `experiment`, `person`, `compute`, `day` or `week`. since: time before is left out; None = 30 days
+        ago. until: time after is left out; None = now. limit: the most rows. Raises NotFoundError, SpecError.
         """
-        params: dict[str, Any] = {"by": str(by), "job": list(names)}
-        if since is not None:
-            params["since"] = since.isoformat()
+        params: dict[str, Any] = {"by": str(by), "job": list(names), **_times(since, until)}
+        if limit is not None:
+            params["limit"] = limit
         return view(LedgerView, self.connection.call("GET", "/ledger", params=params))
 
     def job_resources(self, name: str, *, max_parts: int = 120) -> ResourcesView:
@@ -121,6 +133,23 @@ class MetricCalls:
         """
         params = {"max_parts": max_parts}
         return view(ResourcesView, self.connection.call("GET", f"/jobs/{part(name)}/resources", params=params))
+
+    def use(
+        self,
+        compute: str = "",
+        *,
+        by: str = UseGroup.USER,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        step: str | None = None,
+    ) -> UseHistoryView:
+        """Returns what jobs held of a compute, or of all (""), over time, what was free, and how long jobs waited.
+
+        by: `person`, `experiment` or `compute`. since: None = 30 days ago. until: None = now. step: `hour`, `6h`,
+        `day` or `week`; None = what fits. Raises SpecError, RefusedError.
+        """
+        params = {"by": str(by), "compute": compute, **_times(since, until), **({"step": str(step)} if step else {})}
+        return view(UseHistoryView, self.connection.call("GET", "/use", params=params))
 
     def overview(self, name: str) -> OverviewView:
         """Returns a job at a glance: how good it is among those of its experiment, and what it took.

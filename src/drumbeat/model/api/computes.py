@@ -64,6 +64,10 @@ class HeldView:
     cpus: int
     gpus: tuple[str, ...]
     is_hanging: bool = field(default=False, metadata=limited("Whether the job hangs.", exclude_if=operator.not_))
+    person: str = ""
+    """Whose job it is; "" = unknown."""
+    since: datetime | None = None
+    """Since when it is held; null = unknown."""
 
 
 class Tier(StrEnum):

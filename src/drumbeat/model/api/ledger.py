@@ -31,26 +31,40 @@ class TimeClass(StrEnum):
 
 
 class LedgerGroup(StrEnum):
-    """What the rows of a ledger are."""
+    """What the rows of a ledger are. Days and weeks are those of UTC."""
 
     JOB = "job"
     EXPERIMENT = "experiment"
     USER = "person"
     WEEK = "week"
+    DAY = "day"
+    COMPUTE = "compute"
 
 
 @dataclass(frozen=True)
 class LedgerRow:
-    """Where the wall time of some jobs went."""
+    """Where the wall time of some jobs went, and what they held meanwhile."""
 
     name: str
-    """The job, experiment or user; of a week, its Monday (UTC), such as `2026-11-23`."""
+    """The job, experiment, user or compute; the day, or the Monday of the week, such as `2026-11-23`."""
     jobs: int
     """How many jobs have time in the row."""
     wall_s: float
     """The sum of their wall time, from submission to the end or to now."""
     seconds: dict[TimeClass, float] = field(default_factory=dict[TimeClass, float])
     """Seconds in each class; they sum to `wall_s`."""
+    slot_s: float = 0.0
+    """Slot-seconds: how long CPU slots were held, summed over the slots."""
+    gpu_s: float = 0.0
+    """GPU-seconds: how long GPUs were held, summed over the GPUs."""
+    slot_seconds: dict[TimeClass, float] = field(default_factory=dict[TimeClass, float])
+    """Slot-seconds in each class. Slots that a job gives back after its end count as `stage` until then."""
+    gpu_seconds: dict[TimeClass, float] = field(default_factory=dict[TimeClass, float])
+    """GPU-seconds in each class."""
+    busy_gpu_s: float = 0.0
+    """GPU-seconds in `train` and `checkpoint`, times how busy the job's GPUs were, where its nodes measured that."""
+    cost: float | None = None
+    """What was held at the prices of the computes; null = no compute has a price."""
 
     def share(self, time_class: TimeClass) -> float:
         """The share of the wall time in a class, from 0 to 1."""
@@ -63,7 +77,11 @@ class LedgerView:
 
     by: LedgerGroup
     since: datetime | None
-    """Jobs that ended before it are left out; null when jobs were named."""
+    """Time before it is left out; null when jobs were named."""
     rows: tuple[LedgerRow, ...]
     total: LedgerRow
     """All rows together; its name is empty."""
+    until: datetime | None = None
+    """Time after it is left out."""
+    currency: str = ""
+    """Of the costs."""

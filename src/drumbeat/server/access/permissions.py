@@ -19,7 +19,9 @@ _READS = re.compile(
 )
 """Paths that change nothing; they use POST because their queries are long."""
 _OWNERS = re.compile(
-    r"/api/v1/(tokens|quotas|notices)(/.*)?|/api/v1/(stop|retention|prune|idle-stop|mlflow-server)", re.DOTALL
+    r"/api/v1/(tokens|quotas|notices)(/.*)?|/api/v1/(stop|retention|prune|idle-stop|mlflow-server)"
+    r"|/api/v1/computes/[^/]+/price",
+    re.DOTALL,
 )
 """Paths on which only owners may make changes."""
 _OWNERS_READ = ("/api/v1/audit",)

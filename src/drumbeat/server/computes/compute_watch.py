@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable
 
 from drumbeat.server.computes.agent_addresses import AgentAddresses
+from drumbeat.server.computes.capacity_record import CapacityRecord
 from drumbeat.server.computes.engines import Engines
 from drumbeat.server.computes.node_states import NodeStates
 from drumbeat.server.computes.scaler import Scaler
@@ -29,10 +30,12 @@ class ComputeWatch:
         addresses: AgentAddresses,
         states: NodeStates,
         scaler: Scaler,
+        capacities: CapacityRecord,
         is_active: Callable[[], bool],
     ) -> None:
         self._engines, self._addresses = engines, addresses
         self._states, self._scaler, self._is_active = states, scaler, is_active
+        self._capacities = capacities
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="computes", daemon=True)
 
@@ -61,6 +64,7 @@ class ComputeWatch:
         if self._is_active():
             self._states.look()
             self._scaler.look()
+            self._capacities.look(self._engines.all())
         else:
             self._engines.sweep_given()
         self._addresses.look()

@@ -18,6 +18,7 @@ from drumbeat.server.computes.compute_state import ComputeState
 from drumbeat.server.computes.engines import Engines
 from drumbeat.server.computes.node_states import NodeStates
 from drumbeat.server.computes.scaler import scaling_limits
+from drumbeat.server.computes.usage_tables import HeldByAttempt
 from drumbeat.server.database.records import Reservation
 from drumbeat.server.loop.loop import Loop
 
@@ -70,11 +71,12 @@ class Computes:
     def _view(self, name: str, state: ComputeState, jobs: _Jobs) -> ComputeView:
         held = self._loop.store.reservations(name)
         busy = {one.slot.machine for one in held}
+        _, holders = self._loop.store.held_by_attempt(name)
         return ComputeView(
             name,
             state.engine.name,
             machines=tuple(self._as_seen(name, machine, busy) for machine in state.machines),
-            held=tuple(_held(one, jobs.hanging) for one in held),
+            held=tuple(_held(one, jobs.hanging, holders.get((one.job, one.attempt))) for one in held),
             waiting=jobs.queued.count(name),
             trouble=state.trouble,
             spec=dict(state.document or {}),
@@ -95,9 +97,10 @@ class _Jobs(NamedTuple):
     hanging: set[str]
 
 
-def _held(one: Reservation, hanging: Collection[str]) -> HeldView:
-    slot = one.slot
-    return HeldView(one.job, one.attempt, slot.node, slot.machine, slot.cpus, slot.gpus, one.job in hanging)
+def _held(one: Reservation, hanging: Collection[str], holder: HeldByAttempt | None) -> HeldView:
+    slot, is_hanging = one.slot, one.job in hanging
+    user, since = (holder.held.user, holder.held.since) if holder else ("", None)
+    return HeldView(one.job, one.attempt, slot.node, slot.machine, slot.cpus, slot.gpus, is_hanging, user, since)
 
 
 def _scale(state: ComputeState) -> Scale | None:

@@ -8,6 +8,7 @@ from fastapi import Path, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from drumbeat.model.api.computes import ComputeView
+from drumbeat.model.api.use import Price
 from drumbeat.server.context import ControlOf
 from drumbeat.server.routing import new_router
 
@@ -50,6 +51,18 @@ def delete_compute(name: Name, control: ControlOf) -> Response:
     """Deletes a compute that no job uses, with everything that its engine created."""
     control.computes.delete(name)
     return Response(status_code=204)
+
+
+@router.get("/{name}/price")
+def show_price(name: Name, control: ControlOf) -> Price:
+    """Returns what an hour of a compute's GPUs and slots costs; zeros where no price was set."""
+    return control.prices.of(name)
+
+
+@router.put("/{name}/price")
+def set_price(name: Name, body: Price, control: ControlOf) -> Price:
+    """Sets what an hour of a compute's GPUs and slots costs, for the ledger; zeros remove it. Owners only."""
+    return control.prices.set(name, body)
 
 
 class NewScale(BaseModel):

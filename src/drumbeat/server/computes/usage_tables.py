@@ -16,15 +16,18 @@ from sqlalchemy import Connection, Row, insert, select, update
 from drumbeat.core.scheduling.fair_share import HALF_LIFE, HeldSlots, PastUse, charged
 from drumbeat.core.scheduling.quotas import Quota, QuotaKind
 from drumbeat.core.scheduling.resource_needs import Slot
+from drumbeat.core.use_times import Hold
 from drumbeat.model.errors import NotFoundError
 from drumbeat.server.computes.slot_tables import slot_of
-from drumbeat.server.database.schema import jobs, past_use, reservations, settings
+from drumbeat.server.database.schema import capacities, jobs, past_holds, past_use, reservations, settings
 from drumbeat.server.resources import tables as resources
 from drumbeat.server.resources.records import Resource
 from drumbeat.server.users.user_token import HALF_LIFE_SETTING
 
 QUOTA = "quota"
 """The kind of quotas in the table of resources."""
+
+_NAMES_AT_ONCE = 500
 
 
 @dataclass(frozen=True)
@@ -34,6 +37,16 @@ class HeldByAttempt:
     attempt: int
     held: HeldSlots
     slots: tuple[Slot, ...]
+
+
+@dataclass(frozen=True)
+class Capacity:
+    """What the usable machines of a compute had together, from a time on."""
+
+    compute: str
+    at: datetime
+    slots: int
+    gpus: int
 
 
 def all_quotas(connection: Connection) -> list[Quota]:
@@ -96,6 +109,31 @@ def held_by_jobs(connection: Connection, names: Collection[str] | None = None) -
     return by_job
 
 
+def holds(connection: Connection, names: Sequence[str]) -> dict[str, list[Hold]]:
+    """Returns what the attempts of these jobs hold, and held before, by job."""
+    by_job: dict[str, list[Hold]] = {}
+    for start in range(0, len(names), _NAMES_AT_ONCE):
+        some = names[start : start + _NAMES_AT_ONCE]
+        for row in connection.execute(select(past_holds).where(past_holds.c.job.in_(some)).order_by(past_holds.c.id)):
+            by_job.setdefault(row.job, []).append(Hold(row.attempt, row.slots, row.gpus, row.since, row.until))
+        for job, attempts in held_by_jobs(connection, some).items():
+            by_job.setdefault(job, []).extend(
+                Hold(one.attempt, one.held.slots, one.held.gpus, one.held.since) for one in attempts
+            )
+    return by_job
+
+
+def note_capacity(connection: Connection, compute: str, at: datetime, slots: int, gpus: int) -> None:
+    """Writes what a compute has from now on."""
+    connection.execute(insert(capacities).values(compute=compute, at=at, slots=slots, gpus=gpus))
+
+
+def all_capacities(connection: Connection) -> list[Capacity]:
+    """Returns what computes had, and from when on, oldest first."""
+    rows = connection.execute(select(capacities).order_by(capacities.c.id))
+    return [Capacity(row.compute, row.at, row.slots, row.gpus) for row in rows]
+
+
 def all_past_use(connection: Connection) -> list[PastUse]:
     """What each user had used, by user."""
     rows = connection.execute(select(past_use)).all()
@@ -107,6 +145,13 @@ def charge(connection: Connection, job: str, attempt: int, at: datetime) -> None
     held = held_slots(connection, job, attempt)
     if not held:
         return
+    connection.execute(
+        insert(past_holds),
+        [
+            {"job": job, "attempt": attempt, "slots": one.slots, "gpus": one.gpus, "since": one.since, "until": at}
+            for one in held
+        ],
+    )
     user = held[0].user
     this = past_use.c.person == user
     row = connection.execute(select(past_use).where(this).with_for_update()).first()

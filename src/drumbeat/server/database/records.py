@@ -8,6 +8,7 @@ from datetime import datetime
 from drumbeat.core.lifecycle.events import Effect, JobEvent
 from drumbeat.core.lifecycle.job import Job
 from drumbeat.core.scheduling.resource_needs import Slot
+from drumbeat.core.use_times import TimeRow
 from drumbeat.model.api.requests import JobRequest
 from drumbeat.server.resources.records import Use
 
@@ -106,6 +107,26 @@ class History:
     experiment: str
     user: str
     events: tuple[JobEvent, ...]
+
+
+@dataclass(frozen=True)
+class BookedTimes:
+    """The time of a job that has ended. busy: how busy its GPUs were, from 0 to 1; None = that wasn't measured."""
+
+    job: str
+    compute: str
+    rows: tuple[TimeRow, ...]
+    busy: float | None = None
+
+
+@dataclass(frozen=True)
+class BookedRow:
+    """A row of the time of a job, under the name that it is summed by."""
+
+    name: str
+    compute: str
+    row: TimeRow
+    busy: float | None
 
 
 @dataclass(frozen=True)

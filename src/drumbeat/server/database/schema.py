@@ -23,7 +23,7 @@ from sqlalchemy import (
 from sqlalchemy.engine import Dialect
 from sqlalchemy.types import TypeDecorator
 
-HEAD = "0022"
+HEAD = "0023"
 """The database revision that this code reads and writes."""
 
 Serial = BigInteger().with_variant(Integer, "sqlite")
@@ -201,6 +201,56 @@ past_use = Table(
     Column("at", UtcTime, nullable=False),
 )
 """Slot-hours of attempts that gave their slots back, as they counted at that time."""
+
+past_holds = Table(
+    "past_holds",
+    metadata,
+    Column("id", Serial, primary_key=True),
+    Column("job", Text, ForeignKey("jobs.name"), nullable=False, index=True),
+    Column("attempt", Integer, nullable=False),
+    Column("slots", Integer, nullable=False),
+    Column("gpus", Integer, nullable=False),
+    Column("since", UtcTime),
+    Column("until", UtcTime, nullable=False),
+    sqlite_autoincrement=True,
+)
+"""What attempts held that gave their slots back."""
+
+TIME_PARTS = ("queue", "provision", "stage", "environment", "start", "train", "checkpoint", "lost", "stall", "after")
+"""As the vectors of `core/use_times.py` have them."""
+
+job_times = Table(
+    "job_times",
+    metadata,
+    Column("id", Serial, primary_key=True),
+    Column("number", BigInteger, nullable=False, index=True),
+    Column("job", Text, nullable=False),
+    Column("compute", Text, nullable=False),
+    Column("experiment", AnyText, nullable=False),
+    Column("person", Text, nullable=False),
+    Column("attempt", Integer, nullable=False),
+    Column("since", BigInteger, nullable=False),
+    Column("until", BigInteger, nullable=False, index=True),
+    Column("slots", Integer, nullable=False),
+    Column("gpus", Integer, nullable=False),
+    Column("busy", Double),
+    *(Column(f"{one}_us", BigInteger, nullable=False) for one in TIME_PARTS),
+    sqlite_autoincrement=True,
+)
+"""The time of jobs that have ended, by attempt and day, in microseconds. It stays when a job is deleted. number: of the
+job in `jobs`. busy: how busy its GPUs were, from 0 to 1. A job without any time has a row that is empty."""
+
+capacities = Table(
+    "capacities",
+    metadata,
+    Column("id", Serial, primary_key=True),
+    Column("compute", Text, nullable=False),
+    Column("at", UtcTime, nullable=False),
+    Column("slots", Integer, nullable=False),
+    Column("gpus", Integer, nullable=False),
+    sqlite_autoincrement=True,
+)
+"""What the usable machines of a compute had together, from a time on."""
 
 removals = Table(
     "removals",

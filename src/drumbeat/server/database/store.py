@@ -14,6 +14,8 @@ from sqlalchemy import Connection, insert, select, update
 from drumbeat.core.lifecycle.events import JobEvent
 from drumbeat.core.scheduling.fair_share import HeldSlots, PastUse
 from drumbeat.core.scheduling.quotas import Quota
+from drumbeat.core.use_times import Hold, Window
+from drumbeat.model.api.ledger import LedgerGroup
 from drumbeat.model.api.requests import JobRequest
 from drumbeat.model.errors import ConflictError, StaleError
 from drumbeat.model.principal import Role
@@ -21,9 +23,11 @@ from drumbeat.model.states import State
 from drumbeat.server.computes import slot_tables as slots
 from drumbeat.server.computes import usage_tables as usage
 from drumbeat.server.computes.held_slots import HeldSlotsMemory
-from drumbeat.server.computes.usage_tables import HeldByAttempt
+from drumbeat.server.computes.usage_tables import Capacity, HeldByAttempt
 from drumbeat.server.database.database import Database, parse_url
 from drumbeat.server.database.records import (  # fmt: skip
+    BookedRow,
+    BookedTimes,
     Change,
     ExperimentUse,
     History,
@@ -38,6 +42,7 @@ from drumbeat.server.database.upgrade import upgrade
 from drumbeat.server.jobs import history_tables as job_histories
 from drumbeat.server.jobs import part_tables
 from drumbeat.server.jobs import tables as jobs
+from drumbeat.server.jobs import time_tables as job_times
 from drumbeat.server.loop import outbox_tables as outbox
 from drumbeat.server.loop.lease_tables import Lease, LeaseRules
 from drumbeat.server.loop.ownership import LiveServer  # fmt: skip
@@ -306,14 +311,79 @@ class SqlStore:
         with self._database.read() as connection:
             return jobs.read_events(connection, name)
 
-    def histories(self, names: Sequence[str] = (), since: datetime | None = None) -> list[History]:
+    def histories(
+        self, names: Sequence[str] = (), since: datetime | None = None, *, has_children: bool = True
+    ) -> list[History]:
         """Returns the events of many jobs at once, in the order in which the jobs were submitted.
 
-        names: of these jobs and their children; () = of all jobs. since: of unfinished jobs, and of those whose story
-        has a line from that time on. A name that no job has gives nothing.
+        names: of these jobs and, if `has_children`, their children; () = of all jobs. since: of unfinished jobs, and
+        of those whose story has a line from that time on. A name that no job has gives nothing.
         """
         with self._database.read() as connection:
-            return job_histories.read(connection, names, since)
+            return job_histories.read(connection, names, since, has_children=has_children)
+
+    # --- the time of jobs that have ended ---
+    def unbooked_jobs(self) -> list[str]:
+        """Returns the jobs whose time isn't booked, unfinished ones among them, in the order of submission."""
+        with self._database.read() as connection:
+            return job_times.unbooked(connection)
+
+    def slot_holders(self) -> set[str]:
+        """Returns the jobs that hold slots."""
+        with self._database.read() as connection:
+            return job_times.holders(connection)
+
+    def holds(self, names: Sequence[str]) -> dict[str, list[Hold]]:
+        """Returns what the attempts of these jobs hold, and what they held before, by job."""
+        with self._database.read() as connection:
+            return usage.holds(connection, names)
+
+    def book_times(self, some: Sequence[BookedTimes]) -> None:
+        """Keeps the time of jobs that have ended, also when they are deleted. Twice is the same as once."""
+        with self._write() as connection:
+            job_times.book(connection, some)
+
+    def booked_sums(
+        self, span: Window, by: LedgerGroup, largest: int | None = None
+    ) -> tuple[job_times.Sums, list[BookedRow]]:
+        """Returns the booked time in a window: sums by name, compute and bucket, and rows that buckets share.
+
+        largest: of so many jobs alone, those that held the most; None = of all.
+        """
+        with self._database.read() as connection:
+            shared = job_times.rows_across(connection, span, by, largest=largest)
+            return job_times.sums(connection, span, by, largest), shared
+
+    def booked_use(self, span: Window, by: LedgerGroup, compute: str) -> tuple[job_times.Sums, list[BookedRow]]:
+        """Returns the same without classes, of one compute or of all (""), which aren't told apart then."""
+        with self._database.read() as connection:
+            shared = job_times.rows_across(connection, span, by, compute)
+            return job_times.brief_sums(connection, span, by, compute), shared
+
+    def most_unused(self, span: Window, compute: str, limit: int) -> list[BookedRow]:
+        """Returns the booked time in a window of the jobs that held the most without use. compute: "" = of any."""
+        with self._database.read() as connection:
+            return job_times.most_unused(connection, span, compute, limit)
+
+    def booked_jobs(self, span: Window, by: LedgerGroup | None) -> dict[str, int]:
+        """Returns how many jobs have booked time in a window, by name; None = all together, whose name is empty."""
+        with self._database.read() as connection:
+            return job_times.job_counts(connection, span, by)
+
+    def booked_waits(self, span: Window, compute: str) -> list[int]:
+        """Returns how many microseconds each booked job was in queues in a window. compute: "" = of any."""
+        with self._database.read() as connection:
+            return job_times.waits(connection, span, compute)
+
+    def note_capacity(self, compute: str, at: datetime, slots: int, gpus: int) -> None:
+        """Keeps what a compute has from now on."""
+        with self._write() as connection:
+            usage.note_capacity(connection, compute, at, slots, gpus)
+
+    def capacities(self) -> list[Capacity]:
+        """Returns what computes had, and from when on, oldest first."""
+        with self._database.read() as connection:
+            return usage.all_capacities(connection)
 
     # --- outbox, slots ---
     def outbox(self) -> list[PendingEffect]:

@@ -16,11 +16,16 @@ from drumbeat.server.loop.lease_tables import UNFINISHED
 _NAMES_AT_ONCE = 500
 
 
-def read(connection: Connection, names: Sequence[str], since: datetime | None) -> list[History]:
-    """Returns the histories of the jobs with these names, or of jobs since a time, oldest first."""
+def read(
+    connection: Connection, names: Sequence[str], since: datetime | None, *, has_children: bool = True
+) -> list[History]:
+    """Returns the histories of the jobs with these names, or of jobs since a time, oldest first.
+
+    has_children: also those of the children of the named jobs.
+    """
     histories: dict[str, tuple[str, str, list[JobEvent]]] = {}
     for start in range(0, max(len(names), 1), _NAMES_AT_ONCE):
-        chosen = _chosen(names[start : start + _NAMES_AT_ONCE], since)
+        chosen = _chosen(names[start : start + _NAMES_AT_ONCE], since, has_children=has_children)
         columns = (
             jobs.c.name,
             jobs.c.experiment,
@@ -38,10 +43,11 @@ def read(connection: Connection, names: Sequence[str], since: datetime | None) -
     return [History(job, experiment, user, tuple(lines)) for job, (experiment, user, lines) in histories.items()]
 
 
-def _chosen(names: Sequence[str], since: datetime | None) -> list[ColumnElement[bool]]:
+def _chosen(names: Sequence[str], since: datetime | None, *, has_children: bool) -> list[ColumnElement[bool]]:
     chosen: list[ColumnElement[bool]] = []
     if names:
-        chosen.append(or_(jobs.c.name.in_(names), jobs.c.parent.in_(names)))
+        own = jobs.c.name.in_(names)
+        chosen.append(or_(own, jobs.c.parent.in_(names)) if has_children else own)
     if since is not None:
         latest = select(job_events.c.job).where(job_events.c.at >= since)
         chosen.append(or_(jobs.c.state.in_(UNFINISHED), jobs.c.name.in_(latest)))

@@ -1,102 +1,117 @@
-"""The ledger of many jobs: sums their wall time from their events."""
+"""The ledger of many jobs: where their wall time went, what they held meanwhile, and what that cost."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
-from datetime import datetime, timedelta
-from types import MappingProxyType
+from datetime import UTC, datetime, timedelta
+from itertools import groupby
 
-from drumbeat.core import ledger_times
-from drumbeat.core.ledger_times import Save, Stretch
-from drumbeat.model.api.ledger import LedgerGroup, LedgerRow, LedgerView, TimeClass
-from drumbeat.server.database.records import History
+from drumbeat.core.use_times import AFTER, SECOND_US, Amounts, Window, from_us, seconds_by_class, window
+from drumbeat.model.api.ledger import LedgerGroup, LedgerRow, LedgerView
+from drumbeat.model.api.use import Price
+from drumbeat.server.jobs.time_book import Summary, TimeBook
+from drumbeat.server.jobs.time_tables import DATED
 from drumbeat.server.loop.loop import Loop
 
 DEFAULT_AGE = timedelta(days=30)
-"""Jobs that ended earlier are left out, unless they are named or another time is given."""
+"""Time before is left out, unless jobs are named or another time is given."""
 
 UNKNOWN = "unknown"
 """The user of jobs that were submitted before servers knew users."""
 
-Parts = list[tuple[str, list[Stretch]]]
-"""The contributions of a job to a ledger: names of rows, and its stretches of wall time in each."""
+_BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
+_WIDTHS = {LedgerGroup.DAY: timedelta(days=1), LedgerGroup.WEEK: timedelta(weeks=1)}
+_HOUR_US = 3600 * SECOND_US
 
 
 class Ledger:
-    """Sums up where the wall time of jobs went. Thread-safe.
+    """Sums up where the wall time of jobs went, and what they held. Thread-safe.
 
-    title: returns the current name of a job's experiment. saves: returns the checkpoints of jobs, by job.
+    title: returns the current name of a job's experiment. prices: returns those of computes, by name.
     """
 
     def __init__(
-        self, loop: Loop, title: Callable[[str], str], saves: Callable[[Sequence[str]], Mapping[str, list[Save]]]
+        self, loop: Loop, book: TimeBook, title: Callable[[str], str], prices: Callable[[], Mapping[str, Price]]
     ) -> None:
-        self._loop, self._title, self._saves = loop, title, saves
+        self._loop, self._book, self._title, self._prices = loop, book, title, prices
 
-    def read(self, by: LedgerGroup, since: datetime | None, names: Sequence[str] = ()) -> LedgerView:
+    def read(
+        self,
+        by: LedgerGroup,
+        since: datetime | None,
+        names: Sequence[str] = (),
+        until: datetime | None = None,
+        limit: int | None = None,
+    ) -> LedgerView:
         """Returns the ledger of the named jobs and their children, or else of all jobs.
 
-        since: leaves out jobs that ended earlier; None = 30 days ago. Ignored if names are given. Raises NotFoundError
-        for a name that no job has.
+        since: time before is left out; None = 30 days ago. Ignored if names are given, as is until: time after is left
+        out; None = now. limit: the most rows. Raises NotFoundError for a name that no job has.
         """
         for name in names:
             self._loop.record(name)
         now = self._loop.clock.now()
-        oldest = None if names else since or now - DEFAULT_AGE
-        histories = self._loop.store.histories(names, oldest)
-        if by is LedgerGroup.EXPERIMENT:
-            titles = {name: self._title(name) for name in {one.experiment for one in histories}}
-            histories = [replace(one, experiment=titles[one.experiment]) for one in histories]
-        saves = self._saves([one.job for one in histories])
-        return summed(histories, by, now, oldest, saves)
+        end = now if names or until is None else min(until, now)
+        start = _BEGINNING if names else since or now - DEFAULT_AGE
+        span = window(start, end, _WIDTHS.get(by), from_monday=by is LedgerGroup.WEEK)
+        largest = limit if by is LedgerGroup.JOB and not names else None
+        times = self._book.summary(span, by, names, largest)
+        whole = self._book.summary(span, LedgerGroup.COMPUTE) if largest else times
+        prices = self._prices()
+        rows = _sorted(_rows(times, by, span, prices, self._title), by)
+        total = _row("", whole.total, whole.sums.items(), prices)
+        currency = next((one.currency for one in prices.values()), "")
+        return LedgerView(by, None if names else start, tuple(rows[:limit]), total, end, currency)
 
 
-def summed(
-    histories: Iterable[History],
-    by: LedgerGroup,
-    now: datetime,
-    since: datetime | None,
-    saves: Mapping[str, list[Save]] = MappingProxyType({}),
-) -> LedgerView:
-    """Returns the ledger of these jobs without sweeps and pipelines. saves: checkpoints by job."""
-    parts: dict[str, list[Stretch]] = {}
-    jobs: dict[str, set[str]] = {}
-    for history in histories:
-        if not ledger_times.is_parent(history.events):
-            for name, stretches in _PARTS[by](history, _stretches(history, now, saves)):
-                parts.setdefault(name, []).extend(stretches)
-                jobs.setdefault(name, set()).add(history.job)
-    rows = [_row(name, len(jobs[name]), stretches) for name, stretches in parts.items()]
-    total = _row("", len(set[str]().union(*jobs.values())), [one for some in parts.values() for one in some])
-    return LedgerView(by, since, tuple(_sorted(rows, by)), total)
+def _rows(
+    times: Summary, by: LedgerGroup, span: Window, prices: Mapping[str, Price], title: Callable[[str], str]
+) -> Iterable[LedgerRow]:
+    titles = {name: title(name) for name in times.jobs} if by is LedgerGroup.EXPERIMENT else {}
+
+    def name_of(name: str, bucket: int) -> str:
+        if by in DATED:
+            return f"{from_us(span.start(bucket)):%Y-%m-%d}"
+        if by is LedgerGroup.USER:
+            return name or UNKNOWN
+        return titles.get(name, name)
+
+    jobs: dict[str, int] = {}
+    for key, count in times.jobs.items():
+        name = name_of("", int(key)) if by in DATED else name_of(key, 0)
+        jobs[name] = jobs.get(name, 0) + count
+    sums = sorted(
+        ((name_of(name, bucket), (name, compute, bucket), one) for (name, compute, bucket), one in times.sums.items()),
+        key=lambda one: one[0],
+    )
+    for name, some in groupby(sums, key=lambda one: one[0]):
+        yield _row(name, jobs.get(name, 0), ((key, one) for _, key, one in some), prices)
 
 
-def _stretches(history: History, now: datetime, saves: Mapping[str, list[Save]]) -> list[Stretch]:
-    return ledger_times.stretches(history.events, now, saves.get(history.job, ()))
+def _row(
+    name: str, jobs: int, some: Iterable[tuple[tuple[str, str, int], Amounts]], prices: Mapping[str, Price]
+) -> LedgerRow:
+    sums, cost = Amounts(), 0.0
+    for (_, compute, _), one in some:
+        sums.add_all(one)
+        if price := prices.get(compute):
+            cost += (one.gpu_us * price.gpu_hour + one.slot_us * price.slot_hour) / _HOUR_US
+    return LedgerRow(
+        name,
+        jobs,
+        sums.wall_us / SECOND_US,
+        seconds_by_class(sums.wall[:AFTER]),
+        sums.slot_us / SECOND_US,
+        sums.gpu_us / SECOND_US,
+        seconds_by_class(sums.slots, is_held=True),
+        seconds_by_class(sums.gpus, is_held=True),
+        round(sums.busy_gpus / SECOND_US, 6),
+        round(cost, 6) if prices else None,
+    )
 
 
-def _sorted(rows: list[LedgerRow], by: LedgerGroup) -> list[LedgerRow]:
-    """Sorts weeks from the newest, and other rows from the longest wall time."""
-    if by is LedgerGroup.WEEK:
+def _sorted(rows: Iterable[LedgerRow], by: LedgerGroup) -> list[LedgerRow]:
+    """Sorts days and weeks from the newest, and other rows from those that held the most."""
+    if by in DATED:
         return sorted(rows, key=lambda row: row.name, reverse=True)
-    return sorted(rows, key=lambda row: (-row.wall_s, row.name))
-
-
-def _row(name: str, jobs: int, stretches: list[Stretch]) -> LedgerRow:
-    seconds: dict[TimeClass, float] = {
-        time_class: length.total_seconds() for time_class, length in ledger_times.by_class(stretches).items()
-    }
-    return LedgerRow(name, jobs, sum(seconds.values()), seconds)
-
-
-def _of_weeks(_history: History, stretches: list[Stretch]) -> Parts:
-    return [(f"{monday:%Y-%m-%d}", some) for monday, some in ledger_times.in_weeks(stretches).items()]
-
-
-_PARTS: dict[LedgerGroup, Callable[[History, list[Stretch]], Parts]] = {
-    LedgerGroup.JOB: lambda history, stretches: [(history.job, stretches)],
-    LedgerGroup.EXPERIMENT: lambda history, stretches: [(history.experiment, stretches)],
-    LedgerGroup.USER: lambda history, stretches: [(history.user or UNKNOWN, stretches)],
-    LedgerGroup.WEEK: _of_weeks,
-}
+    return sorted(rows, key=lambda row: (-row.gpu_s, -row.slot_s, -row.wall_s, row.name))

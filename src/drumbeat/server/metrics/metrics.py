@@ -41,6 +41,7 @@ from drumbeat.model.states import State
 from drumbeat.server.loop.bus import job_topic
 from drumbeat.server.loop.loop import Loop
 from drumbeat.server.metrics.checkpoint_points import CheckpointSaves, read_saves
+from drumbeat.server.metrics.gpu_use import mean_gpu_use
 from drumbeat.server.metrics.metric_records import HistoryPage, RunSearch
 from drumbeat.server.metrics.run_labels import RunLabels, records_of
 from drumbeat.server.nodes.engine_gangs import Secrets
@@ -389,6 +390,10 @@ class Metrics:
         if not names or self.is_empty:
             return {}
         return read_saves(self.store, names)
+
+    def gpu_use(self, name: str) -> float | None:
+        """Returns how busy the GPUs of a job were, from 0 to 1; None = nothing was recorded."""
+        return None if self.is_empty else mean_gpu_use(self.store, name)
 
     def params(self, name: str) -> Mapping[str, str]:
         """Returns the parameters that a job's script logged."""

@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING
 from drumbeat._version import __version__
 from drumbeat.core.lifecycle.backoff import queued_since
 from drumbeat.core.lifecycle.job import Job
+from drumbeat.core.use_times import SECOND_US, Amounts
 from drumbeat.model.states import State
+from drumbeat.server.computes.capacity_record import capacity_of
 from drumbeat.server.control import Control
 from drumbeat.server.operations.counters import Counter, Histogram, Labels
 from drumbeat.server.operations.job_change_counts import JobCounts
@@ -120,6 +122,26 @@ def _outbox(sources: MetricSources) -> Values:
     return {("waiting",): float(len(pending)), ("failing",): float(sum(one.tries > 0 for one in pending))}
 
 
+def _held(sources: MetricSources) -> dict[Labels, tuple[int, int]]:
+    """Returns the slots and GPUs that are held, by compute and user."""
+    held: dict[Labels, tuple[int, int]] = {}
+    for one in sources.control.store.held_slots():
+        slots, gpus = held.get((one.compute, one.user), (0, 0))
+        held[one.compute, one.user] = slots + one.slots, gpus + one.gpus
+    return held
+
+
+def _capacities(sources: MetricSources) -> dict[Labels, tuple[int, int]]:
+    """Returns the slots and GPUs of usable machines, by compute."""
+    return {(name,): capacity_of(one.machines) for name, one in sources.control.engines.all().items()}
+
+
+def _seconds(sources: MetricSources, read: Callable[[Amounts], float]) -> Values:
+    """Returns seconds of the ledger of all time, by compute and user."""
+    totals = sources.control.time_book.totals()
+    return {(compute, user): read(one) / SECOND_US for (user, compute), one in totals.items()}
+
+
 METRICS = (
     MetricRow("drumbeat_build_info", "1; the version of the server.", ("version",), lambda _: {(__version__,): 1.0}),
     MetricRow("drumbeat_jobs", "Unfinished jobs of this server, by state.", ("state",), _jobs),
@@ -135,6 +157,20 @@ METRICS = (
     MetricRow("drumbeat_queue_wait_seconds", "Seconds that jobs waited until slots were granted.", ("compute",),
               lambda sources: sources.jobs.waits),
     MetricRow("drumbeat_nodes", "Machines of a compute, by state.", ("compute", "state"), _nodes),
+    MetricRow("drumbeat_slots", "CPU slots of the usable machines.", ("compute",),
+              lambda sources: {key: float(slots) for key, (slots, _) in _capacities(sources).items()}),
+    MetricRow("drumbeat_gpus", "GPUs of the usable machines.", ("compute",),
+              lambda sources: {key: float(gpus) for key, (_, gpus) in _capacities(sources).items()}),
+    MetricRow("drumbeat_held_slots", "CPU slots that jobs hold.", ("compute", "person"),
+              lambda sources: {key: float(slots) for key, (slots, _) in _held(sources).items()}),
+    MetricRow("drumbeat_held_gpus", "GPUs that jobs hold.", ("compute", "person"),
+              lambda sources: {key: float(gpus) for key, (_, gpus) in _held(sources).items()}),
+    MetricRow("drumbeat_held_slot_seconds_total", "Slot-seconds that jobs held, as in the ledger of all time.",
+              ("compute", "person"), lambda sources: _seconds(sources, lambda one: one.slot_us)),
+    MetricRow("drumbeat_held_gpu_seconds_total", "GPU-seconds that jobs held, as in the ledger of all time.",
+              ("compute", "person"), lambda sources: _seconds(sources, lambda one: one.gpu_us)),
+    MetricRow("drumbeat_busy_gpu_seconds_total", "GPU-seconds in which ranks worked, times how busy the GPUs were.",
+              ("compute", "person"), lambda sources: _seconds(sources, lambda one: one.busy_gpus)),
     MetricRow("drumbeat_agents", "Agents of this server's jobs that have enrolled and aren't lost.", (),
               lambda sources: {(): float(len(_silences(sources)))}),
     MetricRow("drumbeat_agent_silence_seconds", "Seconds since the most silent of these agents called.", (),
@@ -203,11 +239,9 @@ def _family(row: MetricRow, value: Values | Counter | Histogram) -> Metric:
             histogram.add_metric(labels, buckets, total)
         return histogram
     if isinstance(value, Counter):
-        counter = CounterMetricFamily(row.name, row.help, labels=row.labels)
-        for labels, count in value.read().items():
-            counter.add_metric(labels, count)
-        return counter
-    gauge = GaugeMetricFamily(row.name, row.help, labels=row.labels)
+        value = value.read()
+    kind = CounterMetricFamily if row.type == "counter" else GaugeMetricFamily
+    family = kind(row.name, row.help, labels=row.labels)
     for labels, number in value.items():
-        gauge.add_metric(labels, number)
-    return gauge
+        family.add_metric(labels, number)
+    return family

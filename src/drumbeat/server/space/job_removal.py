@@ -11,7 +11,7 @@ import json
 import logging
 import threading
 import time
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Protocol
 
@@ -60,8 +60,9 @@ class JobRemoval:
         references: ReferenceReader,
         stopping: threading.Event,
         runs: JobRuns | None,
+        book_time: Callable[[str], object] | None = None,
     ) -> None:
-        self._runs = runs
+        self._runs, self._book_time = runs, book_time
         self._loop, self._store, self._artifacts = loop, loop.store, artifacts
         self._references, self._stopping = references, stopping
         self.lock = threading.Lock()
@@ -87,6 +88,8 @@ class JobRemoval:
         rows are deleted on the loop's thread, on which new jobs that name its outputs are written, too.
         """
         item = self.item(name)
+        if self._book_time:
+            self._book_time(name)
         self._loop.call(lambda: self._delete_rows(name, world, later))
         log.info("job %s was deleted by %s, with %d bytes", name, by, item.size)
         failpoint("delete.committed")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Annotated
+from typing import Annotated, Literal
 
 from fastapi import Query
 from pydantic import BaseModel, ConfigDict, Field
@@ -27,6 +27,7 @@ class PruneRequest(BaseModel):
     older_than_s: float = Field(ge=0, le=MAX_AGE_S)
     keep_outputs: Annotated[bool, Field(description="Of jobs with outputs, delete only logs and checkpoints.")] = False
     dry_run: Annotated[bool, Field(description="Only list what would be deleted.")] = False
+    only: Annotated[Literal["snapshot"] | None, Field(description="Nothing but snapshots that nothing needs.")] = None
 
 
 class RetentionBody(BaseModel):
@@ -60,6 +61,8 @@ def delete_job(name: str, control: ControlOf, principal: PrincipalOf) -> Freed:
 @router.post("/prune")
 def prune(body: PruneRequest, control: ControlOf) -> Freed:
     """Deletes old jobs, snapshots that nothing needs, and unused cache entries on the server's machine."""
+    if body.only:
+        return control.space.prune_snapshots(is_dry=body.dry_run)
     older_than = timedelta(seconds=body.older_than_s)
     return control.space.prune(older_than, keep_outputs=body.keep_outputs, is_dry=body.dry_run)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import timedelta
 
@@ -39,12 +39,14 @@ class Space:
         environments: Environments,
         caches: MachineCaches | None = None,
         runs: JobRuns | None = None,
+        book_time: Callable[[str], object] | None = None,
     ) -> None:
+        """book_time: books the time of a job that is deleted next, so that it stays known."""
         self._loop, self._store, self._artifacts = loop, loop.store, artifacts
         self.retention = RetentionRule(loop.store)
         self._caches, self._stopping = caches, threading.Event()
         self._references = ReferenceReader(loop.store)
-        self._removal = JobRemoval(loop, artifacts, self._references, self._stopping, runs)
+        self._removal = JobRemoval(loop, artifacts, self._references, self._stopping, runs, book_time)
         self._jobs = JobPruner(loop, artifacts, self._references, self._removal, self._stopping)
         self._unused = CachePruner(loop, artifacts, environments, caches)
         self._thread = threading.Thread(target=self._run, name="space", daemon=True)
@@ -149,6 +151,11 @@ class Space:
         caches = self._unused.prune_caches(older_than, is_dry=is_dry)
         items = [*jobs.items, *orphans, *caches.items]
         return replace(make_freed(items, [*jobs.kept, *caches.kept]), is_dry=is_dry)
+
+    def prune_snapshots(self, *, is_dry: bool) -> Freed:
+        """Deletes the snapshots that nothing needs, and which nothing has named for a day."""
+        items = self._unused.prune_snapshots(self._references.all(), (), (), is_dry=is_dry)
+        return replace(make_freed(items, ()), is_dry=is_dry)
 
     # --- usage ------------------------------------------------------------------------------------------------
     def spares(self) -> list[WarmWorkersView]:

@@ -13,6 +13,7 @@ from drumbeat.server.database.schema import (
     job_parts,
     jobs,
     outbox,
+    past_holds,
     removals,
     reservations,
     submissions,
@@ -21,7 +22,7 @@ from drumbeat.server.jobs.tables import no_job
 from drumbeat.server.loop import outbox_tables as effects
 from drumbeat.server.loop.lease_tables import UNFINISHED
 
-_OF_A_JOB: tuple[Table, ...] = (job_parts, job_events, outbox, reservations, asset_uses, submissions)
+_OF_A_JOB: tuple[Table, ...] = (job_parts, job_events, outbox, reservations, past_holds, asset_uses, submissions)
 
 
 def delete_job(connection: Connection, name: str, note: str) -> None:
