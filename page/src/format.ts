@@ -19,6 +19,14 @@ export function ago(seconds: number): string {
   return `${Math.floor(seconds / 86_400)} d ago`;
 }
 
+/** A time no more exactly than an estimate is. */
+export function about(seconds: number): string {
+  const minutes = Math.max(1, Math.round(seconds / 60));
+  if (minutes < 100) return `${minutes} min`;
+  const hours = Math.round(seconds / 3600);
+  return hours < 48 ? `${hours} h` : counted(Math.round(seconds / 86_400), "day");
+}
+
 /** time: as the API writes it, or in milliseconds. */
 export function exact(time: string | number): string {
   const at = new Date(time);

@@ -127,6 +127,14 @@ export interface Pipeline {
   name: string; state: State; sentence: string; steps: Step[]; edges: { source: string; target: string }[];
   outputs: { name: string; step: string; output: string; job: string }[];
 }
+/** When a job that waits may start. at: null = unknown, as the sentence says. latest: by the time limits. */
+export interface Start { job: string; compute: string; place: number; waiting: number; at: string | null; latest: string | null; sentence: string }
+/** A job that holds slots. ground: by what its end is estimated, or why it isn't. */
+export interface Holder {
+  job: string; person: string; nodes: number; cpus: number; gpus: number; since: string | null; step: number | null; steps: number | null;
+  deadline: string | null; ends_at: string | null; ground: string; is_hanging: boolean;
+}
+export interface Outlook { job: string; start: Start | null; holders: Holder[]; fewer: string; own: Holder | null }
 /** What a node (rank -1 for node 0) or a rank used, by the means of equal parts of the time. */
 export interface ResourceSeries { name: string; rank: number; values: (number | null)[]; last: number; highest: number }
 export interface Resources {

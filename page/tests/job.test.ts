@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { latency, rate } from "../src/format";
+import { about, latency, rate } from "../src/format";
 import { scaleOf, settingOf } from "../src/parts/parallel-scale";
 import { partsOf } from "../src/parts/job-links";
 import { bestOf, groundOf } from "../src/parts/primary-metric";
@@ -7,7 +7,7 @@ import { isBest } from "../src/screens/compare";
 import { elasticOf, isPlain, phasesOf, sharesOf, stagesOf } from "../src/screens/job/progress";
 import { rankedOf } from "../src/screens/job/sweep";
 import { choiceOf, countsOf, hangingOf, isChosen, sumsOf } from "../src/screens/jobs-filter";
-import { holdersOf } from "../src/screens/job/holders";
+import { endOfHolder, shareOfSteps } from "../src/screens/job/holders";
 import { assetsOf, downloadCommand, isModel } from "../src/screens/job/results";
 import { busiestOf, comparedCores, sayBusiest } from "../src/screens/job/slow-rank";
 import { wayOf } from "../src/screens/job/preflight";
@@ -91,11 +91,19 @@ test("what an output is and which command brings it", () => {
   expect(assetsOf({ outputs: [output, { ...output, asset: "" }, { ...output, place: "failed" }] })).toEqual([output]);
 });
 
-test("each job that holds slots is one line, the largest first", () => {
-  const held = (job: string, machine: string, cpus: number, gpus: string[] = []) => ({ job, attempt: 1, node: 0, machine, cpus, gpus });
-  expect(holdersOf([held("small", "a", 1), held("big", "a", 2, ["0"]), held("big", "b", 2, ["0", "1"])])).toEqual([
-    { job: "big", nodes: 2, cpus: 4, gpus: 3, machines: ["a", "b"], isHanging: false }, { job: "small", nodes: 1, cpus: 1, gpus: 0, machines: ["a"], isHanging: false },
-  ]);
+test("steps are told with their number and share, where it is known", () => {
+  expect([{ step: null, steps: null }, { step: 1200, steps: null }, { step: 1200, steps: 2000 }, { step: 2001, steps: 2000 }].map(shareOfSteps))
+    .toEqual(["", "1,200", "1,200 of 2,000 (60 %)", "2,001 of 2,000 (100 %)"]);
+});
+
+test("an end has a number only with its ground", () => {
+  const now = Date.parse("2026-11-20T08:00:00Z");
+  expect(endOfHolder({ ends_at: "2026-11-20T08:14:10Z", ground: "by its last 5 runs" }, now)).toBe("in about 14 min, by its last 5 runs");
+  expect(endOfHolder({ ends_at: null, ground: "has no time limit and no earlier runs" }, now)).toBe("unknown: has no time limit and no earlier runs");
+});
+
+test("estimates are told no more exactly than they are", () => {
+  expect([0, 850, 5900, 10_800, 200_000].map(about)).toEqual(["1 min", "14 min", "98 min", "3 h", "2 days"]);
 });
 
 test("a node says how its last round started", () => {

@@ -667,6 +667,8 @@ test("a job that hangs is hanging in the list, in the queue's table and on compu
   server.answers["/computes"] = [{ name: "local", engine: "local", machines: [{ name: "m", cpus: 2, gpus: [], memory_mib: 0, state: "running", word: "", unusable: "" }], held: [held], waiting: 1, trouble: "", spec: {} }];
   has(job, { story: [storyLine(1, job.sentence)] });
   has(waiting);
+  const holder = { job: "stuck", person: "", nodes: 1, cpus: 2, gpus: 0, since: at, step: null, steps: null, deadline: null, ends_at: null, ground: "hangs and has no time limit", is_hanging: true };
+  server.answers["/jobs/next/outlook"] = { job: "next", start: { job: "next", compute: "local", place: 1, waiting: 1, at: null, latest: null, sentence: "unknown: stuck hangs and has no time limit" }, holders: [holder], fewer: "", own: null };
   const stack = (rank, line) => ({ rank, doing: "sleeps", processes: [{ is_helper: false, threads: [{ frames: [{ function: "step", file: "train.py", line }] }] }] });
   server.answers["/jobs/stuck/stacks"] = [{ node: 0, host: "m", error: "", ranks: [stack(0, 5), stack(1, 9)] }];
   await open("/");

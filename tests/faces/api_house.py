@@ -131,9 +131,9 @@ class Agent:
 
 
 @contextlib.contextmanager
-def house_in(home: Path, port: int = 0) -> Iterator[House]:
-    """A server with an empty store; its files lie in `home`."""
-    engine = FakeEngine(cpus=1000)
+def house_in(home: Path, port: int = 0, cpus: int = 1000) -> Iterator[House]:
+    """A server with an empty store; its files lie in `home`. cpus: of its one machine."""
+    engine = FakeEngine(cpus=cpus)
     clock = SystemClock()
     metrics = MemoryMetricStore()
     place = MetricPlace(lambda: metrics, lambda: True)

@@ -16,6 +16,7 @@ from drumbeat.cli.terminal.job_names import MAX_JOBS_SEARCHED
 from drumbeat.client.discovery import here
 from drumbeat.model.api.computes import ComputeView
 from drumbeat.model.api.jobs import ExitView, FailureView, NodeView, ObservedView, OutputView, VerdictView
+from drumbeat.model.api.outlooks import HolderView, OutlookView, StartView
 from drumbeat.model.api.server import AgentListenerView
 from drumbeat.model.errors import UnreachableError
 from tests.unit.cli.fake_server import FakeServer, Type
@@ -90,6 +91,50 @@ def test_list_shows_the_newest_first_with_what_holds_them_up(drumbeat: Type, ser
     assert [line.split()[0] for line in lines[2:] if not line.startswith(" ")] == ["cifar-01ab", "mnist-7f3a"]
     assert "4 ranks run on" in lines[2]
     assert "rank 3 on node 1" in lines[3]
+
+
+def test_waiting_job_is_told_with_its_place_its_holders_and_when_it_may_start(
+    drumbeat: Type, server: FakeServer, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("COLUMNS", "200")
+    now = datetime.now(UTC)
+    start = StartView(
+        "mnist-7f3a", "lab", 1, 3, now + timedelta(minutes=14), None, "starts in about 14 min, by its runs"
+    )
+    since = now - timedelta(minutes=50)
+    holder = HolderView("live-2", "ada", 2, 8, 1, since, 1200, 2000, None, None, "has no time limit")
+    server.jobs = {"mnist-7f3a": a_job(state="queued", started_at=None)}
+    server.outlooks = {"mnist-7f3a": OutlookView("mnist-7f3a", start, (holder,), "2 nodes would start now")}
+    assert "queued ≈ 14 min" in drumbeat("list").stdout
+    shown = " ".join(drumbeat("show", "mnist-7f3a").stdout.split())
+    for word in (
+        "1 of 3 in the queue of lab",
+        start.sentence,
+        "2 nodes would start now",
+        "live-2 ada 2 nodes, 8 slots, 1 GPU",
+    ):
+        assert word in shown
+    for word in ("50m 0", "1,200 of 2,000 (60 %)", "none", "unknown: has no time limit"):
+        assert word in shown
+
+
+def test_running_job_is_told_with_its_steps_and_its_end(drumbeat: Type, server: FakeServer):
+    now = datetime.now(UTC)
+    own = HolderView(
+        "mnist-7f3a", "", 1, 1, 0, now, 1200, 2000, None, now + timedelta(minutes=7), "at step 1,200 of 2,000"
+    )
+    server.jobs = {"mnist-7f3a": a_job()}
+    server.outlooks = {"mnist-7f3a": OutlookView("mnist-7f3a", own=own)}
+    shown = " ".join(drumbeat("show", "mnist-7f3a").stdout.split())
+    assert "step 1,200 of 2,000 (60 %) end in about 7 min, at step 1,200 of 2,000" in shown
+
+
+def test_waiting_job_without_an_estimate_has_no_number_in_the_list(drumbeat: Type, server: FakeServer):
+    start = StartView("mnist-7f3a", "lab", 1, 1, None, None, "unknown: live-2 has no time limit and no earlier runs")
+    server.jobs = {"mnist-7f3a": a_job(state="queued", started_at=None)}
+    server.outlooks = {"mnist-7f3a": OutlookView("mnist-7f3a", start)}
+    assert "≈" not in drumbeat("list").stdout
+    assert "unknown: live-2 has no time limit" in " ".join(drumbeat("show", "mnist-7f3a").stdout.split())
 
 
 @pytest.mark.parametrize("columns", ["80", "100", "160"])

@@ -2,8 +2,8 @@
 
 import { Component } from "preact";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import { number, size, whole } from "../format";
-import { moment, useAnswer, useEvents, useGradual, useThrottled } from "../hooks";
+import { about, number, size, whole } from "../format";
+import { moment, useAnswer, useEvents, useGradual, useInterval, useNow, useThrottled } from "../hooks";
 import { useKey } from "../keys";
 import { Nothing, Refused } from "../parts/placeholders";
 import { bestOf, groundOf } from "../parts/primary-metric";
@@ -11,7 +11,7 @@ import { Sparkline } from "../parts/sparkline";
 import { ENDED, shownState, StateWord } from "../parts/job-state";
 import { Ago, Took } from "../parts/time";
 import { go, href, jobHref, setQuery, usePlace } from "../router";
-import type { Experiment, Job, JobChanges, JobCurve, Uses } from "../types";
+import type { Experiment, Job, JobChanges, JobCurve, Start, Uses } from "../types";
 import { notFiniteOf, sizeOf, wordOf } from "./job/progress";
 import { assetsOf, isModel } from "./job/results";
 import { SlowWord } from "./job/slow-rank";
@@ -201,6 +201,7 @@ function JobTable({ jobs, selected, toggle, isKnown }: {
   const byJob = new Map(drawnCurves.current.map((curve) => [curve.job, curve]));
   const hasPersons = new Set(jobs.map((job) => job.person)).size > 1;
   const drawn = useGradual(jobs.length, isKnown);
+  const starts = useStarts(jobs.some((job) => job.state === "queued"));
   const watched = new Set(jobs.filter((job) => job.state === "running" && job.type === "command" && job.world_size > 1).slice(0, MAX_WATCHED).map((job) => job.name));
   useRowKeys();
   if (jobs.length === 0) return null;
@@ -220,7 +221,7 @@ function JobTable({ jobs, selected, toggle, isKnown }: {
       <tbody>
         {jobs.slice(0, drawn).map((job) => (
           <JobRow key={job.name} job={job} curve={byJob.get(job.name)} isSelected={selected.has(idOf(job))} toggle={toggle}
-            hasPersons={hasPersons} isWatched={watched.has(job.name)} />
+            hasPersons={hasPersons} isWatched={watched.has(job.name)} start={job.state === "queued" ? starts.get(job.name) : undefined} />
         ))}
       </tbody>
     </table>
@@ -229,7 +230,25 @@ function JobTable({ jobs, selected, toggle, isKnown }: {
 
 interface RowProps {
   job: Job; curve: JobCurve | undefined; isSelected: boolean; toggle: (job: Job) => void; hasPersons: boolean;
-  isWatched: boolean;
+  isWatched: boolean; start: Start | undefined;
+}
+
+const START_INTERVAL_MS = 30_000;
+
+/** When the jobs that wait may start. */
+function useStarts(hasWaiting: boolean): Map<string, Start> {
+  const answer = useAnswer<Start[]>(hasWaiting ? "/starts" : undefined, {}, true);
+  const reload = useThrottled(answer.reload, 3000);
+  useEvents("jobs", () => hasWaiting && reload());
+  useInterval(() => hasWaiting && answer.reload(), START_INTERVAL_MS);
+  return new Map((answer.value ?? []).map((one) => [one.job, one]));
+}
+
+/** When it may start, no more exactly than that is known; where it isn't, nothing. */
+function StartWord({ start }: { start: Start }) {
+  const now = useNow();
+  if (!start.at) return null;
+  return <span class="under-word number" title={start.sentence}>≈ {about(Math.max(0, (Date.parse(start.at) - now) / 1000))}</span>;
 }
 
 /** A row is drawn again only when its own job changes: while one job runs, the others stay as they are. */
@@ -237,7 +256,7 @@ class JobRow extends Component<RowProps> {
   override shouldComponentUpdate(next: RowProps): boolean {
     const now = this.props;
     return next.job !== now.job || next.curve !== now.curve || next.isSelected !== now.isSelected || next.hasPersons !== now.hasPersons
-      || next.isWatched !== now.isWatched;
+      || next.isWatched !== now.isWatched || next.start?.at !== now.start?.at || next.start?.sentence !== now.start?.sentence;
   }
 
   override render() {
@@ -245,7 +264,7 @@ class JobRow extends Component<RowProps> {
   }
 }
 
-function Row({ job, curve, isSelected, toggle, hasPersons, isWatched }: RowProps) {
+function Row({ job, curve, isSelected, toggle, hasPersons, isWatched, start }: RowProps) {
   const word = wordOf(job);
   return (
     <tr class={isSelected ? "selected" : ""}>
@@ -261,7 +280,7 @@ function Row({ job, curve, isSelected, toggle, hasPersons, isWatched }: RowProps
         </span>
       </td>
       <td class="col-state">
-        <StateWord state={shownState(job)} />
+        <StateWord state={shownState(job)} />{start && <> <StartWord start={start} /></>}
         {word && <span class={`clamp ${job.state === "failed" ? "cause-word" : "under-word"}`} title={word}>{word}</span>}
         {job.not_finite && <span class="under-word not-finite">{notFiniteOf(job.not_finite)}</span>}
         {assetsOf(job).map((one) => (

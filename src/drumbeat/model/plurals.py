@@ -32,3 +32,12 @@ def name_some(names: Sequence[str], most: int = 3) -> str:
     if 1 < len(names) <= most:
         return f"{', '.join(names[:-1])} and {names[-1]}"
     return list_first(names, most)
+
+
+def format_about(seconds: float) -> str:
+    """Returns a time no more exactly than an estimate is: `14 min`, `3 h`, `2 days`."""
+    minutes = max(1, round(seconds / 60))
+    if minutes < 100:
+        return f"{minutes} min"
+    hours = round(seconds / 3600)
+    return f"{hours} h" if hours < 48 else counted(round(seconds / 86_400), "day")

@@ -45,6 +45,7 @@ from drumbeat.server.jobs.job_labels import JobLabels
 from drumbeat.server.jobs.jobs import Jobs
 from drumbeat.server.jobs.ledger import Ledger
 from drumbeat.server.jobs.log_reader import LogReader
+from drumbeat.server.jobs.outlooks import Outlooks
 from drumbeat.server.jobs.planner import Planner
 from drumbeat.server.jobs.time_book import JobReadings, TimeBook
 from drumbeat.server.jobs.use_history import UseHistories
@@ -254,6 +255,7 @@ class Control:
         self.computes = Computes(self.loop, self.engines, self.addresses, states)
         self.experiments = Experiments(self.loop, self.metrics, setting.artifacts, self.inputs.contents)
         self.overviews = Overviews(self.loop, self.metrics, self.experiments.names_in_jobs)
+        self.outlooks = Outlooks(self.loop, self.metrics)
         self.run_table = RunTable(self.loop, self.metrics, self.experiments.title)
         self.saved_views, self.saved_charts = SavedViews(self.metrics, clock), SavedCharts(self.metrics, clock)
         self.job_labels = JobLabels(self.loop, self.metrics.write_labels)

@@ -17,6 +17,7 @@ from drumbeat.client.job_upload import described
 from drumbeat.model.api.computes import AliasView, ComputeView, Machine
 from drumbeat.model.api.environments import EnvironmentView
 from drumbeat.model.api.jobs import End, Event, FileView, JobView, LogPiece, PreviewView
+from drumbeat.model.api.outlooks import OutlookView, StartView
 from drumbeat.model.api.requests import Labels
 from drumbeat.model.api.server import AgentListenerView, ServerView
 from drumbeat.model.api.space import Freed, KeptItem, SpaceItem
@@ -49,6 +50,7 @@ class FakeServer:
     error: DrumbeatError | None = None
     is_endless: bool = False
     cancel_sentence: str = "a person asked for it"
+    outlooks: dict[str, OutlookView] = field(default_factory=dict)
     calls: list[tuple[object, ...]] = field(default_factory=list)
     canceled: threading.Event = field(default_factory=threading.Event)
 
@@ -103,6 +105,12 @@ class FakeServer:
         if name not in self.jobs:
             raise NotFoundError(f"no job {name}")
         return self.jobs[name]
+
+    def outlook(self, job: str) -> OutlookView:
+        return self.outlooks.get(job) or OutlookView(job)
+
+    def starts(self) -> Sequence[StartView]:
+        return [one.start for one in self.outlooks.values() if one.start]
 
     def cancel(self, name: str, *, discard: bool = False) -> JobView:
         self._called("cancel", name)

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from drumbeat.core.ledger_times import Stretch
-from drumbeat.core.resource_use import Grid, SlotsOfJob, Key, Values, describe_use
+from drumbeat.core.resource_use import Grid, Key, SlotsOfJob, Values, describe_use
 from drumbeat.model.api.ledger import TimeClass
 
 pytestmark = pytest.mark.feature("M6")

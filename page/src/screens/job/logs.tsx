@@ -13,7 +13,6 @@ import { isGrave } from "./log-levels";
 import { failingLine, placeOf, type LogLine } from "./log-lines";
 import { isWithin, patternOf, rangesIn, type Pattern } from "./log-pattern";
 import { shownOf } from "./log-search";
-import { Holders } from "./holders";
 import { LogSource } from "./log-source";
 import { LogView, screenful } from "./log-view";
 
@@ -69,7 +68,7 @@ export function LogsTab({ job, story }: { job: Job; story: StoryLine[] }) {
     if (isShort) void source.seek();
   });
   const isEmpty = shown.length === 0 && !(source.isLoading && source.first === 0);
-  if (isEmpty && !source.error && source.first === 0 && source.log.lines.length === 0 && !hasStarted(job)) return <Awaited job={job} />;
+  if (isEmpty && !source.error && source.first === 0 && source.log.lines.length === 0 && !hasStarted(job)) return <Awaited />;
   return (
     <div class={`logs${chosen.isFull ? " full" : ""}`}>
       <LogBar job={job} chosen={chosen} pattern={pattern} source={source} hits={hits} last={shown.at(-1)} />
@@ -115,15 +114,8 @@ function wordsOf({ rank, node, least, isOnly }: Chosen): [string, string, string
 
 const hasStarted = (job: Job): boolean => job.started_at !== null || ENDED.has(job.state);
 
-/** In place of an empty log, before a job has started: who holds what it waits for. */
-function Awaited({ job }: { job: Job }) {
-  return (
-    <>
-      <p class="nothing-yet">It hasn't started: nothing is printed yet.</p>
-      {job.state === "queued" && <Holders compute={job.compute} />}
-    </>
-  );
-}
+/** In place of an empty log, before a job has started. */
+const Awaited = () => <p class="nothing-yet">It hasn't started: nothing is printed yet.</p>;
 
 interface Filtered { key: string; seen: number; lines: LogLine[] }
 

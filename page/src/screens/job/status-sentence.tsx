@@ -8,6 +8,7 @@ import type { Job, StoryLine, Verdict } from "../../types";
 import { endOf } from "./log-lines";
 import { headlineOf, notFiniteOf } from "./progress";
 import { hangOf } from "./hang-and-start";
+import { End, Wait } from "./holders";
 import { Results } from "./results";
 import { StacksNow } from "./stacks-now";
 
@@ -24,6 +25,8 @@ export function Cause({ job, story }: { job: Job; story: StoryLine[] }) {
         ? <Results job={job} />
         : <p class="cause-sentence"><StateIcon state={job.state} /> <Linked sentence={headlineOf(job)} /></p>}
       {hasResults && <p class="muted">{headlineOf(job)}</p>}
+      {job.state === "queued" && <Wait job={job} />}
+      {job.state === "running" && job.type === "command" && <End job={job} />}
       {job.not_finite && <p class="not-finite">{notFiniteOf(job.not_finite)}</p>}
       {job.notice && <p class="muted">{job.notice}</p>}
       {job.observed && WAITING.has(job.state) && <p class="muted">The engine says: {job.observed.word}</p>}

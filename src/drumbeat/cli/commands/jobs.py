@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import signal
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated
@@ -39,19 +40,21 @@ from drumbeat.cli.terminal.screen import (
     state_cell,
 )
 from drumbeat.cli.terminal.untrusted_text import make_safe, safe_lines
-from drumbeat.model.errors import AwayError, UnreachableError
+from drumbeat.model.errors import AwayError, NotFoundError, UnreachableError
 from drumbeat.model.mesh import format_mesh, format_place
 from drumbeat.model.metrics import SYSTEM
+from drumbeat.model.plurals import counted, format_about
 from drumbeat.model.states import JobKind, Reason, State
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from rich.console import RenderableType
     from rich.table import Table
 
     from drumbeat.client import Client
     from drumbeat.model.api.jobs import ExitView, JobView, JobWithEvents, NodeView
+    from drumbeat.model.api.outlooks import HolderView, OutlookView, StartView
     from drumbeat.model.api.sessions import ServiceView
 
 
@@ -114,7 +117,7 @@ def list_jobs(
     elif not jobs:
         print("no jobs")
     else:
-        show(job_table(jobs, datetime.now(UTC), make_console().width))
+        show(job_table(jobs, datetime.now(UTC), make_console().width, _starts(client, jobs)))
 
 
 def show_job(job: Job, as_json: AsJson = False) -> None:
@@ -124,7 +127,33 @@ def show_job(job: Job, as_json: AsJson = False) -> None:
     if as_json:
         print_json(job_view)
     else:
-        show(*render_job(job_view, _graph(client, job_view), _results(client, job_view)))
+        parts = [*_outlook(client, job_view), *_graph(client, job_view)]
+        show(*render_job(job_view, parts, _results(client, job_view)))
+
+
+def _starts(client: Client, jobs: Sequence[JobView]) -> Mapping[str, datetime]:
+    """When those of these jobs that wait may start, as far as it is known."""
+    if not any(job.state == State.QUEUED for job in jobs):
+        return {}
+    with contextlib.suppress(NotFoundError):  # The server is older.
+        return {one.job: one.at for one in client.starts() if one.at}
+    return {}
+
+
+def _outlook(client: Client, job: JobView) -> Iterable[RenderableType]:
+    """When a job that waits may start and who holds the slots, or when one that runs ends; nothing for another one."""
+    if job.state not in (State.QUEUED, State.RUNNING):
+        return
+    try:
+        outlook = client.outlook(job.name)
+    except NotFoundError:  # The server is older, or the job was deleted.
+        return
+    if outlook.start:
+        yield from render_wait(outlook, outlook.start, datetime.now(UTC))
+    elif outlook.own:
+        yield heading("Its end")
+        own, now = outlook.own, datetime.now(UTC)
+        yield pairs([("step", _format_steps(own)), ("end", _format_end_of(own, now))])
 
 
 def _results(client: Client, job: JobView) -> Iterable[RenderableType]:
@@ -218,8 +247,8 @@ DROPPED = ("experiment", "person", "metric", ">ran", ">ranks", ">submitted", "wh
 MESH_RANKS_SHOWN = 64
 
 
-def job_table(jobs: Iterable[JobView], now: datetime, width: int) -> Table:
-    """Returns a table with a row for each job. width: of the terminal.
+def job_table(jobs: Iterable[JobView], now: datetime, width: int, starts: Mapping[str, datetime] = {}) -> Table:
+    """Returns a table with a row for each job. width: of the terminal. starts: when those that wait may start.
 
     The metric's column is there when a job has logged any, the users' when there are several.
     """
@@ -229,7 +258,7 @@ def job_table(jobs: Iterable[JobView], now: datetime, width: int) -> Table:
     rows = [
         (
             job.name,
-            state_cell(job.state).append(" archived" if job.archived else "", "dim"),
+            state_cell(job.state).append(_beside_state(job, starts.get(job.name), now), "dim"),
             job.person,
             job.experiment,
             _ranks(job),
@@ -244,6 +273,54 @@ def job_table(jobs: Iterable[JobView], now: datetime, width: int) -> Table:
     titles = [COLUMNS[n] for n in kept]
     dropped = [title for title in DROPPED if title in titles]
     return fitted(titles, [[row[n] for n in kept] for row in rows], width, dropped)
+
+
+def _beside_state(job: JobView, start: datetime | None, now: datetime) -> str:
+    if start and job.state == State.QUEUED:
+        return f" ≈ {format_about((start - now).total_seconds())}"
+    return " archived" if job.archived else ""
+
+
+def render_wait(outlook: OutlookView, start: StartView, now: datetime) -> Iterator[RenderableType]:
+    """The place of a waiting job, when it may start and by what that is estimated, and who holds the slots."""
+    yield heading("Its wait")
+    place = f"{start.place} of {start.waiting} in the queue of {start.compute}"
+    yield pairs([("place", place), ("start", start.sentence.removeprefix("starts ")), ("smaller", outlook.fewer)])
+    if outlook.holders:
+        yield heading(f"Who holds the slots of {start.compute}")
+        rows = [
+            (
+                one.job,
+                one.person,
+                _format_holding(one),
+                format_ago(one.since, now) if one.since else "not yet",
+                _format_steps(one),
+                f"in {format_about((one.deadline - now).total_seconds())}" if one.deadline else "none",
+                _format_end_of(one, now),
+            )
+            for one in outlook.holders
+        ]
+        titles = ("job", "person", "holds", "started", ">step", "time limit", "ends")
+        yield fill_table(make_table(*titles), rows)
+
+
+def _format_holding(holder: HolderView) -> str:
+    gpus = f", {counted(holder.gpus, 'GPU')}" if holder.gpus else ""
+    return f"{counted(holder.nodes, 'node')}, {counted(holder.cpus, 'slot')}{gpus}"
+
+
+def _format_steps(holder: HolderView) -> str:
+    if holder.step is None:
+        return ""
+    if not holder.steps:
+        return f"{holder.step:,}"
+    return f"{holder.step:,} of {holder.steps:,} ({min(100, 100 * holder.step // holder.steps)} %)"
+
+
+def _format_end_of(holder: HolderView, now: datetime) -> str:
+    if holder.ends_at is None:
+        return f"unknown: {holder.ground}"
+    return f"in about {format_about((holder.ends_at - now).total_seconds())}, {holder.ground}"
 
 
 def _ranks(job: JobView) -> str:

@@ -1,4 +1,4 @@
-"""The calls of `Client` about running jobs: sessions and services, and what their nodes tell."""
+"""The calls of `Client` about jobs that run or wait: sessions, services, what nodes tell, when jobs may start."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import httpx
 from drumbeat.client.connection import Connection, api, checked, part, unreachable
 from drumbeat.client.responses import view, views
 from drumbeat.model.api.nodes import NodeProcesses
+from drumbeat.model.api.outlooks import OutlookView, StartView
 from drumbeat.model.api.sessions import ServiceLinkView, SessionView
 from drumbeat.model.api.stacks import NodeStacks
 
@@ -21,6 +22,17 @@ class RunningJobCalls:
     """A part of `Client`."""
 
     connection: Connection
+
+    def outlook(self, job: str) -> OutlookView:
+        """Returns when a job that waits may start and who holds the slots, or when one that runs ends.
+
+        Raises NotFoundError, also where the server is older than this call.
+        """
+        return view(OutlookView, self.connection.call("GET", f"/jobs/{part(job)}/outlook"))
+
+    def starts(self) -> list[StartView]:
+        """Returns when each waiting job may start. Raises NotFoundError where the server is older than this call."""
+        return views(StartView, self.connection.call("GET", "/starts"))
 
     def start_session(
         self,

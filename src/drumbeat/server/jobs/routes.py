@@ -9,6 +9,7 @@ from fastapi import Depends, Query, Request, Response
 
 from drumbeat.jobfile.reading.writer import dumps_document
 from drumbeat.model.api.jobs import EventView, JobPage, JobView, JobWithEvents, PreviewView
+from drumbeat.model.api.outlooks import OutlookView, StartView
 from drumbeat.model.api.page import DefinitionView
 from drumbeat.model.api.requests import JobBatch, JobChange, JobRequest
 from drumbeat.model.states import State
@@ -125,6 +126,18 @@ def change(name: str, body: JobChange, control: ControlOf, principal: PrincipalO
 def story(name: str, control: ControlOf) -> list[EventView]:
     """Returns the events of a job, oldest first."""
     return event_lines(control.store.events(name))
+
+
+@router.get("/jobs/{name}/outlook")
+def show_outlook(name: str, control: ControlOf) -> OutlookView:
+    """Returns when a queued job may start and who holds the slots of its compute, or when a running one ends."""
+    return control.outlooks.of(name)
+
+
+@router.get("/starts")
+def list_starts(control: ControlOf) -> list[StartView]:
+    """Returns when each queued job may start, by compute and in the order of the queue; at most 1,000."""
+    return control.outlooks.starts()
 
 
 @router.get("/jobs/{name}/definition")
