@@ -109,7 +109,7 @@ def test_waiting_job_is_told_with_its_place_its_holders_and_when_it_may_start(
     shown = " ".join(drumbeat("show", "mnist-7f3a").stdout.split())
     for word in (
         "1 of 3 in the queue of lab",
-        start.sentence,
+        "start in about 14 min, by its runs",
         "2 nodes would start now",
         "live-2 ada 2 nodes, 8 slots, 1 GPU",
     ):
