@@ -8,13 +8,10 @@ import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator
-from email import message_from_bytes
-from email.message import Message
 from pathlib import Path
 from typing import Any
 
 import pytest
-from aiosmtpd.controller import Controller
 from aiosmtpd.smtp import SMTP, AuthResult, Envelope, Session
 from typer.testing import CliRunner
 
@@ -27,6 +24,7 @@ from drumbeat.resources.notice_target import NOTICE_TARGET
 from drumbeat.server.notices import send_notice, webhook_and_mail
 from drumbeat.server.notices.notice_targets import NoticeTargets
 from drumbeat.server.notices.webhook_and_mail import NoticeText, deliver
+from tests.mail_server import Mailbox, MailServer, open_mailbox
 from tests.real.identities import a_certificate
 
 from .api_house import TOKEN, House, house_in
@@ -76,54 +74,6 @@ class Poster(http.server.BaseHTTPRequestHandler):
         """Says nothing."""
 
 
-class Mailbox:
-    """The handler of a mail server: it keeps the mail that it takes."""
-
-    def __init__(self) -> None:
-        self.port = 0
-        self.is_taking_late = True
-        self.goodbye = "221 Bye"
-        self.mails: list[tuple[list[str], Message]] = []
-        self.arrived = threading.Condition()
-
-    async def handle_RCPT(  # noqa: N802 (aiosmtpd's)
-        self, _server: SMTP, _session: Session, envelope: Envelope, address: str, _options: list[str]
-    ) -> str:
-        if address.startswith("left@"):
-            return "550 has left"
-        if address.startswith("grey@") or (address.startswith("late@") and not self.is_taking_late):
-            return "451 come back later"
-        envelope.rcpt_tos.append(address)
-        return "250 OK"
-
-    async def handle_QUIT(self, _server: SMTP, _session: Session, _envelope: Envelope) -> str:  # noqa: N802 (aiosmtpd's)
-        return self.goodbye
-
-    async def handle_DATA(self, _server: SMTP, _session: Session, envelope: Envelope) -> str:  # noqa: N802 (aiosmtpd's)
-        if any("nobody" in one for one in envelope.rcpt_tos):
-            return "550 no such mailbox"
-        with self.arrived:
-            self.mails.append((envelope.rcpt_tos, message_from_bytes(envelope.original_content or b"")))
-            self.arrived.notify_all()
-        return "250 taken"
-
-    def mail_about(self, job: str) -> tuple[list[str], Message]:
-        with self.arrived:
-            assert self.arrived.wait_for(lambda: self.about(job), timeout=60), f"no mail about {job} came"
-            return self.about(job)[0]
-
-    def about(self, job: str) -> list[tuple[list[str], Message]]:
-        return [one for one in self.mails if f"job {job} " in str(one[1]["Subject"])]
-
-
-class MailServer(Controller):
-    """A mail server on a free port, which aiosmtpd's own controller can't have."""
-
-    def _trigger_server(self) -> None:
-        self.port = self.server.sockets[0].getsockname()[1]
-        super()._trigger_server()
-
-
 def login(_server: SMTP, _session: Session, _envelope: Envelope, mechanism: str, data: Any) -> AuthResult:
     return AuthResult(success=mechanism in ("LOGIN", "PLAIN") and data.password == b"open sesame", handled=False)
 
@@ -138,12 +88,8 @@ def webhook() -> Iterator[Webhook]:
 
 @pytest.fixture(scope="module")
 def mailbox() -> Iterator[Mailbox]:
-    box = Mailbox()
-    server = MailServer(box, hostname="127.0.0.1", port=0, ready_timeout=30)
-    server.start()
-    box.port = server.port
-    yield box
-    server.stop()
+    with open_mailbox() as box:
+        yield box
 
 
 @pytest.fixture(scope="module")

@@ -11,6 +11,7 @@ from threading import Thread
 import pytest
 
 from drumbeat.model.api.jobs import JobWithEvents
+from tests.mail_server import open_mailbox
 
 from .house import House, a_house, until
 
@@ -115,7 +116,7 @@ class Webhook:
         return f"http://127.0.0.1:{self.http.server_address[1]}/hook"
 
 
-def test_condition_that_notifies_reaches_a_webhook_once_for_each_crossing(tmp_path: Path):
+def test_condition_that_notifies_reaches_a_webhook_and_mail_once_for_each_crossing(tmp_path: Path):
     crossings = (
         "import drumbeat, time\n"
         "for step, loss in enumerate([3, 2, 0.5, 0.4, 0.6, 2, 3, 0.3, 0.2]):\n"
@@ -123,13 +124,14 @@ def test_condition_that_notifies_reaches_a_webhook_once_for_each_crossing(tmp_pa
         "    time.sleep(1)\n"
     )
     webhook = Webhook()
-    with a_house(tmp_path) as house:
-        target = tmp_path / "chat.yml"
-        target.write_text(f"type: webhook\nname: chat\ncredentials: {{url: '{webhook.url}'}}\n")
-        made = house.run("notice", "create", "-f", target)
-        assert made.returncode == 0, made.stderr
+    with a_house(tmp_path) as house, open_mailbox() as mailbox:
+        house.client.create_notice_target({"name": "chat", "type": "webhook", "credentials": {"url": webhook.url}})
+        house.client.create_notice_target({
+            "name": "mail", "type": "mail", "host": "127.0.0.1", "port": mailbox.port, "security": "none",
+            "sender": "drum@example.org", "to": ["team@example.org"],
+        })  # fmt: skip
         house.script(crossings)
-        keys = {"environment": "current", "notify": ["chat"], "notify_on": ["failed"]}
+        keys = {"environment": "current", "notify": ["chat", "ada@example.org"], "notify_on": ["failed"]}
         file = house.job_file(
             code=".", command="python t.py",
             drumbeat=json.dumps({**keys, "notify_when": ["metric.loss < 1"]}),
@@ -145,6 +147,10 @@ def test_condition_that_notifies_reaches_a_webhook_once_for_each_crossing(tmp_pa
         ]
         for sentence in told:
             assert any(sentence.removeprefix("notify_when: ").replace("<", "&lt;") in text for text in webhook.texts)
+        until(lambda: len(mailbox.mails) == 2, 30, "two mails come")
+        for sentence, (receivers, mail) in zip(told, mailbox.mails, strict=True):
+            assert receivers == ["ada@example.org"]
+            assert sentence.removeprefix("notify_when: ") in str(mail.get_payload())
     webhook.http.shutdown()
     webhook.http.server_close()
 
