@@ -11,6 +11,13 @@ export function duration(seconds: number): string {
 
 const pad = (value: number): string => String(Math.floor(value)).padStart(2, "0");
 
+/** Slot-seconds or GPU-seconds as hours. */
+export function hours(seconds: number): string {
+  const value = seconds / 3600;
+  if (!seconds) return "0";
+  return value >= 100 ? whole(Math.round(value)) : value >= 1 ? value.toFixed(1) : value >= 0.01 ? value.toFixed(2) : "< 0.01";
+}
+
 export function ago(seconds: number): string {
   if (seconds < 5) return "just now";
   if (seconds < 60) return `${Math.floor(seconds)} s ago`;

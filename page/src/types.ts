@@ -145,7 +145,7 @@ export interface Machine {
   name: string; cpus: number; gpus: string[]; memory_mib: number; state: "idle" | "running" | "unusable"; word: string;
   unusable: string;
 }
-export interface Held { job: string; attempt: number; node: number; machine: string; cpus: number; gpus: string[]; is_hanging?: boolean }
+export interface Held { job: string; attempt: number; node: number; machine: string; cpus: number; gpus: string[]; is_hanging?: boolean; person?: string; since?: string | null }
 export interface Compute {
   name: string; engine: string; machines: Machine[]; held: Held[]; waiting: number; trouble: string;
   spec: Record<string, unknown>;
@@ -219,8 +219,21 @@ export interface Status {
   backup_at?: string | null;
   unknown_jobs?: string[];
 }
-export interface LedgerRow { name: string; jobs: number; wall_s: number; seconds: Record<string, number> }
-export interface Ledger { by: "job" | "experiment" | "person" | "week"; since: string | null; rows: LedgerRow[]; total: LedgerRow }
+export interface LedgerRow {
+  name: string; jobs: number; wall_s: number; seconds: Record<string, number>; slot_s: number; gpu_s: number;
+  slot_seconds: Record<string, number>; gpu_seconds: Record<string, number>; busy_gpu_s: number; cost: number | null;
+}
+export interface Ledger {
+  by: "job" | "experiment" | "person" | "compute" | "week" | "day"; since: string | null; until: string | null; rows: LedgerRow[];
+  total: LedgerRow; currency: string;
+}
+export interface UseHistory {
+  since: string; until: string; by: "person" | "experiment" | "compute"; step: string; compute: string; starts: string[]; lengths_s: number[];
+  series: { name: string; slot_s: number[]; gpu_s: number[] }[]; gpu_s: number; slot_s: number; work_slot_s: number[]; busy_gpu_s: number[];
+  waiting: number[]; waits: { jobs: number; p50_s: number | null; p95_s: number | null }; slots: (number | null)[]; gpus: (number | null)[];
+  idle: { job: string; person: string; gpu_s: number; idle_gpu_s: number; slot_s: number; idle_slot_s: number }[];
+}
+export interface Quota { kind: "person" | "experiment"; name: string; slots: number | null; gpus: number | null; waiting: number | null }
 export interface NoticeTarget {
   name: string; type: string; jobs: string; on: string[]; place: string; receivers: string[]; description: string;
   problem: string;

@@ -106,7 +106,8 @@ test("a desktop notice is shown once, soon after the end of a job that is part o
 });
 
 test("shares of a ledger are in whole percents, and a little is not nothing", () => {
-  const row = { name: "a", jobs: 1, wall_s: 1000, seconds: { train: 996, queue: 4, lost: 0 } };
+  const held = { slot_s: 0, gpu_s: 0, slot_seconds: {}, gpu_seconds: {}, busy_gpu_s: 0, cost: null };
+  const row = { name: "a", jobs: 1, wall_s: 1000, seconds: { train: 996, queue: 4, lost: 0 }, ...held };
   expect(["train", "queue", "lost", "stall"].map((one) => share(row, one))).toEqual(["100 %", "< 1 %", "0 %", "0 %"]);
 });
 

@@ -103,7 +103,7 @@ SCREENS = {
     "models": ("/data?tab=models", "No model"),
     "environments": ("/data?tab=environments", "Curated"),
     "datastores": ("/data?tab=datastores", "built in"),
-    "ledger": ("/ledger", "queue"),
+    "ledger": ("/ledger", "idle while held"),
     "server": ("/server", "What takes space"),
     "nowhere": ("/nowhere", "no such page"),
 }  # fmt: skip

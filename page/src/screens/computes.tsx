@@ -1,6 +1,6 @@
 /** Computes: their machines, who holds them, why one is unusable, and what waits for which reason. */
 
-import { counted, size } from "../format";
+import { counted, size, whole } from "../format";
 import { useAnswer, useEvents, useInterval, useThrottled } from "../hooks";
 import { Answered, Nothing } from "../parts/placeholders";
 import { Linked } from "../parts/job-links";
@@ -8,6 +8,7 @@ import { StateIcon, StateWord } from "../parts/job-state";
 import { Ago } from "../parts/time";
 import { jobHref, usePlace } from "../router";
 import type { Compute, Held, Job, JobPage, Machine } from "../types";
+import { ComputeUse } from "./compute-use";
 import { progressOf, sizeOf } from "./job/progress";
 
 const INTERVAL_MS = 5000;
@@ -31,16 +32,33 @@ export function ComputesScreen() {
         {(computes) => (
           <>
             {computes.length === 0 && <Nothing>No compute. <code>drumbeat compute create</code> makes one known.</Nothing>}
+            {computes.length > 0 && <Free computes={computes} />}
             {[...computes].sort((a, b) => Number(b.name === name) - Number(a.name === name)).map((one) => (
               <ComputeCard key={one.name} compute={one} isMarked={one.name === name}
                 waiting={(waiting.value?.jobs ?? []).filter((job) => job.compute === one.name && job.type === "command").reverse()} />
             ))}
+            <ComputeUse names={computes.map((one) => one.name)} />
             {waiting.value?.after && <p class="muted">Of all waiting jobs, the {MAX_WAITING} submitted last are shown.</p>}
           </>
         )}
       </Answered>
     </div>
   );
+}
+
+/** What is free of all computes, in one line. */
+export function free(computes: Compute[]): string {
+  const usable = computes.filter((one) => !one.trouble).flatMap((one) => one.machines.filter((machine) => !machine.unusable).map((machine) => ({ machine, held: one.held.filter((each) => each.machine === machine.name) })));
+  const cpus = sum(usable.map((one) => one.machine.cpus));
+  const gpus = sum(usable.map((one) => one.machine.gpus.length));
+  const freeCpus = cpus - sum(usable.flatMap((one) => one.held.map((each) => each.cpus)));
+  const freeGpus = gpus - sum(usable.flatMap((one) => one.held.map((each) => each.gpus.length)));
+  return `Free now: ${gpus ? `${whole(freeGpus)} of ${counted(gpus, "GPU")}, ` : ""}${whole(freeCpus)} of ${counted(cpus, "CPU slot")}`;
+}
+
+function Free({ computes }: { computes: Compute[] }) {
+  const waiting = sum(computes.map((one) => one.waiting));
+  return <p class="ledger-summary">{free(computes)}{waiting > 0 && `; ${counted(waiting, "job")} waiting`}</p>;
 }
 
 function ComputeCard({ compute, waiting, isMarked }: { compute: Compute; waiting: Job[]; isMarked: boolean }) {
@@ -87,7 +105,7 @@ function MachineTile({ machine, held }: { machine: Machine; held: Held[] }) {
           {held.map((one) => (
             <li key={`${one.job} ${one.attempt} ${one.node}`}>
               <StateIcon state={one.is_hanging ? "hanging" : "running"} /> <a href={jobHref(one.job, { tab: "ranks" })}>{one.job}</a>{" "}
-              <span class="muted">{one.is_hanging ? "hangs; " : ""}node {one.node}, {counted(one.cpus, "CPU slot")}{one.gpus.length ? `, GPU ${one.gpus.join(", ")}` : ""}</span>
+              <span class="muted">{one.is_hanging ? "hangs; " : ""}node {one.node}, {counted(one.cpus, "CPU slot")}{one.gpus.length ? `, GPU ${one.gpus.join(", ")}` : ""}{one.person && `, ${one.person}'s`}{one.since && <>, since <Ago at={one.since} /></>}</span>
             </li>
           ))}
         </ul>

@@ -1,14 +1,16 @@
 /** The server: who answers, what it does, what takes space. */
 
-import { useState } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
 import { act } from "../api";
 import { counted, dated, duration, size } from "../format";
 import { useAnswer, useInterval, useRole } from "../hooks";
+import { Confirm } from "../parts/dialog";
 import { Answered } from "../parts/placeholders";
 import { jobHref } from "../router";
-import type { NoticeTarget, Status, Usage, Version } from "../types";
+import type { Freed, NoticeTarget, Quota, Status, Usage, Uses, Version } from "../types";
 
 const MAX_ITEMS = 40;
+const MAX_LISTED = 10;
 const INTERVAL_MS = 5000;
 
 export function ServerScreen() {
@@ -30,6 +32,7 @@ export function ServerScreen() {
         )}
       </Answered>
       <NoticeTargets />
+      <Shares />
       <Space />
     </div>
   );
@@ -101,11 +104,85 @@ function NoticeTargets() {
   );
 }
 
-function Space() {
-  const usage = useAnswer<Usage>("/usage");
+/** The quotas and shares of users and experiments. */
+function Shares() {
+  const uses = useAnswer<Uses>("/quotas/use");
+  const quotas = useAnswer<Quota[]>("/quotas");
+  const limits = new Map((quotas.value ?? []).map((one) => [`${one.kind} ${one.name}`, one]));
   return (
     <section class="gap">
-      <h2>What takes space</h2>
+      <h2>Shares and quotas</h2>
+      <Answered answer={uses}>
+        {(all) => {
+          const sum = all.uses.reduce((total, one) => total + one.recent_use, 0);
+          const everyone = limits.get("person *");
+          const rows = all.uses.filter((one) => one.slots || one.gpus || one.waiting || one.recent_use || limits.has(`${one.kind} ${one.name}`));
+          return (
+            <>
+              <p class="muted">Of two jobs of equal priority, that of the person with less recent use comes first; use counts half after {duration(all.half_life_s)}. {everyone ? `Everyone may hold ${quota(everyone)}.` : "There is no quota for everyone."}</p>
+              {rows.length > 0 && (
+                <div class="scroll" tabIndex={0} role="region" aria-label="Shares and quotas">
+                  <table class="plain">
+                    <thead><tr><th scope="col">Who</th><th scope="col" class="right">Holds now</th><th scope="col" class="right wide-only">Waiting</th><th scope="col" class="right">Recent slot-hours</th><th scope="col" class="wide-only">Quota</th></tr></thead>
+                    <tbody>
+                      {rows.map((one) => {
+                        const limit = limits.get(`${one.kind} ${one.name}`);
+                        return (
+                          <tr key={`${one.kind} ${one.name}`}>
+                            <td>{one.name || "unknown"}<span class="under">{one.kind}</span></td>
+                            <td class="right number">{counted(one.slots, "slot")}{one.gpus > 0 && `, ${counted(one.gpus, "GPU")}`}</td>
+                            <td class="right number wide-only">{one.waiting || ""}</td>
+                            <td class="right number">{one.kind === "person" ? `${one.recent_use.toFixed(1)}${sum ? ` (${Math.round((100 * one.recent_use) / sum)} %)` : ""}` : ""}</td>
+                            <td class="muted wide-only">{limit ? quota(limit) : ""}</td>
+                          </tr>
+                        );
+                      })}
+                    </tbody>
+                  </table>
+                </div>
+              )}
+            </>
+          );
+        }}
+      </Answered>
+    </section>
+  );
+}
+
+function quota(one: Quota): string {
+  const limits = [one.slots === null ? "" : counted(one.slots, "slot"), one.gpus === null ? "" : counted(one.gpus, "GPU"), one.waiting === null ? "" : `${counted(one.waiting, "job")} in the queue`];
+  return `at most ${limits.filter(Boolean).join(", ") || "what there is"}`;
+}
+
+/** Asks whether snapshots that nothing needs are to be deleted, and says before what goes. */
+function PruneSnapshots({ onClose }: { onClose: () => void }) {
+  const [plan, setPlan] = useState<Freed>();
+  const [problem, setProblem] = useState("");
+  const prune = (isDry: boolean) => act<Freed>("POST", "/prune", {}, { older_than_s: 0, dry_run: isDry, only: "snapshot" });
+  useEffect(() => void prune(true).then(setPlan, (error: Error) => setProblem(error.message)), []);
+  const text = problem ? <p class="tone-bad">{problem}</p> : plan === undefined ? <p>Looking what would go…</p> : plan.items.length === 0
+    ? <p>Nothing would go. Snapshots that were uploaded within a day stay, as a job that names them may follow.</p>
+    : (
+      <>
+        <p>{counted(plan.items.length, "snapshot")} of code and data that no job and no version needs: {size(plan.total)}.</p>
+        <ul class="machine">{plan.items.slice(0, MAX_LISTED).map((one) => <li key={one.name}>{one.name.slice(0, 12)} · {size(one.size)}</li>)}</ul>
+        {plan.items.length > MAX_LISTED && <p>and {plan.items.length - MAX_LISTED} more</p>}
+      </>
+    );
+  return <Confirm title="Delete what nothing needs?" text={text} verb="Delete" isGrave isRefused={!plan?.items.length} action={() => prune(false)} onClose={onClose} />;
+}
+
+function Space() {
+  const usage = useAnswer<Usage>("/usage");
+  const isOwner = useRole() === "owner";
+  const [isAsking, setAsking] = useState(false);
+  return (
+    <section class="gap">
+      <div class="section-head">
+        <h2>What takes space</h2>
+        {isOwner && <button type="button" class="quiet" onClick={() => setAsking(true)}>Prune snapshots…</button>}
+      </div>
+      {isAsking && <PruneSnapshots onClose={() => { setAsking(false); usage.reload(); }} />}
       <Answered answer={usage}>
         {(one) => (
           <>
