@@ -10,6 +10,8 @@ import threading
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import Protocol, TypeVar
 
 from drumbeat.core.child_jobs import DeploymentProgress, replica_name
@@ -17,7 +19,6 @@ from drumbeat.core.lifecycle.events import ChildrenSeen, ChildStatus
 from drumbeat.core.lifecycle.job import Job
 from drumbeat.model.errors import NotFoundError
 from drumbeat.model.states import JobKind, Reason, State
-from drumbeat.server.database.records import Record
 from drumbeat.server.jobs.job_filter import JobFilter
 from drumbeat.server.loop.bus import JOB, Topic
 from drumbeat.server.loop.loop import Loop
@@ -28,7 +29,8 @@ LOOK_INTERVAL_S = 1.0
 """How often the children of all parents are read."""
 MIN_INTERVAL_S = 0.02
 """Minimum time between two looks, because each piece of a log counts as a change."""
-PAGE = 1000
+NEWEST, PAGE = 16, 1000
+"""How many of the newest children a look reads, and how many more at once if it knows none of these."""
 WAITING = (Reason.WAITING_FOR_SLOTS, Reason.WAITING_FOR_TURN, Reason.WAITING_FOR_QUOTA)
 """Reasons for which a job in the queue waits for other jobs."""
 
@@ -63,6 +65,15 @@ class TrialReports(Protocol):
         ...
 
 
+@dataclass
+class _Children:
+    """The children of a parent as they were seen so far: those that have ended aren't read again."""
+
+    names: list[str] = field(default_factory=list[str])
+    """In the order of their submission."""
+    ended: dict[str, ChildStatus] = field(default_factory=dict[str, ChildStatus])
+
+
 class ChildWatch:
     """Applies `ChildrenSeen` to unfinished parents, on a thread of its own."""
 
@@ -75,6 +86,8 @@ class ChildWatch:
         self._changed, self._stopping = threading.Event(), threading.Event()
         self._names: list[str] = []
         """Jobs that have changed since the last look."""
+        self._children: dict[str, _Children] = {}
+        """By the unique name of each unfinished parent."""
         self._thread = threading.Thread(target=self._run, name="children", daemon=True)
         self._unsubscribe = loop.bus.subscribe(self._hear)
 
@@ -131,16 +144,17 @@ class ChildWatch:
         names = {job.unique_name for job in self.parents()}
         self._reports.forget_all_but(names)
         self._busy.forget_all_but(names)
+        self._children = {name: one for name, one in self._children.items() if name in names}
 
     def look_at(self, job: Job) -> None:
         """Applies the progress of the children to a parent."""
         if not self._loop.is_current:
+            self._children.clear()  # Another server may have the children meanwhile.
             return
         if job.deployment:
             self._loop.tell(job.name, ChildrenSeen(tuple(self._replicas(job.name, job.deployment))))
             return
-        children = self._children(job.name)
-        statuses = tuple(_status(one.job) for one in reversed(children))
+        statuses = tuple(self._statuses(job))
         # Reports are read after states, so that everything a trial reported before its end counts with its end.
         ended = {one.job for one in statuses if one.state.is_terminal}
         reports = self._reports(job, ended)
@@ -152,14 +166,31 @@ class ChildWatch:
             with suppress(NotFoundError):
                 yield _status(self._loop.record(replica_name(parent, one.number)).job)
 
-    def _children(self, parent: str) -> list[Record]:
-        children: list[Record] = []
+    def _statuses(self, parent: Job) -> Iterator[ChildStatus]:
+        """Yields the children in the order of their submission."""
+        children = self._children.setdefault(parent.unique_name, _Children())
+        children.names += self._new_children(parent.name, {*children.names})
+        for name in children.names:
+            if status := children.ended.get(name):
+                yield status
+                continue
+            with suppress(NotFoundError):  # It was deleted.
+                status = _status(self._loop.record(name).job)
+                if status.state.is_terminal:
+                    children.ended[name] = status
+                yield status
+
+    def _new_children(self, parent: str, known: Collection[str]) -> list[str]:
+        """Returns the children that were submitted after the known ones, oldest first."""
+        new: list[str] = []
         while True:
-            after = children[-1].job.name if children else None
-            page = self._loop.store.jobs(JobFilter(is_archived=None, parent=parent, limit=PAGE, after=after))
-            children += page
-            if len(page) < PAGE:
-                return children
+            after, limit = (new[-1], PAGE) if new else (None, NEWEST)
+            page = self._loop.store.jobs(JobFilter(is_archived=None, parent=parent, limit=limit, after=after))
+            names = [one.job.name for one in page]
+            fresh = list(takewhile(lambda name: name not in known, names))
+            new += fresh
+            if len(fresh) < limit:
+                return new[::-1]
 
 
 def _status(child: Job) -> ChildStatus:
