@@ -140,6 +140,10 @@ INFERENCE_SERVER = pip_program(
 LITSERVE = pip_program("litserve-0.2.19", "litserve/__init__.py", ["litserve==0.2.19"])
 MLFLOW = pip_program(f"mlflow-{MLFLOW_VERSION}", "mlflow/__init__.py", [f"mlflow=={MLFLOW_VERSION}", "scikit-learn"])
 """The servers that bench/serve.py compares; MLflow's is the oracle of thorough tests, too."""
+MLTABLE = pip_program(
+    "mltable-1.7.0", "mltable/__init__.py", ["mltable==1.7.0", "azureml-dataprep==5.5.0", "pandas", "setuptools<81"]
+)
+"""Azure's reader of tables, with pandas, pyarrow and pyyaml; only thorough tests run it."""
 INFERENCE_SCHEMA = pip_program(
     "inference-schema-1.8",
     "inference_schema/__init__.py",

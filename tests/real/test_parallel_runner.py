@@ -18,7 +18,7 @@ import pytest
 
 from drumbeat.parallel import messages
 from drumbeat.parallel.journal import MiniBatchJournal
-from tools.kept_programs import MLFLOW, NotFetchedError
+from tools.kept_programs import MLFLOW, MLTABLE, KeptProgram, NotFetchedError
 
 from .house import until
 
@@ -122,10 +122,10 @@ def _ended(step: Step) -> Generator[Step]:
                 one.stdout.close()
 
 
-def add_mlflow(step: Step) -> None:
-    """Gives the runners MLflow and pandas, which drumbeat's own environment lacks."""
+def add_mlflow(step: Step, program: KeptProgram = MLFLOW) -> None:
+    """Gives the runners MLflow and pandas, which drumbeat's own environment lacks, or another program's packages."""
     try:
-        modules = MLFLOW.fetch().parents[1]
+        modules = program.fetch().parents[1]
     except NotFetchedError as error:
         pytest.skip(str(error))
     step.environment["PYTHONPATH"] = str(modules)
@@ -327,7 +327,7 @@ def test_rows_of_tables_are_divided_by_bytes_and_come_back_in_their_order(step: 
         one.unlink()
     (step.input / "a.csv").write_text("x,word\n" + "".join(f"{n},a{n}\n" for n in range(100)))
     (step.input / "b.jsonl").write_text("".join(f'{{"x": {n}, "word": "b{n}"}}\n' for n in range(50)))
-    (step.input / "MLTable").write_text("paths: []\n")
+    (step.input / "MLTable").write_text('{"paths": [{"folder": "."}]}')
     script = """
 def run(rows, context):
     if rows.word[0] in ("a0", "b0") and is_first(rows.word[0]):
@@ -342,10 +342,52 @@ def run(rows, context):
     assert "2 tried again" in text
 
 
-def test_file_without_lines_of_rows_is_not_divided_by_bytes(step: Step) -> None:
+def test_file_of_unknown_rows_is_not_divided_by_bytes(step: Step) -> None:
     code, text = step.run("def run(rows):\n    return rows\n", mini_batch_bytes=100)
     assert code == 1
-    assert "f00 can't be divided by bytes: its rows are no lines, as in .csv, .tsv, .jsonl, .ndjson" in text
+    assert "f00 can't be divided by bytes: its rows aren't known, as those of .csv, .tsv, .jsonl, .ndjson, " in text
+
+
+def test_rows_of_a_parquet_file_need_a_package_which_is_named(step: Step) -> None:
+    for one in step.input.iterdir():
+        one.unlink()
+    (step.input / "a.parquet").write_bytes(b"PAR1")
+    code, text = step.run("def run(rows):\n    return rows\n", mini_batch_bytes=100)
+    assert code == 1
+    assert "a.parquet can't be read without the package pyarrow: add it to the environment of the step" in text
+
+
+@pytest.mark.thorough
+def test_rows_of_an_mltable_of_parquet_files_are_filtered_and_cut_over_all_mini_batches(step: Step) -> None:
+    add_mlflow(step, MLTABLE)
+    for one in step.input.iterdir():
+        one.unlink()
+    write = "import pandas, sys; pandas.DataFrame({'x': range(60)}).to_parquet(sys.argv[1], row_group_size=25)"
+    subprocess.run([sys.executable, "-c", write, step.input / "a.parquet"], env=step.environment, check=True)
+    (step.input / "MLTable").write_text("""
+paths: [{file: ./a.parquet}]
+transformations:
+  - read_parquet
+  - filter: col("x") >= 10
+  - take: 30
+""")
+    script = "def run(rows):\n    print('rows', len(rows), flush=True)\n    return [*rows.x]\n"
+    code, text = step.run(script, nodes=2, mini_batch_bytes=100)
+    assert code == 0, text
+    assert step.rows == [str(n) for n in range(10, 40)]
+    assert text.count("rows ") > 2
+    short = "def run(rows):\n    return [*rows.x][1:]\n"
+    code, text = step.run(short, mini_batch_bytes=1 << 20, max_retries=0, error_threshold=0)
+    assert code == 1
+    assert "1 items have no result; error_threshold is 0. The last failure: run() returned 29 of 30 elements" in text
+
+
+@pytest.mark.thorough
+def test_tables_are_read_as_by_azures_own_package(step: Step) -> None:
+    add_mlflow(step, MLTABLE)
+    line = [sys.executable, str(Path(__file__).with_name("table_cases.py")), str(step.folder / "tables")]
+    done = subprocess.run(line, env=step.environment, capture_output=True, text=True, check=False)
+    assert done.stdout.startswith("48 tables, 0 differences"), (done.stdout, done.stderr[-2000:])
 
 
 def test_connections_without_the_secret_get_no_mini_batch(step: Step) -> None:

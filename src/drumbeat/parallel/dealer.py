@@ -25,6 +25,8 @@ class Outcome:
     count: int = 0
     """Elements that run() returned."""
     why: str = ""
+    given: int = -1
+    """Elements that run() got; -1 = as the division has it."""
 
 
 class Dealer:
@@ -61,7 +63,7 @@ class Dealer:
 
     def ended(self, number: int, outcome: Outcome) -> None:
         """Takes the end of a try."""
-        expected = self._batches[number].items
+        expected = self._batches[number].items if outcome.given < 0 else outcome.given
         why = outcome.why
         if not why and outcome.count < expected:
             why = f"run() returned {outcome.count} of {expected} elements"

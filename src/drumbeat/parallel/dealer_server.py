@@ -10,7 +10,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from drumbeat.parallel import messages
@@ -142,7 +142,8 @@ class DealerServer:
                 self._waiting.append((node, worker))
             case "ended":
                 number = node.dealt.pop(worker)
-                self._end(number, Outcome(str(message["text"]), int(message["count"]), str(message["why"])))
+                text, why = str(message["text"]), str(message["why"])
+                self._end(number, Outcome(text, int(message["count"]), why, int(message["given"])))
             case "init failed":
                 workers = sum(one.workers for one in self._nodes)
                 self._dealer.init_failed(str(message["why"]), workers)
@@ -175,7 +176,7 @@ class DealerServer:
             batch = self._batches[number]
             self._send(node, {
                 "type": "batch", "worker": worker, "number": number, "files": batch.files, "key": dict(batch.key),
-                "rows": [batch.rows.start, batch.rows.end] if batch.rows else [], "try": self._dealer.tries[number],
+                "rows": asdict(batch.rows) if batch.rows else {}, "try": self._dealer.tries[number],
             })  # fmt: skip
 
     def _end(self, number: int, outcome: Outcome) -> None:

@@ -5,11 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
 
+from drumbeat.parallel.mltable import POSITIONAL, TableDescription, read_table
 from drumbeat.parallel.settings import ParallelSettings, RunnerError
-from drumbeat.parallel.table_rows import SUFFIXES, TABLE_FILE, Rows, divide_rows, has_rows
+from drumbeat.parallel.table_rows import Rows, divide_rows, read_rows
+from drumbeat.parallel.table_steps import apply_step
 
 
 @dataclass(frozen=True)
@@ -33,7 +36,8 @@ def divide(settings: ParallelSettings) -> list[MiniBatch]:
     """Returns the mini-batches of the input, in its order. Raises RunnerError."""
     files = input_files(settings.input)
     if settings.mini_batch_bytes:
-        return _by_rows(settings.input, files, settings.mini_batch_bytes)
+        table = read_table(settings.input) or TableDescription((*files,), None)
+        return _by_rows(settings.input, table, settings.mini_batch_bytes)
     if settings.partition_keys:
         return _by_keys(files, settings.partition_keys)
     size = settings.mini_batch_size
@@ -70,22 +74,57 @@ def _by_keys(files: Sequence[str], keys: Sequence[str]) -> list[MiniBatch]:
     return [MiniBatch(tuple(group), key) for key, group in groups.items()]
 
 
-def _by_rows(root: str, files: Sequence[str], size: int) -> list[MiniBatch]:
-    """Divides the rows of each table."""
-    batches: list[MiniBatch] = []
-    for file in files:
+def _by_rows(root: str, table: TableDescription, size: int) -> list[MiniBatch]:
+    """Divides the rows of each file of a table."""
+    parts: list[MiniBatch] = []
+    for number, file in enumerate(table.files):
         path = os.path.join(root, file) if file else root
-        if os.path.basename(path) == TABLE_FILE:
-            continue
-        if not has_rows(path):
-            kinds = ", ".join(SUFFIXES)
-            raise RunnerError(
-                f"{os.path.basename(path)} can't be divided by bytes: its rows are no lines, as in {kinds}"
-            )
-        batches += [MiniBatch((file,), rows=rows) for rows in divide_rows(path, size)]
+        rows = divide_rows(path, size, table.reader_of(path), is_first=number == 0)
+        parts += [MiniBatch((file,), rows=replace(one, table=table.digest)) for one in rows]
+    batches = [*_cut(root, table, parts)] if any(name in POSITIONAL for name, _ in table.steps) else parts
     if not batches:
         raise RunnerError(f"input_data has no rows: {root}")
     return batches
+
+
+def _cut(root: str, table: TableDescription, parts: Sequence[MiniBatch]) -> Iterator[MiniBatch]:
+    """Leaves out the rows that `take` and `skip` leave out. Rows are read where filters come before these."""
+    left = [int(value) for name, value in table.steps if name in POSITIONAL]
+    last = max(number for number, (name, _) in enumerate(table.steps) if name in POSITIONAL)
+    steps = table.steps[: last + 1]
+    is_read = any(name in ("filter", "take_random_sample") for name, _ in steps) or bool(
+        table.reader and table.reader.drops_invalid
+    )
+    for part in parts:
+        frame = rows_of(root, part.files[0], part.rows) if is_read and part.rows else None
+        count, cuts = part.items if frame is None else len(frame), list[tuple[int, int]]()
+        for name, value in steps:
+            if name in POSITIONAL:
+                at, moved = len(cuts), min(left[len(cuts)], count)
+                cuts.append((0, moved) if name == "take" else (moved, count))
+                left[at] -= moved
+                count = cuts[-1][1] - cuts[-1][0]
+                frame = frame if frame is None else frame.iloc[slice(*cuts[-1])]
+            elif frame is not None:
+                frame = apply_step(frame, name, value, place_of(part.files[0], part.rows))
+                count = len(frame)
+        if count and part.rows:
+            yield replace(part, rows=replace(part.rows, count=count, cuts=(*cuts,)))
+
+
+def rows_of(root: str, file: str, rows: Rows | None) -> Any:
+    """Returns rows of a file as a DataFrame, before the transformations of their table. Raises what reading raises."""
+    assert rows is not None  # noqa: S101 - of a division by rows
+    path, table = os.path.join(root, file) if file else root, read_table(root)
+    if table is None:
+        table = TableDescription((file,), None)
+    first = os.path.join(root, table.files[0]) if table.files[0] else root
+    return read_rows(path, rows, table.reader_of(path), first)
+
+
+def place_of(file: str, rows: Rows | None) -> str:
+    """The name of rows, from which a random sample begins."""
+    return f"{file}/{rows.start if rows else 0}"
 
 
 def fingerprint(batches: Sequence[MiniBatch]) -> str:

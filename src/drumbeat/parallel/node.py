@@ -152,7 +152,8 @@ class Node:
                 self._fail_init(worker, str(message["why"]))
             case "ended":
                 worker.has_batch = False
-                self._tell("ended", worker, text=message["text"], count=message["count"], why=message["why"])
+                ended = {key: message[key] for key in ("text", "count", "given", "why")}
+                self._tell("ended", worker, **ended)
                 self._tell("want", worker)
             case other:
                 raise MessageError(f"a message of type {other!r}")
@@ -172,7 +173,7 @@ class Node:
             why = f"run() took longer than {self._settings.timeout_s:g} s (retry_settings.timeout)"
         why = why or _ending(code)
         if worker.has_batch:
-            self._tell("ended", worker, text="", count=0, why=why)
+            self._tell("ended", worker, text="", count=0, given=-1, why=why)
         elif not worker.is_ready:
             self._fail_init(worker, why)
         if self._init_failures < _INIT_TRIES * self._count:

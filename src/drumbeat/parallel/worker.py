@@ -14,11 +14,13 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
-from drumbeat.parallel import entry_script
+from drumbeat.parallel import entry_script, table_steps
 from drumbeat.parallel.messages import MAX_BYTES, BlockingChannel, Message
+from drumbeat.parallel.mini_batches import place_of, rows_of
+from drumbeat.parallel.mltable import read_table
 from drumbeat.parallel.node import WORKER_CHANNEL, WORKER_SETTINGS
 from drumbeat.parallel.settings import ParallelSettings, from_json
-from drumbeat.parallel.table_rows import read_rows
+from drumbeat.parallel.table_rows import Rows
 
 if TYPE_CHECKING:
     from drumbeat.parallel.mlflow_model import MlflowPredictor
@@ -86,8 +88,11 @@ def results_as_text(results: Any) -> tuple[str, int]:
 
 def _items(settings: ParallelSettings, message: Message) -> Any:
     """The paths of a mini-batch, or the DataFrame of its rows."""
-    paths = _paths(settings, message)
-    return read_rows(paths[0], *message["rows"]) if message["rows"] else paths
+    if not message["rows"]:
+        return _paths(settings, message)
+    [file], rows = message["files"], Rows(**message["rows"])
+    frame, table = rows_of(settings.input, file, rows), read_table(settings.input)
+    return table_steps.apply(frame, table.steps, rows.cuts, place_of(file, rows)) if table else frame
 
 
 def _paths(settings: ParallelSettings, message: Message) -> list[str]:
@@ -96,14 +101,17 @@ def _paths(settings: ParallelSettings, message: Message) -> list[str]:
 
 def _answer(settings: ParallelSettings, script: EntryModule | MlflowPredictor, message: Message) -> Message:
     context = SimpleNamespace(partition_key_value=message["key"] or None, minibatch_index=message["number"])
+    given = -1
     try:
-        text, count = script.answer(_items(settings, message), context)
+        items = _items(settings, message)
+        given = len(items)
+        text, count = script.answer(items, context) if given else ("", 0)
         if len(text) > MAX_BYTES // 4:
             raise ValueError(f"run() returned {len(text):,} characters, above the limit of {MAX_BYTES // 4:,}")
     except Exception as error:  # noqa: BLE001 - it costs a try, whatever it is
         traceback.print_exc()
-        return {"type": "ended", "text": "", "count": 0, "why": _sentence(error)}
-    return {"type": "ended", "text": text, "count": count, "why": ""}
+        return {"type": "ended", "text": "", "count": 0, "given": given, "why": _sentence(error)}
+    return {"type": "ended", "text": text, "count": count, "given": given, "why": ""}
 
 
 def _sentence(error: BaseException) -> str:

@@ -15,7 +15,7 @@ ROOMS = ("parallel", "rank", "scoring", "train")
 """The packages whose modules ranks get."""
 BESIDE = (
     "_version.py", "model/__init__.py", "model/errors.py", "model/home_socket.py", "model/mesh.py",
-    "model/model_view.py", "model/programs.py", "model/scoring_tokens.py",
+    "model/model_view.py", "model/path_patterns.py", "model/programs.py", "model/scoring_tokens.py",
 )  # fmt: skip
 """The other modules that those import."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from fnmatch import fnmatchcase
 from typing import Any, cast
 from urllib.parse import unquote, urlsplit
 
@@ -12,6 +11,7 @@ from drumbeat.jobfile.data.paths import JobOutputReference, Local, StoreReferenc
 from drumbeat.jobfile.reading.yaml_tree import YamlNode, parse, plain
 from drumbeat.model.errors import DrumbeatError, RefusedError, SpecError
 from drumbeat.model.input_listing import ListedFile, Listing, Origin, listing
+from drumbeat.model.path_patterns import is_match
 from drumbeat.ports.data import DataAccess
 
 FILE = "MLTable"
@@ -98,7 +98,7 @@ def _elsewhere(data: DataAccess, kind: str, path: str) -> Iterator[tuple[str, Li
         return
     folder, rest = _split(path) if kind == "pattern" else (path, "**")
     for file in data.listing(folder, is_file=False).files:
-        if _matches(file.path, rest):
+        if is_match(file.path, rest):
             yield _shown(folder, file.path), file, Origin(folder, file.path)
 
 
@@ -174,27 +174,14 @@ def _is_named(one: ListedFile, kind: str, path: str) -> bool:
         case "folder":
             return inner in ("", ".") or one.path.startswith(f"{inner}/")
         case _:
-            return _matches(one.path, inner)
-
-
-def _matches(path: str, pattern: str) -> bool:
-    """Whether a pattern matches a file: `*` and `?` match within a part of its path, `**` any number of folders."""
-    parts = path.split("/")
-    covered = {0}
-    """The numbers of leading parts of the path that the pattern so far can match."""
-    for wanted in pattern.split("/"):
-        if wanted == "**":
-            covered = set(range(min(covered, default=len(parts) + 1), len(parts) + 1))
-        else:
-            covered = {count + 1 for count in covered if count < len(parts) and fnmatchcase(parts[count], wanted)}
-    return len(parts) in covered
+            return is_match(one.path, inner)
 
 
 def _is_at(data: DataAccess, kind: str, path: str) -> bool:
     if kind != "pattern":
         return bool(data.listing(path, is_file=kind == "file").files)
     folder, rest = _split(path)
-    return any(_matches(one.path, rest) for one in data.listing(folder, is_file=False).files)
+    return any(is_match(one.path, rest) for one in data.listing(folder, is_file=False).files)
 
 
 def _split(pattern: str) -> tuple[str, str]:
