@@ -72,8 +72,10 @@ test("a thousand trials of ten parameters take no longer than a frame or two", (
   const draw = () => (state = (Math.imul(state, 1664525) + 1013904223) >>> 0) / 2 ** 32;
   const parameters = Array.from({ length: 1000 }, () => Object.fromEntries(Array.from({ length: 10 }, (_, n) => [`p${n}`, draw()])));
   const values = parameters.map((one) => one.p0! * 2 + draw());
-  importanceOf(parameters, values);
-  const began = performance.now();
-  importanceOf(parameters, values);
-  expect(performance.now() - began).toBeLessThan(150);
+  const took = Array.from({ length: 8 }, () => {
+    const began = performance.now();
+    importanceOf(parameters, values);
+    return performance.now() - began;
+  });
+  expect(Math.min(...took)).toBeLessThan(100);
 });

@@ -11,12 +11,13 @@ const LOG_SPAN = 100;
 export const settingOf = (value: unknown): unknown =>
   typeof value === "string" && value.trim() && Number.isFinite(Number(value)) ? Number(value) : value;
 
-export function scaleOf(cells: unknown[], format: (value: number) => string): Scale {
+/** isLog: undefined = where the values span more than two powers of ten. */
+export function scaleOf(cells: unknown[], format: (value: number) => string, isLog?: boolean): Scale {
   if (cells.some((cell) => typeof cell !== "number")) return categories(cells);
   const numbers = cells as number[];
   let [low, high] = [Infinity, -Infinity];
   for (const one of numbers) [low, high] = [Math.min(low, one), Math.max(high, one)];
-  if (low > 0 && high / low > LOG_SPAN) return logarithmic(low, high, format);
+  if (low > 0 && high > low && (isLog ?? high / low > LOG_SPAN)) return logarithmic(low, high, format);
   return new Set(numbers).size <= TICKS ? listed(numbers, low, high, format) : linear(low, high, format);
 }
 
@@ -31,8 +32,10 @@ function categories(cells: unknown[]): Scale {
 function logarithmic(low: number, high: number, format: (value: number) => string): Scale {
   const [bottom, span] = [Math.log10(low), Math.log10(high) - Math.log10(low)];
   const at = (value: unknown): number => (Math.log10(value as number) - bottom) / span;
-  const powers = [];
+  const powers: number[] = [];
   for (let power = Math.ceil(bottom); power <= bottom + span; power += 1) powers.push(10 ** power);
+  // Within one power of ten its ends are named.
+  if (powers.length < 2) powers.splice(0, powers.length, low, high);
   return { at, ticks: powers.map((value) => ({ at: at(value), label: value < 1e-3 ? value.toExponential(0) : format(value) })) };
 }
 

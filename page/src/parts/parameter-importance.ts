@@ -9,7 +9,7 @@ const PER_BIN = 12;
 const MIN_BINS = 4;
 const SAMPLES = 100;
 const MIN_SAMPLES = 20;
-const MAX_WORK = 3e6;
+const MAX_WORK = 1e6;
 const ROUNDS = 5;
 /** Trials for each parameter, with which the shares of one can be told from those of another. */
 export const ENOUGH = 10;

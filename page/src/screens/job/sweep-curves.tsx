@@ -4,9 +4,10 @@ import { useEffect, useMemo, useRef } from "preact/hooks";
 import { counted, drawable } from "../../format";
 import { useAnswer, useThrottled } from "../../hooks";
 import { Chart, type ChartLine } from "../../parts/chart";
+import { spanOf, Timeline } from "../../parts/timeline";
 import { Nothing, Refused } from "../../parts/placeholders";
-import type { Job, JobCurve, StoryLine } from "../../types";
-import { trialCurvesOf, useSweep } from "./sweep-requests";
+import type { Job, JobCurve, StoryLine, Sweep } from "../../types";
+import { trialCurvesOf, useSweep, useTrialJobs } from "./sweep-requests";
 
 export function TrialCurvesTab({ job }: { job: Job; story: StoryLine[] }) {
   const sweep = useSweep(job);
@@ -31,12 +32,43 @@ export function TrialCurvesTab({ job }: { job: Job; story: StoryLine[] }) {
   const count = curves.value.length;
   if (!count) return <Nothing>No trial has reported {metric} yet.</Nothing>;
   return (
+    <div class="panel-settings">
+      <figure class="chart-card">
+        <figcaption>
+          <span class="chart-name">{metric} of {counted(count, "trial")} by step</span>
+          {best && <span class="muted">the best, {best}, stands out</span>}
+        </figcaption>
+        <Chart lines={lines} others={others} label={`${metric} of every trial`} height={420} />
+      </figure>
+      <BestSoFar sweep={sweep.value} />
+      <TrialTimeline sweep={sweep.value} />
+    </div>
+  );
+}
+
+/** How the best value came: the value of each trial, and the best of it and those before. */
+export function bestSoFar({ trials, goal, primary_metric: metric }: Pick<Sweep, "trials" | "goal" | "primary_metric">): ChartLine[] {
+  const valued = trials.filter((trial) => trial.value !== null).sort((a, b) => a.number - b.number);
+  const better = goal === "minimize" ? Math.min : Math.max;
+  let best: number | undefined;
+  const x = valued.map((trial) => trial.number);
+  const bests = valued.map((trial) => (best = best === undefined ? trial.value! : better(best, trial.value!)));
+  return [{ label: `best ${metric} so far`, x, y: bests }, { label: metric, x, y: valued.map((trial) => trial.value), isPoints: true }];
+}
+
+function BestSoFar({ sweep }: { sweep: Sweep }) {
+  const lines = useMemo(() => bestSoFar(sweep), [sweep]);
+  if (lines[0]!.x.length < 2) return null;
+  return (
     <figure class="chart-card">
-      <figcaption>
-        <span class="chart-name">{metric} of {counted(count, "trial")} by step</span>
-        {best && <span class="muted">the best, {best}, stands out</span>}
-      </figcaption>
-      <Chart lines={lines} others={others} label={`${metric} of every trial`} height={420} />
+      <figcaption><span class="chart-name">Best {sweep.primary_metric} so far</span><span class="muted">by the number of the trial</span></figcaption>
+      <Chart lines={lines} xKind="number" label={`Best ${sweep.primary_metric} so far, ${counted(lines[0]!.x.length, "trial")}`} height={220} />
     </figure>
   );
+}
+
+function TrialTimeline({ sweep }: { sweep: Sweep }) {
+  const jobs = useTrialJobs(sweep);
+  const spans = sweep.trials.flatMap((trial) => (jobs.has(trial.job) ? [spanOf(jobs.get(trial.job)!)] : []));
+  return <Timeline spans={spans} title="When trials ran" note={`, at most ${sweep.max_concurrent_trials} at once`} />;
 }

@@ -1,9 +1,9 @@
 /** What the tabs of a sweep ask the server for. */
 
 import { segment, type Query } from "../../api";
-import { useAnswer, useEvents, useJobEvents, useThrottled, type Answer } from "../../hooks";
+import { useAnswer, useChange, useEvents, useJobEvents, useThrottled, type Answer } from "../../hooks";
 import { ENDED } from "../../parts/job-state";
-import type { Job, Sweep } from "../../types";
+import type { Job, JobPage, Sweep } from "../../types";
 
 const MAX_POINTS = 100;
 /** Of one curve. */
@@ -21,3 +21,17 @@ export function useSweep(job: Job): Answer<Sweep> {
   useJobEvents(job.name, "state", (now) => (!ENDED.has(now.state) || answer.value?.state !== now.state) && reload());
   return answer;
 }
+
+/** A trial has the state and sentence that its job has; its times are the job's own. */
+export function useTrialJobs(sweep: Sweep): Map<string, Job> {
+  const answer = useAnswer<JobPage>(sweep.trials.length ? "/jobs" : undefined, { parent: sweep.name, limit: MAX_TIMED, archived: "all" }, true);
+  const reload = useThrottled(answer.reload, PAUSE_MS);
+  const ended = sweep.trials.filter((trial) => trial.state && ENDED.has(trial.state)).length;
+  const running = sweep.trials.filter((trial) => trial.state === "running").length;
+  useChange(`${ended} ${running}`, reload);
+  return new Map((answer.value?.jobs ?? []).map((job) => [job.name, job]));
+}
+
+const MAX_TIMED = 1000;
+/** Trials whose times are shown, the newest: the jobs of so many are given at once. */
+const PAUSE_MS = 3000;

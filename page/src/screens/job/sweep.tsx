@@ -2,17 +2,17 @@
 
 import { useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { number, text } from "../../format";
-import { useAnswer, useChange, useGradual, useThrottled } from "../../hooks";
-import { importanceOf } from "../../parts/parameter-importance";
+import { useGradual } from "../../hooks";
 import { Answered, Nothing } from "../../parts/placeholders";
 import { drawParallel } from "../../parts/parallel-coordinates";
 import { settingOf } from "../../parts/parallel-scale";
 import { ENDED, StateWord } from "../../parts/job-state";
 import { href, jobHref, setQuery, usePlace } from "../../router";
-import type { Job, JobPage, StoryLine, Sweep, Trial } from "../../types";
+import type { Job, StoryLine, Sweep, Trial } from "../../types";
 import { Took } from "../../parts/time";
 import { isPlain } from "./progress";
-import { useSweep } from "./sweep-requests";
+import { Importance, SettingScatter } from "./sweep-settings";
+import { useSweep, useTrialJobs } from "./sweep-requests";
 
 interface TabProps { job: Job; story: StoryLine[] }
 
@@ -65,19 +65,6 @@ function Best({ sweep }: { sweep: Sweep }) {
 
 const betterOf = (sweep: Sweep): string => `${sweep.goal === "minimize" ? "lower" : "higher"} is better`;
 
-/** A trial has the state and sentence that its job has; its times are the job's own. */
-function useTrialJobs(sweep: Sweep): Map<string, Job> {
-  const answer = useAnswer<JobPage>(sweep.trials.length ? "/jobs" : undefined, { parent: sweep.name, limit: MAX_TIMED, archived: "all" }, true);
-  const reload = useThrottled(answer.reload, PAUSE_MS);
-  const ended = sweep.trials.filter((trial) => trial.state && ENDED.has(trial.state)).length;
-  const running = sweep.trials.filter((trial) => trial.state === "running").length;
-  useChange(`${ended} ${running}`, reload);
-  return new Map((answer.value?.jobs ?? []).map((job) => [job.name, job]));
-}
-
-const MAX_TIMED = 1000;
-/** Trials whose times are shown, the newest: the jobs of so many are given at once. */
-const PAUSE_MS = 3000;
 const BEST_COMPARED = 5;
 
 /** The trials with a value, the best first. */
@@ -162,6 +149,7 @@ export function SettingsTab({ job }: TabProps) {
         return (
           <>
             <Parallel sweep={sweep} trials={scored} />
+            <SettingScatter sweep={sweep} trials={scored} names={parametersOf(scored)} />
             <Importance sweep={sweep} trials={scored} />
           </>
         );
@@ -201,23 +189,5 @@ function Parallel({ sweep, trials }: { sweep: Sweep; trials: Trial[] }) {
         </p>
       )}
     </figure>
-  );
-}
-
-function Importance({ sweep, trials }: { sweep: Sweep; trials: Trial[] }) {
-  const shares = importanceOf(trials.map((trial) => trial.parameters), trials.map((trial) => trial.value!));
-  if (!shares.length) return null;
-  return (
-    <section class="card">
-      <header><h2>Importance</h2><span class="muted">the share of {sweep.primary_metric}'s variance that each setting explains alone, of {trials.length} trials</span></header>
-      <dl class="bars">
-        {shares.map((one) => (
-          <div key={one.name}>
-            <dt>{one.name}</dt>
-            <dd><meter min={0} max={1} value={one.share} aria-label={`Importance of ${one.name}`} /> <span class="number">{Math.round(one.share * 100)} %</span></dd>
-          </div>
-        ))}
-      </dl>
-    </section>
   );
 }
