@@ -132,7 +132,9 @@ export interface Start { job: string; compute: string; place: number; waiting: n
 /** A job that holds slots. ground: by what its end is estimated, or why it isn't. */
 export interface Holder {
   job: string; person: string; nodes: number; cpus: number; gpus: number; since: string | null; step: number | null; steps: number | null;
-  deadline: string | null; ends_at: string | null; ground: string; is_hanging: boolean;
+  deadline: string | null; ends_at: string | null; ground: string;
+  /** Whether its time limit is all that is known: it may end sooner. */
+  is_limit: boolean; is_hanging: boolean;
 }
 export interface Outlook { job: string; start: Start | null; holders: Holder[]; fewer: string; own: Holder | null }
 /** What a node (rank -1 for node 0) or a rank used, by the means of equal parts of the time. */

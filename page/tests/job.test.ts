@@ -98,8 +98,9 @@ test("steps are told with their number and share, where it is known", () => {
 
 test("an end has a number only with its ground", () => {
   const now = Date.parse("2026-11-20T08:00:00Z");
-  expect(endOfHolder({ ends_at: "2026-11-20T08:14:10Z", ground: "by its last 5 runs" }, now)).toBe("in about 14 min, by its last 5 runs");
-  expect(endOfHolder({ ends_at: null, ground: "has no time limit and no earlier runs" }, now)).toBe("unknown: has no time limit and no earlier runs");
+  expect(endOfHolder({ ends_at: "2026-11-20T08:14:10Z", ground: "by its last 5 runs", is_limit: false }, now)).toBe("in about 14 min, by its last 5 runs");
+  expect(endOfHolder({ ends_at: "2026-11-20T08:14:10Z", ground: "by its time limit", is_limit: true }, now)).toBe("in at most 14 min, by its time limit");
+  expect(endOfHolder({ ends_at: null, ground: "has no time limit and no earlier runs", is_limit: false }, now)).toBe("unknown: has no time limit and no earlier runs");
 });
 
 test("estimates are told no more exactly than they are", () => {

@@ -39,14 +39,16 @@ test("a waiting job shows its place, its estimate with the ground, its holders, 
 });
 
 test("the list has the estimate as a number with its ground, and none where there is no ground", async () => {
-  const jobs = [hasSoon(), hasWaiting("stuck", startOf("stuck", { place: 2 }))];
+  const jobs = [hasSoon(), hasWaiting("stuck", startOf("stuck", { place: 2 })), hasWaiting("limited", startOf("limited", { place: 3 }))];
+  const limit = soon(40.2);
   server.answers["/jobs"] = { jobs, after: null };
-  server.answers["/starts"] = [startOf("soon", { at: soon(14.2), sentence: GROUND }), startOf("stuck", { place: 2 })];
+  server.answers["/starts"] = [startOf("soon", { at: soon(14.2), sentence: GROUND }), startOf("stuck", { place: 2 }), startOf("limited", { place: 3, at: limit, latest: limit, sentence: "starts in at most 40 min, when b ends, by its time limit" })];
   await open("/");
   const rows = page.locator("table.jobs tbody tr");
   await eventually(() => rows.nth(0).innerText()).toContain("≈ 14 min");
   expect(await rows.nth(0).getByText("≈ 14 min").getAttribute("title")).toBe(GROUND);
-  expect(await rows.nth(1).innerText()).not.toContain("≈");
+  expect(await rows.nth(1).innerText()).not.toMatch(/≈|≤/);
+  expect(await rows.nth(2).innerText()).toContain("≤ 40 min");
 });
 
 test("a job whose start is unknown says why, and no number", async () => {

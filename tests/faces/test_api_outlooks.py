@@ -64,7 +64,7 @@ def test_estimate_with_three_limits_is_within_their_bound_and_names_its_ground(h
     assert start.latest is not None
     assert start.at <= start.latest <= now + timedelta(seconds=limits["middle"])
     assert start.at > now + timedelta(seconds=limits["short"])
-    assert start.sentence == "starts in about 20 min, when middle ends, by its time limit"
+    assert start.sentence == "starts in at most 20 min, when middle ends, by its time limit"
     assert {one.job: one.ground for one in wait.holders} == dict.fromkeys(limits, "by its time limit")
     assert [one.since is not None and one.deadline is not None for one in wait.holders] == [True] * 3
 
@@ -117,7 +117,11 @@ def test_running_job_has_its_own_end_and_no_start(house: House, client: Client) 
     outlook = client.outlook(running(house, "holder", 600))
     assert (outlook.start, outlook.holders) == (None, ())
     assert outlook.own is not None
-    assert (outlook.own.ground, outlook.own.ends_at is not None) == ("by its time limit", True)
+    assert (outlook.own.ground, outlook.own.ends_at is not None, outlook.own.is_limit) == (
+        "by its time limit",
+        True,
+        True,
+    )
     assert client.starts() == []
 
 

@@ -248,7 +248,7 @@ function useStarts(hasWaiting: boolean): Map<string, Start> {
 function StartWord({ start }: { start: Start }) {
   const now = useNow();
   if (!start.at) return null;
-  return <span class="under-word number" title={start.sentence}>≈ {about(Math.max(0, (Date.parse(start.at) - now) / 1000))}</span>;
+  return <span class="under-word number" title={start.sentence}>{start.at === start.latest ? "≤" : "≈"} {about(Math.max(0, (Date.parse(start.at) - now) / 1000))}</span>;
 }
 
 /** A row is drawn again only when its own job changes: while one job runs, the others stay as they are. */

@@ -51,7 +51,7 @@ def start(nodes: int, ends: dict[str, ExpectedEnd], held: list[SlotAllocation] =
 def test_of_three_holders_with_limits_the_one_that_makes_room_is_named(nodes: int, after: str) -> None:
     own = start(nodes, of_limits())
     assert (own.place, own.in_s, own.latest_s) == (1, LIMITS[after], LIMITS[after])
-    assert own.sentence == (f"starts in about {LIMITS[after] / 60:.0f} min, when {after} ends, by its time limit")
+    assert own.sentence == (f"starts in at most {LIMITS[after] / 60:.0f} min, when {after} ends, by its time limit")
 
 
 def test_earlier_runs_are_the_ground_where_they_end_before_the_limit() -> None:
@@ -70,7 +70,7 @@ def test_without_any_ground_the_start_is_unknown_and_the_job_named() -> None:
 
 def test_one_holder_without_ground_hides_nothing_where_another_makes_room() -> None:
     own = start(1, {**of_limits(), "a": expected_end(Pace(60))})
-    assert own.sentence == "starts in about 20 min, when b ends, by its time limit"
+    assert own.sentence == "starts in at most 20 min, when b ends, by its time limit"
 
 
 def test_job_that_hangs_never_ends_by_itself() -> None:

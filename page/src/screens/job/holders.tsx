@@ -30,8 +30,8 @@ export function shareOfSteps({ step, steps }: Pick<Holder, "step" | "steps">): s
 }
 
 /** When it ends and by what that is known. now: in milliseconds. */
-export const endOfHolder = (one: Pick<Holder, "ends_at" | "ground">, now: number): string =>
-  one.ends_at ? `in about ${about(Math.max(0, (Date.parse(one.ends_at) - now) / 1000))}, ${one.ground}` : `unknown: ${one.ground}`;
+export const endOfHolder = (one: Pick<Holder, "ends_at" | "ground" | "is_limit">, now: number): string =>
+  one.ends_at ? `in ${one.is_limit ? "at most" : "about"} ${about(Math.max(0, (Date.parse(one.ends_at) - now) / 1000))}, ${one.ground}` : `unknown: ${one.ground}`;
 
 export function Wait({ job }: { job: Job }) {
   const outlook = useOutlook(job, PAUSE_MS).value;

@@ -131,12 +131,12 @@ def show_job(job: Job, as_json: AsJson = False) -> None:
         show(*render_job(job_view, parts, _results(client, job_view)))
 
 
-def _starts(client: Client, jobs: Sequence[JobView]) -> Mapping[str, datetime]:
-    """When those of these jobs that wait may start, as far as it is known."""
+def _starts(client: Client, jobs: Sequence[JobView]) -> Mapping[str, StartView]:
+    """When those of these jobs that wait may start."""
     if not any(job.state == State.QUEUED for job in jobs):
         return {}
     with contextlib.suppress(NotFoundError):  # The server is older.
-        return {one.job: one.at for one in client.starts() if one.at}
+        return {one.job: one for one in client.starts()}
     return {}
 
 
@@ -247,7 +247,7 @@ DROPPED = ("experiment", "person", "metric", ">ran", ">ranks", ">submitted", "wh
 MESH_RANKS_SHOWN = 64
 
 
-def job_table(jobs: Iterable[JobView], now: datetime, width: int, starts: Mapping[str, datetime] = {}) -> Table:
+def job_table(jobs: Iterable[JobView], now: datetime, width: int, starts: Mapping[str, StartView] = {}) -> Table:
     """Returns a table with a row for each job. width: of the terminal. starts: when those that wait may start.
 
     The metric's column is there when a job has logged any, the users' when there are several.
@@ -275,9 +275,9 @@ def job_table(jobs: Iterable[JobView], now: datetime, width: int, starts: Mappin
     return fitted(titles, [[row[n] for n in kept] for row in rows], width, dropped)
 
 
-def _beside_state(job: JobView, start: datetime | None, now: datetime) -> str:
-    if start and job.state == State.QUEUED:
-        return f" ≈ {format_about((start - now).total_seconds())}"
+def _beside_state(job: JobView, start: StartView | None, now: datetime) -> str:
+    if start and start.at and job.state == State.QUEUED:
+        return f" {'≤' if start.at == start.latest else '≈'} {format_about((start.at - now).total_seconds())}"
     return " archived" if job.archived else ""
 
 
@@ -320,7 +320,8 @@ def _format_steps(holder: HolderView) -> str:
 def _format_end_of(holder: HolderView, now: datetime) -> str:
     if holder.ends_at is None:
         return f"unknown: {holder.ground}"
-    return f"in about {format_about((holder.ends_at - now).total_seconds())}, {holder.ground}"
+    how = "at most" if holder.is_limit else "about"
+    return f"in {how} {format_about((holder.ends_at - now).total_seconds())}, {holder.ground}"
 
 
 def _ranks(job: JobView) -> str:

@@ -52,6 +52,11 @@ class ExpectedEnd:
     limit_s: float | None = None
     """When it ends at the latest, by its time limit."""
 
+    @property
+    def is_limit(self) -> bool:
+        """Whether its time limit is all that is known: it may end sooner."""
+        return self.in_s is not None and self.in_s == self.limit_s
+
 
 @dataclass(frozen=True)
 class StartEstimate:
@@ -181,7 +186,8 @@ def _sentence(start: _Start, in_s: float | None, latest: float | None, ends: Map
     bound = ""
     if latest is not None and latest > in_s + 1 and "time limit" not in end.ground:
         bound = f"; at the latest in {format_about(latest)}, by the time limits"
-    return f"starts in about {format_about(in_s)}, when {start.after} ends, {by}{bound}"
+    about = "at most" if in_s == latest else "about"
+    return f"starts in {about} {format_about(in_s)}, when {start.after} ends, {by}{bound}"
 
 
 def fewer_nodes(asked: QueuedJob, rooms: Sequence[MachineCapacity], held: Sequence[SlotAllocation]) -> QueuedJob | None:

@@ -44,6 +44,8 @@ class HolderView:
     ends_at: datetime | None
     """When it ends, by `ground`; null = unknown."""
     ground: str
+    is_limit: bool = False
+    """Whether its time limit is all that is known: it may end sooner."""
     is_hanging: bool = False
 
 

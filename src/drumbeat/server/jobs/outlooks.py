@@ -171,7 +171,7 @@ def _holder_view(job: Job, slots: Sequence[Slot], pace: Pace, now: datetime) -> 
     end = expected_end(pace)
     return HolderView(
         job.name, job.user, len(slots), sum(slot.cpus for slot in slots), sum(len(slot.gpus) for slot in slots),
-        job.started_at, pace.step, pace.steps, job.deadline, _at(now, end.in_s), end.ground,
+        job.started_at, pace.step, pace.steps, job.deadline, _at(now, end.in_s), end.ground, is_limit=end.is_limit,
         is_hanging=job.reason is Reason.HANGING,
     )  # fmt: skip
 
