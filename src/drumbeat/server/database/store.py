@@ -2,32 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection, insert, select, update
 
 from drumbeat.core.lifecycle.events import JobEvent
-from drumbeat.core.scheduling.fair_share import HeldSlots, PastUse
-from drumbeat.core.scheduling.quotas import Quota
-from drumbeat.core.use_times import Hold, Window
-from drumbeat.model.api.ledger import LedgerGroup
+from drumbeat.core.scheduling.fair_share import HeldSlots
 from drumbeat.model.api.requests import JobRequest
 from drumbeat.model.errors import ConflictError, StaleError
-from drumbeat.model.principal import Role
 from drumbeat.model.states import State
 from drumbeat.server.computes import slot_tables as slots
 from drumbeat.server.computes import usage_tables as usage
 from drumbeat.server.computes.held_slots import HeldSlotsMemory
-from drumbeat.server.computes.usage_tables import Capacity, HeldByAttempt
+from drumbeat.server.computes.usage_tables import HeldByAttempt
 from drumbeat.server.database.database import Database, parse_url
+from drumbeat.server.database.job_time_store import JobTimeStore
 from drumbeat.server.database.records import (  # fmt: skip
-    BookedRow,
-    BookedTimes,
     Change,
     ExperimentUse,
     History,
@@ -37,28 +32,20 @@ from drumbeat.server.database.records import (  # fmt: skip
     Reservation,
     Submission,
 )
+from drumbeat.server.database.resource_store import ResourceStore
 from drumbeat.server.database.schema import facts, settings
 from drumbeat.server.database.upgrade import upgrade
+from drumbeat.server.database.user_store import UserStore
 from drumbeat.server.jobs import history_tables as job_histories
 from drumbeat.server.jobs import part_tables
 from drumbeat.server.jobs import tables as jobs
-from drumbeat.server.jobs import time_tables as job_times
 from drumbeat.server.loop import outbox_tables as outbox
 from drumbeat.server.loop.lease_tables import Lease, LeaseRules
 from drumbeat.server.loop.ownership import LiveServer  # fmt: skip
-from drumbeat.server.models import tables as models
-from drumbeat.server.resources import tables as resources
-from drumbeat.server.resources.records import Resource, Use  # fmt: skip
-from drumbeat.server.sign_in import tables as sign_in
-from drumbeat.server.sign_in.provider_session import ProviderSession, ProviderUser
 from drumbeat.server.space import tables as removals
-from drumbeat.server.users import tables as people
-from drumbeat.server.users.user_token import UserToken  # fmt: skip
 
 if TYPE_CHECKING:
     from drumbeat.server.jobs.job_filter import JobFilter
-
-T = TypeVar("T")
 
 
 def make_store(place: str | Path, rules: LeaseRules | None = None) -> SqlStore:
@@ -75,7 +62,7 @@ def make_store(place: str | Path, rules: LeaseRules | None = None) -> SqlStore:
     return SqlStore(database, rules)
 
 
-class SqlStore:
+class SqlStore(JobTimeStore, UserStore, ResourceStore):
     """Jobs, their events, the outbox, reservations, resources, users, and the catalog, in a database.
 
     What a call has returned from is durable. Safe from any thread; several processes may be over one database. One of
@@ -84,8 +71,7 @@ class SqlStore:
     """
 
     def __init__(self, database: Database, rules: LeaseRules | None = None) -> None:
-        self._database = database
-        self._lease = Lease(rules or LeaseRules(), is_sqlite=database.is_sqlite)
+        super().__init__(database, Lease(rules or LeaseRules(), is_sqlite=database.is_sqlite))
         self._remembered = jobs.Remembered()
         self._held = HeldSlotsMemory(database)
 
@@ -95,13 +81,6 @@ class SqlStore:
             yield
         finally:  # Also when it isn't known whether it was written.
             self._held.note(jobs)
-
-    @contextmanager
-    def _write(self) -> Generator[Connection]:
-        """A transaction to write in, refused once another server has taken the lease."""
-        with self._database.write() as connection:
-            self._lease.fence(connection)
-            yield connection
 
     # --- the lease ---
     @property
@@ -322,69 +301,6 @@ class SqlStore:
         with self._database.read() as connection:
             return job_histories.read(connection, names, since, has_children=has_children)
 
-    # --- the time of jobs that have ended ---
-    def unbooked_jobs(self) -> list[str]:
-        """Returns the jobs whose time isn't booked, unfinished ones among them, in the order of submission."""
-        with self._database.read() as connection:
-            return job_times.unbooked(connection)
-
-    def slot_holders(self) -> set[str]:
-        """Returns the jobs that hold slots."""
-        with self._database.read() as connection:
-            return job_times.holders(connection)
-
-    def holds(self, names: Sequence[str]) -> dict[str, list[Hold]]:
-        """Returns what the attempts of these jobs hold, and what they held before, by job."""
-        with self._database.read() as connection:
-            return usage.holds(connection, names)
-
-    def book_times(self, some: Sequence[BookedTimes]) -> None:
-        """Keeps the time of jobs that have ended, also when they are deleted. Twice is the same as once."""
-        with self._write() as connection:
-            job_times.book(connection, some)
-
-    def booked_sums(
-        self, span: Window, by: LedgerGroup, largest: int | None = None
-    ) -> tuple[job_times.Sums, list[BookedRow]]:
-        """Returns the booked time in a window: sums by name, compute and bucket, and rows that buckets share.
-
-        largest: of so many jobs alone, those that held the most; None = of all.
-        """
-        with self._database.read() as connection:
-            shared = job_times.rows_across(connection, span, by, largest=largest)
-            return job_times.sums(connection, span, by, largest), shared
-
-    def booked_use(self, span: Window, by: LedgerGroup, compute: str) -> tuple[job_times.Sums, list[BookedRow]]:
-        """Returns the same without classes, of one compute or of all (""), which aren't told apart then."""
-        with self._database.read() as connection:
-            shared = job_times.rows_across(connection, span, by, compute)
-            return job_times.brief_sums(connection, span, by, compute), shared
-
-    def most_unused(self, span: Window, compute: str, limit: int) -> list[BookedRow]:
-        """Returns the booked time in a window of the jobs that held the most without use. compute: "" = of any."""
-        with self._database.read() as connection:
-            return job_times.most_unused(connection, span, compute, limit)
-
-    def booked_jobs(self, span: Window, by: LedgerGroup | None) -> dict[str, int]:
-        """Returns how many jobs have booked time in a window, by name; None = all together, whose name is empty."""
-        with self._database.read() as connection:
-            return job_times.job_counts(connection, span, by)
-
-    def booked_waits(self, span: Window, compute: str) -> list[int]:
-        """Returns how many microseconds each booked job was in queues in a window. compute: "" = of any."""
-        with self._database.read() as connection:
-            return job_times.waits(connection, span, compute)
-
-    def note_capacity(self, compute: str, at: datetime, slots: int, gpus: int) -> None:
-        """Keeps what a compute has from now on."""
-        with self._write() as connection:
-            usage.note_capacity(connection, compute, at, slots, gpus)
-
-    def capacities(self) -> list[Capacity]:
-        """Returns what computes had, and from when on, oldest first."""
-        with self._database.read() as connection:
-            return usage.all_capacities(connection)
-
     # --- outbox, slots ---
     def outbox(self) -> list[PendingEffect]:
         """Every effect that isn't done, oldest first."""
@@ -418,6 +334,19 @@ class SqlStore:
         with self._database.read() as connection:
             return slots.reserved(connection, compute)
 
+    def held_slots(self) -> list[HeldSlots]:
+        """What each attempt holds, with its user and experiment, by compute, job and attempt."""
+        return self._held.all()
+
+    def held_by_attempt(self, compute: str) -> tuple[int, dict[tuple[str, int], HeldByAttempt]]:
+        """What each attempt holds of a compute, by job and attempt, and the version of the slots."""
+        return self._held.of_compute(compute)
+
+    @property
+    def slots_version(self) -> int:
+        """Changes whenever slots may have been taken or given back: what was read of them before may be old."""
+        return self._held.version
+
     # --- settings ---
     def agreed(self, name: str, value: str) -> str:
         """What the first server that ever asked for this name gave as its value."""
@@ -437,190 +366,6 @@ class SqlStore:
         with self._write() as connection:
             if connection.execute(update(settings).where(settings.c.name == name).values(value=value)).rowcount == 0:
                 connection.execute(insert(settings).values(name=name, value=value))
-
-    # --- users ---
-    def tokens(self) -> list[UserToken]:
-        """Every token, by user."""
-        with self._database.read() as connection:
-            return people.all_tokens(connection)
-
-    def token(self, digest: str) -> UserToken | None:
-        """The token with this digest; None = there is none."""
-        with self._database.read() as connection:
-            return people.by_digest(connection, digest)
-
-    def add_token(self, token: UserToken) -> None:
-        """Keeps a token. Raises ConflictError when the user has one."""
-        with self._write() as connection:
-            people.add(connection, token)
-
-    def remove_token(self, user: str, token_id: str = "") -> None:
-        """Removes the tokens of a user, or the one with this id. Raises NotFoundError.
-
-        Without an id, a user of the identity provider is forgotten, too.
-        """
-        with self._write() as connection:
-            if token_id or not sign_in.forget_user(connection, user):
-                people.remove(connection, user, token_id)
-            else:
-                people.remove_all(connection, user)
-
-    def remove_session(self, session: str) -> int:
-        """Removes the tokens of a session at the identity provider, and returns how many there were."""
-        with self._write() as connection:
-            sign_in.remove_session(connection, session)
-            return people.remove_session(connection, session)
-
-    def remove_expired_tokens(self, before: datetime) -> int:
-        """Removes the tokens from signing in that had expired then, and returns how many there were."""
-        with self._write() as connection:
-            return people.remove_expired(connection, before)
-
-    def set_role(self, user: str, role: Role) -> None:
-        """Gives all tokens of a user another role. Raises NotFoundError."""
-        with self._write() as connection:
-            people.set_role(connection, user, role)
-            sign_in.set_role(connection, user, role)
-
-    def note_token_use(self, digest: str, at: datetime) -> None:
-        """Writes when a token was last used."""
-        with self._write() as connection:
-            people.note_use(connection, digest, at)
-
-    def provider_user(self, issuer: str, subject: str) -> ProviderUser | None:
-        """A user of the identity provider, by its id; None = there is none."""
-        with self._database.read() as connection:
-            return sign_in.user(connection, issuer, subject)
-
-    def provider_user_named(self, name: str) -> ProviderUser | None:
-        """A user of the identity provider, by the name here; None = there is none."""
-        with self._database.read() as connection:
-            return sign_in.user_named(connection, name)
-
-    def put_provider_user(self, user: ProviderUser) -> None:
-        """Keeps a user of the identity provider, and gives the role to their tokens from signing in."""
-        with self._write() as connection:
-            sign_in.put_user(connection, user)
-
-    def provider_sessions(self) -> list[ProviderSession]:
-        """All sessions at the identity provider, those that were checked longest ago first."""
-        with self._database.read() as connection:
-            return sign_in.sessions(connection)
-
-    def put_provider_session(self, session: ProviderSession) -> None:
-        """Keeps a session at the identity provider, in place of the one of its name."""
-        with self._write() as connection:
-            sign_in.put_session(connection, session)
-
-    def quotas(self) -> list[Quota]:
-        """Every quota, by kind and name."""
-        with self._database.read() as connection:
-            return usage.all_quotas(connection)
-
-    def set_quota(self, quota: Quota) -> None:
-        """Keeps a quota, in place of the one of its kind and name; one without limits is removed."""
-        with self._write() as connection:
-            usage.set_quota(connection, quota)
-
-    def held_slots(self) -> list[HeldSlots]:
-        """What each attempt holds, with its user and experiment, by compute, job and attempt."""
-        return self._held.all()
-
-    def held_by_attempt(self, compute: str) -> tuple[int, dict[tuple[str, int], HeldByAttempt]]:
-        """What each attempt holds of a compute, by job and attempt, and the version of the slots."""
-        return self._held.of_compute(compute)
-
-    @property
-    def slots_version(self) -> int:
-        """Changes whenever slots may have been taken or given back: what was read of them before may be old."""
-        return self._held.version
-
-    def past_use(self) -> list[PastUse]:
-        """What each user had used when their slots were last given back, by user."""
-        with self._database.read() as connection:
-            return usage.all_past_use(connection)
-
-    # --- resources ---
-    def resources(self, kind: str, name: str | None = None) -> list[Resource]:
-        """Those of a kind, all versions, of one name or of all: the newest first."""
-        with self._database.read() as connection:
-            return resources.versions(connection, kind, name)
-
-    def resource(self, kind: str, name: str, version: str = "") -> Resource:
-        """One of them, "" = the newest version. Raises NotFoundError, which names what there is."""
-        with self._database.read() as connection:
-            return resources.one(connection, kind, name, version)
-
-    def add_version(self, resource: Resource) -> tuple[Resource, bool]:
-        """Keeps a version; (it, True).
-
-        Without a version: the whole number after the highest one of that name, unless the newest version has this
-        digest: then that one is the answer, and False. A version that exists with the same digest is the answer, too;
-        with another it raises ConflictError.
-        """
-        return self._write_again(lambda connection: resources.add(connection, resource))
-
-    def put_resource(self, resource: Resource) -> bool:
-        """Keeps a resource without versions, in place of the one of its name; returns whether there was none."""
-        return self._write_again(lambda connection: resources.put(connection, resource))
-
-    def _write_again(self, write: Callable[[Connection], T]) -> T:
-        try:
-            with self._write() as connection:
-                return write(connection)
-        except ConflictError:
-            # Where writers run side by side, another one may have inserted the same row in between.
-            with self._write() as connection:
-                return write(connection)
-
-    def archive_versions(self, kind: str, name: str, version: str = "", *, is_archived: bool) -> list[Resource]:
-        """Has lists leave out a version, or all versions of a name (""), or show them again. Returns them.
-
-        Raises NotFoundError.
-        """
-        with self._write() as connection:
-            return resources.archive(connection, kind, name, version, is_archived=is_archived)
-
-    def remove_resource(self, kind: str, name: str, version: str = "") -> None:
-        """Removes one. The number of a version isn't given again while a newer one exists. Raises NotFoundError."""
-        with self._write() as connection:
-            resources.remove(connection, kind, name, version)
-
-    def change_resource(
-        self, kind: str, name: str, version: str, change: Callable[[dict[str, Any]], dict[str, Any]]
-    ) -> Resource:
-        """Replaces the document of a resource by the result of `change`, which must be pure. Raises NotFoundError."""
-        with self._write() as connection:
-            return models.change(connection, (kind, name, version), change)
-
-    # --- models ---
-    def add_model(self, version: Resource, shared: dict[str, Any]) -> tuple[Resource, bool]:
-        """Keeps a version of a model; (it, True). shared: the document of its name, if that is new.
-
-        Without a version: the number after the highest that the name ever had. A version that exists with the same
-        digest is the answer, and False; with another it raises ConflictError.
-        """
-        return self._write_again(lambda connection: models.add(connection, version, shared))
-
-    def rename_model(self, name: str, new_name: str) -> None:
-        """Gives all versions of a model another name. Raises ConflictError if a model has it."""
-        with self._write() as connection:
-            models.rename(connection, name, new_name)
-
-    def remove_models(self, kinds: Collection[str], name: str, version: str | None = None) -> int:
-        """Removes the rows of these kinds with a name, of one version or of all (None). Returns how many there were."""
-        with self._write() as connection:
-            return models.remove(connection, kinds, name, version)
-
-    def users(self, kind: str, name: str, version: str) -> list[tuple[str, str]]:
-        """(job, role) of the jobs that named the version, newest first."""
-        with self._database.read() as connection:
-            return resources.users(connection, kind, name, version)
-
-    def uses(self, job: str) -> list[Use]:
-        """What a job named when it was submitted."""
-        with self._database.read() as connection:
-            return resources.uses(connection, job)
 
     def close(self) -> None:
         """Lets go of the database."""
