@@ -19,8 +19,9 @@ from drumbeat.model.versions import choose_version, newest_of_each
 from drumbeat.server.azure.call import Answer, AzureCall, Handler, Table, resource
 from drumbeat.server.azure.translation import words
 from drumbeat.server.azure.translation.arm_ids import ANONYMOUS, ANONYMOUS_COMPONENT, without_nulls
+from drumbeat.server.azure.translation.component_requests import component_request
 from drumbeat.server.azure.translation.job_answers import system_data
-from drumbeat.server.azure.translation.job_requests import component_request, data_path, texts
+from drumbeat.server.azure.translation.request_parts import data_path, texts
 from drumbeat.server.azure.workspaces import SINCE
 from drumbeat.server.resources.aliases import read_aliases
 from drumbeat.server.resources.catalogs import Catalogs

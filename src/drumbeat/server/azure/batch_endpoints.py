@@ -32,7 +32,7 @@ from drumbeat.server.azure.translation import words
 from drumbeat.server.azure.translation.arm_ids import asset_id, compute_name, without_nulls
 from drumbeat.server.azure.translation.deployments import code_id, model_id, sent_model
 from drumbeat.server.azure.translation.job_answers import environment_id, system_data
-from drumbeat.server.azure.translation.job_requests import code_digest, environment, job_input, table, text, texts
+from drumbeat.server.azure.translation.request_parts import code_digest, environment, job_input, table, text, texts
 from drumbeat.server.azure.workspaces import LOCATION, SINCE, long_running
 from drumbeat.server.jobs.job_filter import JobFilter
 from drumbeat.server.resources.components import registered

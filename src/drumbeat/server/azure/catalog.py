@@ -14,7 +14,7 @@ from drumbeat.core.pipelines.registered_components import parts_from
 from drumbeat.model import wire
 from drumbeat.model.errors import NotFoundError
 from drumbeat.server.azure.translation.arm_ids import ANONYMOUS_COMPONENT
-from drumbeat.server.azure.translation.job_requests import KeptComponent
+from drumbeat.server.azure.translation.request_parts import KeptComponent
 from drumbeat.server.control import Control
 from drumbeat.server.outputs.result_lookup import known_outputs
 from drumbeat.server.resources.records import Resource
@@ -37,7 +37,7 @@ class KeptCode:
 
 
 class AzureCatalog:
-    """Keeps them and looks them up. Implements `translation.job_requests.Assets`. Thread-safe."""
+    """Keeps them and looks them up. Implements `translation.request_parts.Assets`. Thread-safe."""
 
     def __init__(self, control: Callable[[], Control]) -> None:
         self._control = control

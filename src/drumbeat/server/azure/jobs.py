@@ -17,7 +17,8 @@ from drumbeat.model.states import State
 from drumbeat.server.azure.call import Answer, AzureCall, Table
 from drumbeat.server.azure.translation import job_answers, words
 from drumbeat.server.azure.translation.job_answers import ShownJob
-from drumbeat.server.azure.translation.job_requests import OURS, job_request
+from drumbeat.server.azure.translation.job_requests import job_request
+from drumbeat.server.azure.translation.request_parts import OURS
 from drumbeat.server.jobs.job_filter import JobFilter
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from drumbeat.server.azure.translation.deployments import (
     sent_model,
 )
 from drumbeat.server.azure.translation.job_answers import environment_id, system_data
-from drumbeat.server.azure.translation.job_requests import code_digest, environment, text, texts
+from drumbeat.server.azure.translation.request_parts import code_digest, environment, text, texts
 from drumbeat.server.azure.workspaces import LOCATION
 
 if TYPE_CHECKING:

@@ -11,7 +11,8 @@ from drumbeat.server.azure.call import Answer, AzureCall, Table, resource
 from drumbeat.server.azure.translation import words
 from drumbeat.server.azure.translation.arm_ids import compute_name, without_nulls
 from drumbeat.server.azure.translation.job_answers import ShownJob, job_properties, system_data
-from drumbeat.server.azure.translation.job_requests import job_request, text, texts
+from drumbeat.server.azure.translation.job_requests import job_request
+from drumbeat.server.azure.translation.request_parts import text, texts
 from drumbeat.server.azure.workspaces import long_running
 
 if TYPE_CHECKING:

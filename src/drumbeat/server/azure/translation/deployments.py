@@ -9,7 +9,7 @@ from drumbeat.model.endpoints import DeployedModel, OnlineDeployment, ProbeSetti
 from drumbeat.server.azure.translation import words
 from drumbeat.server.azure.translation.arm_ids import Workspace, asset_id, without_nulls
 from drumbeat.server.azure.translation.job_answers import environment_id
-from drumbeat.server.azure.translation.job_requests import Assets, data_path, table, text, texts
+from drumbeat.server.azure.translation.request_parts import Assets, data_path, table, text, texts
 
 Table = dict[str, Any]
 _PROBE = ("initial_delay", "period", "timeout")
