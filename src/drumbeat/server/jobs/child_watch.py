@@ -180,14 +180,14 @@ class ChildWatch:
                     children.ended[name] = status
                 yield status
 
-    def _new_children(self, parent: str, known: Collection[str]) -> list[str]:
-        """Returns the children that were submitted after the known ones, oldest first."""
+    def _new_children(self, parent: str, earlier: Collection[str]) -> list[str]:
+        """Returns the children that were submitted after the earlier ones, oldest first."""
         new: list[str] = []
         while True:
             after, limit = (new[-1], PAGE) if new else (None, NEWEST)
             page = self._loop.store.jobs(JobFilter(is_archived=None, parent=parent, limit=limit, after=after))
             names = [one.job.name for one in page]
-            fresh = list(takewhile(lambda name: name not in known, names))
+            fresh = list(takewhile(lambda name: name not in earlier, names))
             new += fresh
             if len(fresh) < limit:
                 return new[::-1]
