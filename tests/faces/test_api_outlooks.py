@@ -15,7 +15,7 @@ from drumbeat.model.metrics import ParamsLogged, run_id
 from .api_house import DOCUMENT, TOKEN, House, eventually, house_in
 from .test_api_metrics import points, send
 
-pytestmark = pytest.mark.feature("M6", "C9")
+pytestmark = pytest.mark.feature("M3", "C9")
 
 SLOTS = 3
 

@@ -13,7 +13,7 @@ from drumbeat.model.metrics import Point, PointsLogged, run_id
 from .api_house import TOKEN, House, house_in
 from .test_api_metrics import send
 
-pytestmark = pytest.mark.feature("M6")
+pytestmark = pytest.mark.feature("M3", "M6")
 
 BEGAN_MS = 1_790_000_000_000
 

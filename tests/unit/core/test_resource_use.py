@@ -8,7 +8,7 @@ from drumbeat.core.ledger_times import Stretch
 from drumbeat.core.resource_use import Grid, Key, SlotsOfJob, Values, describe_use
 from drumbeat.model.api.ledger import TimeClass
 
-pytestmark = pytest.mark.feature("M6")
+pytestmark = pytest.mark.feature("M3", "M6")
 
 START = datetime(2026, 11, 30, tzinfo=UTC)
 PART = timedelta(seconds=10)

@@ -20,7 +20,7 @@ from drumbeat.core.scheduling.start_estimates import (
 )
 from drumbeat.model.plurals import format_about
 
-pytestmark = pytest.mark.feature("M6")
+pytestmark = pytest.mark.feature("M3", "C9")
 
 AT = datetime(2026, 11, 30, tzinfo=UTC)
 ROOMS = [MachineCapacity(f"m{n}", 2) for n in range(4)]

@@ -154,10 +154,10 @@ class _Usage:
 
 
 class ResourceProbe:
-    """Samples one node. folder: on the disk to watch; gpus: the job's, as its ranks see them."""
+    """Samples one node. folder: on the disk to watch; gpus: the job's, as its ranks see them; read: asks the driver."""
 
-    def __init__(self, folder: str, gpus: Iterable[str]) -> None:
-        self._folder, self._gpus = folder, Gpus(gpus)
+    def __init__(self, folder: str, gpus: Iterable[str], read: Read | None = None) -> None:
+        self._folder, self._gpus = folder, Gpus(gpus, read)
         self._at = time.monotonic()
         self._cpu, self._network = _cpu_ticks(), _network_bytes()
         self._usages: dict[int, _Usage] = {}
