@@ -15,21 +15,28 @@ class SimulatedRouter:
 
     url = "http://router/endpoints"
     replica_addresses = ("unix:/home/router/replicas/router.sock",)
-    replica_port, ca, door_problem, scoring_url = 8444, "", "", ""
+    replica_port, ca, scoring_url = 8444, "", ""
     door_urls: tuple[str, ...] = ()
 
     def __init__(self, nodes: Callable[[], Sequence[Node]]) -> None:
         self._nodes = nodes
         self.table = RoutingTable()
         self.is_dead = True
+        self.asked = 0
+        """How often its numbers were asked for."""
         self.waiting = 0
         """Requests that wait at each deployment."""
         self.replicas: Callable[[Mapping[str, str]], dict[str, dict[str, int]]] = self._dialed
 
-    @property
-    def problem(self) -> str:
+    def problem(self, numbers: dict[str, Any] | None) -> str:
         """Why clients can't call."""
+        del numbers
         return "it is dead" if self.is_dead else ""
+
+    def door_problem(self, numbers: dict[str, Any] | None) -> str:
+        """Nodes of a simulation are on the server's machine."""
+        del numbers
+        return ""
 
     def open_doors(self, ips: Mapping[str, tuple[str, ...]], *, is_complete: bool) -> None:
         """Nodes of a simulation are on the server's machine."""
@@ -51,6 +58,7 @@ class SimulatedRouter:
 
     def numbers(self) -> dict[str, Any] | None:
         """What has dialed in by now."""
+        self.asked += 1
         if self.is_dead:
             return None
         return {

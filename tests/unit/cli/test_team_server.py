@@ -1,5 +1,6 @@
 """The unit of a server for a team, and what its people are told."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,7 @@ def test_unit_starts_the_server_by_tls_under_a_user_of_its_own_and_leaves_jobs_a
     )
     assert "ExecStart='/opt/my env/bin/python' -m" in unit(FILES)
     assert "--tls-cert /etc/c.pem --tls-key /etc/k.pem" in unit(FILES)
+    assert "--tls own --scoring 0.0.0.0:8443 --idle-stop 0" in unit(replace(SERVER, scoring="0.0.0.0:8443"))
 
 
 @pytest.mark.feature("X7")
@@ -39,6 +41,9 @@ def test_deployed_unit_is_what_the_command_writes() -> None:
         (TeamServer(("a",), "train", 1, "/p"), "--host needs an IP address"),
         (TeamServer(("a",), "10.0.0.1", 1, "/p", Path("/c")), "--tls-cert and --tls-key go together"),
         (TeamServer(("a",), "10.0.0.1", 1, "/p%n"), "a systemd unit can't name this path"),
+        (replace(SERVER, scoring="train:8443"), "'train:8443' isn't an IP address and a port"),
+        (replace(SERVER, scoring="0.0.0.0"), "isn't an IP address and a port"),
+        (replace(SERVER, scoring="0.0.0.0:8470"), "the server itself listens at port 8470"),
     ],
 )
 def test_what_no_server_can_have_is_refused(server: TeamServer, told: str) -> None:
@@ -51,3 +56,5 @@ def test_people_are_told_the_address_and_the_fingerprint_to_type() -> None:
     told = instructions(SERVER, "sha256:ab", is_running=True)
     assert told.endswith("drumbeat login https://train.example.org:8470 --fingerprint sha256:ab")
     assert instructions(FILES, "", is_running=True).endswith("drumbeat login https://train:443")
+    scoring = instructions(replace(SERVER, scoring="[::]:8443"), "", is_running=True)
+    assert "  endpoints https://train.example.org:8443/endpoints/…; open this port, too" in scoring

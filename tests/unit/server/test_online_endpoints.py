@@ -291,6 +291,14 @@ def test_contributors_change_only_their_own_endpoints(stage: Stage) -> None:
     endpoints.delete("hers", ada)
 
 
+def test_list_of_endpoints_asks_the_router_once(stage: Stage):
+    stage.endpoints.put(OnlineEndpoint("boats"), UNKNOWN)
+    stage.turn()
+    before = stage.world.router.asked
+    assert [one.state for one in stage.endpoints.list()] == ["ready", "ready"]
+    assert stage.world.router.asked == before + 1
+
+
 ROUTE = {"port": 8501, "path": "/v1/models/plus:predict"}
 IMAGE = {"image": "tfs:1", "inference_config": {"scoring_route": ROUTE}}
 SERVED = replace(BLUE, code=None, scoring_script="", environment=IMAGE)

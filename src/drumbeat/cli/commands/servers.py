@@ -144,6 +144,9 @@ def init(
     allow_host: AllowHostOption = [],  # noqa: B006 - Typer's default
     tls_cert: TlsCertOption = None,
     tls_key: TlsKeyOption = None,
+    scoring: Annotated[
+        str, typer.Option("--scoring", metavar="HOST:PORT", help="Where other machines call online endpoints by TLS.")
+    ] = "",
     root: Annotated[
         Path, typer.Option("--root", metavar="DIR", help="Write an image's files in this folder, and start nothing.")
     ] = Path("/"),
@@ -157,7 +160,8 @@ def init(
         fix = "A server of your own needs no set-up: commands start it. For several people: --for-team --name NAME."
         raise RefusedError("say for whom the server is", where="--for-team", fix=fix)
     names = tuple(dict.fromkeys((*filter(None, [name or socket.getfqdn()]), *allow_host)))
-    server = TeamServer(names, host or "0.0.0.0", port or 8470, sys.executable, tls_cert, tls_key)  # noqa: S104 - TLS
+    listen = host or "0.0.0.0", port or 8470  # noqa: S104 - TLS
+    server = TeamServer(names, *listen, sys.executable, tls_cert, tls_key, scoring)
     print(set_up(server, root, is_replacing=replace))
 
 

@@ -28,6 +28,8 @@ class TeamServer:
     python: str
     tls_cert: Path | None = None
     tls_key: Path | None = None
+    scoring: str = ""
+    """HOST:PORT at which other machines call online endpoints; `off` = nowhere, "" = as it was."""
 
     def check(self) -> None:
         """Raises RefusedError for what can't be a server's."""
@@ -42,9 +44,19 @@ class TeamServer:
                 )
         if not _is_address(self.host):
             raise RefusedError("--host needs an IP address", where=self.host, fix="Find it with `ip addr`.")
+        self._check_scoring()
         for path in (self.python, str(self.tls_cert or ""), str(self.tls_key or "")):
             if not path.isprintable() or "%" in path:
                 raise RefusedError("a systemd unit can't name this path", where=path, fix="Use another folder.")
+
+    def _check_scoring(self) -> None:
+        host, _, port = self.scoring.rpartition(":")
+        is_port = port.isascii() and port.isdigit() and 0 < int(port) < 65536
+        if self.scoring not in ("", "off") and not (is_port and _is_address(host.removeprefix("[").removesuffix("]"))):
+            what = f"{self.scoring!r} isn't an IP address and a port"
+            raise RefusedError(what, where="--scoring", fix="Such as 0.0.0.0:8443, which is all addresses.")
+        if is_port and int(port) == self.port:
+            raise RefusedError(f"the server itself listens at port {port}", where="--scoring", fix="Use another one.")
 
     @property
     def url(self) -> str:
@@ -59,8 +71,9 @@ class TeamServer:
         if self.tls_cert and self.tls_key:
             tls = ["--tls-cert", str(self.tls_cert), "--tls-key", str(self.tls_key)]
         names = [text for name in self.names for text in ("--allow-host", name)]
+        scoring = ["--scoring", self.scoring] if self.scoring else []
         listen = ["--host", self.host, "--allow-remote", "--port", str(self.port)]
-        return [self.python, "-m", SERVER, "--home", str(HOME), *listen, *names, *tls, "--idle-stop", "0"]
+        return [self.python, "-m", SERVER, "--home", str(HOME), *listen, *names, *tls, *scoring, "--idle-stop", "0"]
 
 
 def _is_address(text: str) -> bool:
@@ -111,6 +124,15 @@ def sysusers() -> str:
     return f'u {USER} - "drumbeat server" {HOME} /usr/sbin/nologin\n'
 
 
+def _scoring(server: TeamServer) -> str:
+    """Returns the line with the address of endpoints, "" = there is none."""
+    if server.scoring in ("", "off"):
+        return ""
+    name = server.names[0]
+    port = server.scoring.rpartition(":")[2]
+    return f"\n  endpoints https://{f'[{name}]' if ':' in name else name}:{port}/endpoints/…; open this port, too"
+
+
 def instructions(server: TeamServer, fingerprint: str, *, is_running: bool) -> str:
     """Returns what the admin and each person do next. fingerprint: "" = of a public authority, or not known yet."""
     as_user = f"sudo -u {USER} env DRUMBEAT_HOME={HOME} {Path(server.python).with_name('drumbeat')}"
@@ -120,7 +142,7 @@ def instructions(server: TeamServer, fingerprint: str, *, is_running: bool) -> s
     state = "runs" if is_running else "is set up, and starts with the machine or by: systemctl start drumbeat"
     return f"""\
 the server {state}
-  address   {server.url}
+  address   {server.url}{_scoring(server)}
   token     {HOME}/token, an owner's; only {USER} and root can read it
   unit      {UNIT}; log: {HOME}/server.log, journalctl -u drumbeat
   data      {HOME}; back it up

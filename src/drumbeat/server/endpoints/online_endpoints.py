@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
+from typing import Any
 
 from drumbeat.core.child_jobs import replica_name
 from drumbeat.core.lifecycle.events import DeploymentAsked
@@ -87,11 +88,13 @@ class OnlineEndpoints:
     # --- endpoints --------------------------------------------------------------------------------------------
     def list(self) -> list[EndpointView]:
         """Returns all endpoints, by name."""
-        return [self._view(one) for one in self.catalog.endpoints()]
+        endpoints = self.catalog.endpoints()
+        numbers = self._numbers() if endpoints else None
+        return [self._view(one, numbers) for one in endpoints]
 
     def show(self, name: str) -> EndpointView:
         """Returns an endpoint. Raises NotFoundError."""
-        return self._view(self.catalog.endpoint(name))
+        return self._view(self.catalog.endpoint(name), self._numbers())
 
     def put(self, definition: OnlineEndpoint, by: Principal) -> tuple[EndpointView, bool]:
         """Creates an endpoint, or changes the one of its name; its keys stay. Returns it, and whether it is new.
@@ -153,16 +156,20 @@ class OnlineEndpoints:
             if definition.traffic.get(name):
                 raise SpecError(f"{name} has live traffic already", where="mirror_traffic")
 
-    def _view(self, one: StoredEndpoint) -> EndpointView:
+    def _numbers(self) -> dict[str, Any] | None:
+        return self._router.numbers() if self._router else None
+
+    def _view(self, one: StoredEndpoint, numbers: dict[str, Any] | None) -> EndpointView:
+        """numbers: what the router counts, asked once for all endpoints of a list; None = it doesn't answer."""
         name = one.definition.name
         state: EndpointState = "deleting" if one.is_deleting else "ready"
-        sentence = self._router.problem if self._router else "this server has no router"
+        sentence = self._router.problem(numbers) if self._router else "this server has no router"
         if state == "ready" and sentence:
             state = "creating"
-        elif state == "ready" and not self._is_told(one):
+        elif state == "ready" and not self._is_told(one, numbers):
             state, sentence = "updating", "the router is taking over what was changed"
         elif self._router:
-            sentence = self._router.door_problem
+            sentence = self._router.door_problem(numbers)
         url = f"{self._router.url}/{name}" if self._router else ""
         return EndpointView(
             one.definition,
@@ -175,12 +182,11 @@ class OnlineEndpoints:
             self._router.ca if self._router else "",
         )
 
-    def _is_told(self, one: StoredEndpoint) -> bool:
+    def _is_told(self, one: StoredEndpoint, numbers: dict[str, Any] | None) -> bool:
         """Whether the router knows what users have set of an endpoint."""
         name = one.definition.name
         jobs = {each.definition.name: self.job(each) for each in self.catalog.deployments(name)}
         route = endpoint_route(one, {each: DeploymentRoute() for each, job in jobs.items() if job and job.deployment})
-        numbers = self._router.numbers() if self._router else None
         return numbers is not None and numbers["endpoints"].get(name) == route.settings
 
     # --- keys -------------------------------------------------------------------------------------------------

@@ -156,31 +156,24 @@ class RouterProgram:
         except (OSError, ValueError, http.client.HTTPException):
             return None
 
-    @property
-    def problem(self) -> str:
-        """Why clients can't call; "" = they can."""
-        bound = self._bound
+    def problem(self, numbers: dict[str, Any] | None) -> str:
+        """Why clients can't call, by what `numbers` returned; "" = they can."""
+        bound = _bound(numbers)
         if f"{LOOPBACK}:{self.port}" not in bound:
             return "the router is being started"
         if self._scoring is not None and self._scoring.bound not in bound:
             return f"the router can't listen at {self._scoring.bound}; {self.folder / 'router.log'} says why"
         return ""
 
-    @property
-    def door_problem(self) -> str:
+    def door_problem(self, numbers: dict[str, Any] | None) -> str:
         """Why replicas on other machines can't dial the router; "" = they can, or there are none."""
-        bound = self._bound if self._doors.ips else frozenset[str]()
+        bound = _bound(numbers) if self._doors.ips else frozenset[str]()
         addresses = {f"{ip}:{self._doors.port}" for ips in self._doors.ips.values() for ip in ips}
         closed = ", ".join(sorted(addresses - bound))
         log_file = self.folder / "router.log"
         return (
             f"replicas can't dial the router at {closed}, where it can't listen; {log_file} says why" if closed else ""
         )
-
-    @property
-    def _bound(self) -> frozenset[str]:
-        numbers = self.numbers()
-        return frozenset(numbers["listeners"].values()) if numbers is not None else frozenset()
 
     def _ask(self) -> dict[str, Any]:
         """Raises OSError, ValueError, HTTPException."""
@@ -229,3 +222,8 @@ class RouterProgram:
         log.info("the last endpoint is gone: the router ends")
         with suppress(ProcessLookupError, PermissionError):
             os.kill(int(numbers["pid"]), signal.SIGTERM)
+
+
+def _bound(numbers: dict[str, Any] | None) -> frozenset[str]:
+    """The addresses at which a router listens."""
+    return frozenset(numbers["listeners"].values()) if numbers is not None else frozenset()
