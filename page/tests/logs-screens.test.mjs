@@ -106,6 +106,20 @@ test("several ranks, and nodes, are shown at once, also by the address", async (
   expect(await page.getByLabel("Nodes", { exact: true }).getAttribute("aria-invalid")).toBe("true");
 });
 
+test("numbers that are typed stay while lines come", async () => {
+  hasRanks(["a", "b", "c", "d"], { state: "running", ended_at: null });
+  await page.goto(`${server.origin}/ui/jobs/many?tab=logs`);
+  await eventually(shown).toHaveLength(4);
+  await eventually(() => [...server.streams].some((one) => one.words.get("job") === "many")).toBe(true);
+  const nodes = page.getByLabel("Nodes", { exact: true });
+  await nodes.pressSequentially("0");
+  server.send("log", { position: 5, attempt: 1, round: 1, node: 1, rank: 3, offset: 5000, text: "e\n", at: 1 }, { job: "many", id: "5.1" });
+  await eventually(shown).toHaveLength(5);
+  await nodes.pressSequentially("-0");
+  await page.keyboard.press("Enter");
+  await eventually(shown).toEqual(["a", "b"]);
+});
+
 test("a regular expression is searched, and one that can't be read is said", async () => {
   hasRanks(["loss=0.5", "loss=nan", "other", "LOSS=12"]);
   await page.goto(`${server.origin}/ui/jobs/many?tab=logs`);

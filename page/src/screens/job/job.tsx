@@ -19,7 +19,6 @@ import { Cause } from "./status-sentence";
 import { elasticOf, sizeOf } from "./progress";
 import { Labels } from "./labels";
 import { LogsTab } from "./logs";
-import { RanksTab } from "./ranks";
 import { Services } from "./services";
 import { SlowRank } from "./slow-rank";
 import { StateStrip } from "./state-timeline";
@@ -167,6 +166,7 @@ const LATER: Record<string, () => Promise<ComponentType<TabProps>>> = {
   overview: () => import("./overview").then((one) => one.OverviewTab),
   metrics: () => import("./metrics").then((one) => one.MetricsTab),
   resources: () => import("./resources").then((one) => one.ResourcesTab),
+  ranks: () => import("./ranks").then((one) => one.RanksTab),
   outputs: () => import("./outputs").then((one) => one.OutputsTab),
   trials: () => import("./sweep").then((one) => one.TrialsTab),
   curves: () => import("./sweep-curves").then((one) => one.TrialCurvesTab),
@@ -177,7 +177,6 @@ const LATER: Record<string, () => Promise<ComponentType<TabProps>>> = {
 
 const SCREENS: Record<string, ComponentType<TabProps>> = {
   logs: LogsTab,
-  ranks: RanksTab,
   story: StoryTab,
   file: DefinitionTab,
   ...Object.fromEntries(Object.entries(LATER).map(([id, load]) => [id, late(load)])),

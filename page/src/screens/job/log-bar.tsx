@@ -1,5 +1,6 @@
 /** What is chosen of a log: whose, which lines, how they are shown; each by the mouse and by a key, and in the address. */
 
+import { useEffect, useState } from "preact/hooks";
 import { address, fileAddress, segment } from "../../api";
 import { counted, whole } from "../../format";
 import { useKey } from "../../keys";
@@ -99,12 +100,7 @@ function Whose({ job, chosen }: { job: Job; chosen: Chosen }) {
         </select>
       </label>
       {isLarge && (
-        <label>
-          <span class="hidden">Rank</span>
-          <input type="number" min={0} max={job.world_size - 1} placeholder={`rank 0–${job.world_size - 1}`} aria-label="Rank"
-            value={isOne ? chosen.rank : ""}
-            onChange={(event) => event.currentTarget.validity.valid && setQuery({ rank: event.currentTarget.value, at: "", node: "" })} />
-        </label>
+        <Typed label="Rank" value={isOne ? chosen.rank : ""} hint={`rank 0–${job.world_size - 1}`} max={job.world_size - 1} choose={(rank) => setQuery({ rank, at: "", node: "" })} />
       )}
       {isSeveral && <Numbers name="Ranks" value={chosen.rank} change={(rank) => setQuery({ rank, at: "" })} />}
       {job.node_count > 1 && <Numbers name="Nodes" value={chosen.node} change={(node) => setQuery({ node, at: "" })} />}
@@ -118,9 +114,21 @@ const SEVERAL = "several";
 function Numbers({ name, value, change }: { name: string; value: string; change: (value: string) => void }) {
   const isBad = rangesIn(value) === undefined;
   return (
-    <input type="text" class="numbers" placeholder={`${name.toLowerCase()}, as 0-3,7`} aria-label={name} aria-invalid={isBad ? true : undefined} title={isBad ? "Numbers and ranges, as 0-3,7" : undefined}
-      value={value} onChange={(event) => change(event.currentTarget.value.replace(/\s+/g, ""))} />
+    <Typed label={name} value={value} hint={`${name.toLowerCase()}, as 0-3,7`} isBad={isBad} choose={(typed) => change(typed.replace(/\s+/g, ""))} />
   );
+}
+
+/** A field whose text counts once it is left, or by Enter: lines that come meanwhile don't take it away. max: of a single number. */
+function Typed({ label, value, hint, max, isBad = false, choose }: { label: string; value: string; hint: string; max?: number; isBad?: boolean; choose: (value: string) => void }) {
+  const [draft, setDraft] = useState(value);
+  useEffect(() => setDraft(value), [value]);
+  const common = {
+    placeholder: hint, "aria-label": label, value: draft,
+    onInput: (event: { currentTarget: HTMLInputElement }) => setDraft(event.currentTarget.value),
+    onChange: (event: { currentTarget: HTMLInputElement }) => void (event.currentTarget.validity.valid && choose(event.currentTarget.value)),
+  };
+  if (max !== undefined) return <input type="number" min={0} max={max} {...common} />;
+  return <input type="text" class="numbers" aria-invalid={isBad ? true : undefined} title={isBad ? "Numbers and ranges, as 0-3,7" : undefined} {...common} />;
 }
 
 function Found({ hits, source, hasMore }: { hits: Hits; source: LogSource; hasMore: boolean }) {

@@ -46,7 +46,7 @@ TABS: Mapping[str, tuple[str, ...]] = {
     "deployment": ("story",),
 }
 """The tabs of each kind of job, the default one first."""
-LOG_WORDS = ("rank", "node", "search", "at")
+LOG_WORDS = ("rank", "node", "search", "at", "level")
 """Words that choose lines of a log."""
 AT_WORK = frozenset({State.RUNNING, State.STOPPING, State.FINALIZING, State.COMPLETED, State.CANCELED})
 """The states in which a job is opened with its overview; otherwise with its logs."""
@@ -70,6 +70,7 @@ RUNS = "src/screens/runs/runs.tsx"
 TAB_MODULES: Mapping[str, str] = {
     "overview": "src/screens/job/overview.tsx",
     "metrics": "src/screens/job/metrics.tsx",
+    "ranks": "src/screens/job/ranks.tsx",
     "resources": "src/screens/job/resources.tsx",
     "outputs": "src/screens/job/outputs.tsx",
     "trials": "src/screens/job/sweep.tsx",
