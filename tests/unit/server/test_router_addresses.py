@@ -88,13 +88,15 @@ def test_table_is_written_without_a_certificate_when_the_authority_is_damaged(tm
     assert not (tmp_path / "certificate.pem").exists()
 
 
-def test_door_that_is_not_open_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_door_that_is_not_open_is_named(tmp_path: Path):
     router = program(tmp_path)
-    assert not router.door_problem
+    assert router.problem(None) == "the router is being started"
+    assert not router.door_problem(None)
     router.open_doors({"10.0.0.1": ("10.0.0.1", "10.1.0.1")}, is_complete=True)
     bound = {"a": f"127.0.0.1:{router.port}", "b": f"10.0.0.1:{router.replica_port}"}
-    monkeypatch.setattr(router, "numbers", lambda: {"listeners": bound})
-    assert not router.problem
-    assert router.door_problem.startswith(f"replicas can't dial the router at 10.1.0.1:{router.replica_port}, where")
+    numbers = {"listeners": bound}
+    assert not router.problem(numbers)
+    closed = f"replicas can't dial the router at 10.1.0.1:{router.replica_port}, where"
+    assert router.door_problem(numbers).startswith(closed)
     bound["c"] = f"10.1.0.1:{router.replica_port}"
-    assert not router.door_problem
+    assert not router.door_problem(numbers)
