@@ -154,6 +154,8 @@ def test_prune_lists_what_is_deleted_and_what_is_kept(drumbeat: Type, server: Fa
         "would free 1.0 KiB",
     ]
     assert server.calls == [("prune", timedelta(days=14), True, True)]
+    drumbeat("prune", "--snapshots", "--dry-run")
+    assert server.calls[-1] == ("prune", timedelta(days=30), False, True, "snapshots")
 
 
 ASKING = """

@@ -74,8 +74,15 @@ class FakeServer:
         kept = tuple(KeptItem(f"job {name}", f"{self.needed[name]} needs it") for name in names if name in self.needed)
         return Freed(items, kept, 2048 * len(items), is_dry=True)
 
-    def prune(self, older_than: timedelta, *, keep_outputs: bool = False, dry_run: bool = False) -> Freed:
-        self._called("prune", older_than, keep_outputs, dry_run)
+    def prune(
+        self,
+        older_than: timedelta,
+        *,
+        keep_outputs: bool = False,
+        dry_run: bool = False,
+        only_snapshots: bool = False,
+    ) -> Freed:
+        self._called("prune", older_than, keep_outputs, dry_run, *(["snapshots"] if only_snapshots else []))
         return replace(self.freed, is_dry=dry_run)
 
     def plan(self, job: Path | dict[str, object], *, sets: Sequence[str] = (), name: str | None = None) -> PreviewView:
