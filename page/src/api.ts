@@ -132,9 +132,9 @@ export async function get<T>(path: string, query: Query = {}, signal?: AbortSign
   return contentOf(answer, (one) => one.json());
 }
 
-/** At most `limit` bytes of a file from its beginning, and the file's size. */
-export async function getFile(job: string, path: string, limit: number): Promise<{ bytes: ArrayBuffer; size: number }> {
-  const answer = await sent(fileAddress(job, path), { headers: { Range: `bytes=0-${limit - 1}` } });
+/** At most `limit` bytes of a file from a place on, and the file's size. priority: "low" for what is fetched before it is shown. */
+export async function getFile(job: string, path: string, limit: number, from = 0, priority: RequestPriority = "auto"): Promise<{ bytes: ArrayBuffer; size: number }> {
+  const answer = await sent(fileAddress(job, path), { headers: { Range: `bytes=${from}-${from + limit - 1}` }, priority });
   const bytes = await contentOf(answer, (one) => one.arrayBuffer());
   const total = answer.headers.get("Content-Range")?.split("/")[1];
   return { bytes, size: total ? Number(total) : bytes.byteLength };

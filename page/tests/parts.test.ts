@@ -7,7 +7,6 @@ import { differenceOf } from "../src/parts/line-diff";
 import { isNews } from "../src/parts/desktop-notices";
 import { importanceOf } from "../src/parts/parameter-importance";
 import { phasesOf } from "../src/screens/job/progress";
-import { tableOf } from "../src/screens/job/outputs";
 import { busiestOf } from "../src/screens/job/slow-rank";
 import { groupsOf, rangesOf } from "../src/screens/job/stacks-now";
 import { share } from "../src/screens/ledger";
@@ -53,10 +52,6 @@ test("the parameter that decides has the highest importance", () => {
   expect(importanceOf([{ a: 1 }, { a: 2 }], [1, 2])).toEqual([]);
 });
 
-test("tables of values are read with their quotes, a cut one without its last row", () => {
-  expect(tableOf('a,"b ""c"", d"\n1,\n', ",", false)).toEqual([["a", 'b "c", d'], ["1", ""]]);
-  expect(tableOf("a\tb\n1\t2\n3", "\t", true)).toEqual([["a", "b"], ["1", "2"]]);
-});
 
 test("a time of another day has its day", () => {
   const at = (day: number, hour: number) => new Date(2026, 10, day, hour, 5, 9).getTime();

@@ -101,6 +101,7 @@ export class ScriptedServer {
     answer = await answer;
     if (answer === "break") return void request.socket.destroy();
     if (answer === undefined) answer = refusal(404, `nothing is scripted for ${path}`);
+    if (Buffer.isBuffer(answer)) return sendPart(answer, request, response);
     response.writeHead(answer.refused ?? 200, { "Content-Type": "application/json" });
     response.end(JSON.stringify(answer.refused ? { what: answer.what, where: answer.where ?? "", fix: "" } : answer));
   }
@@ -119,6 +120,15 @@ export class ScriptedServer {
     response.writeHead(200, { "Content-Type": TYPES[extname(file)] ?? "application/octet-stream" });
     response.end(readFileSync(file));
   }
+}
+
+/** A file, or the range of it that is asked for. */
+function sendPart(content, request, response) {
+  const [, from, to] = /bytes=(\d+)-(\d+)/.exec(request.headers.range ?? "") ?? [];
+  const part = from === undefined ? content : content.subarray(Number(from), Number(to) + 1);
+  const range = from === undefined ? {} : { "Content-Range": `bytes ${from}-${Number(from) + part.length - 1}/${content.length}` };
+  response.writeHead(from === undefined ? 200 : 206, { "Content-Type": "application/octet-stream", ...range });
+  response.end(part);
 }
 
 /** A job as the API shows it. */

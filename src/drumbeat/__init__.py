@@ -2,8 +2,8 @@
 
     from drumbeat import Client, Input, Output, PyTorchDistribution, command
 
-In a rank's script, `drumbeat.log(loss=0.5, step=3)` logs metrics, and `drumbeat.primary("loss", "min")` says which of
-them counts.
+In a rank's script, `drumbeat.log(loss=0.5, step=3)` logs metrics and an `Image`, `Table`, `Histogram`, `Text`;
+`drumbeat.primary("loss", "min")` says which of them counts.
 
 Everything here is loaded when it is first asked for, so that the agent, which needs none of it, starts quickly.
 """
@@ -16,6 +16,10 @@ from drumbeat._version import __version__
 
 if TYPE_CHECKING:
     from drumbeat.client import Client as Client
+    from drumbeat.rank.media import Histogram as Histogram
+    from drumbeat.rank.media import Image as Image
+    from drumbeat.rank.media import Table as Table
+    from drumbeat.rank.media import Text as Text
     from drumbeat.rank.metric_log import log as log
     from drumbeat.rank.parameters import primary as primary
 
@@ -60,7 +64,10 @@ _NOT_YET = {
 }  # fmt: skip
 """Names of Azure's SDK that this version doesn't have, and what to do instead."""
 
-__all__ = ["Client", "__version__", "log", "primary", *_OF_DIALECT, *_AZURE_NAMES]  # noqa: PLE0604 (names, though made elsewhere)  # pyright: ignore[reportUnsupportedDunderAll]
+_MEDIA = ("Histogram", "Image", "Table", "Text")
+"""What `log` takes beside numbers."""
+
+__all__ = ["Client", "__version__", "log", "primary", *_MEDIA, *_OF_DIALECT, *_AZURE_NAMES]  # noqa: PLE0604 (names, though made elsewhere)  # pyright: ignore[reportUnsupportedDunderAll]
 
 
 def __getattr__(name: str) -> Any:
@@ -72,6 +79,8 @@ def __getattr__(name: str) -> Any:
         # A loop calls it very often: from now on it is found without this function.
         globals()[name] = importlib.import_module("drumbeat.rank.metric_log").log
         return globals()[name]
+    if name in _MEDIA:
+        return getattr(importlib.import_module("drumbeat.rank.media"), name)
     if name == "primary":
         return importlib.import_module("drumbeat.rank.parameters").primary
     if name in _OF_DIALECT or name in _AZURE_NAMES:

@@ -144,3 +144,35 @@ def test_a_snapshot_of_other_bytes_is_not_kept(house: House, tmp_path: Path) -> 
     digest = "ab" * 32
     assert house.http.put(f"/api/v1/snapshots/{digest}", content=b"other").json()["code"] == "conflict"
     assert house.http.head(f"/api/v1/snapshots/{digest}").status_code == 404
+
+
+def test_html_comes_for_a_frame_with_a_policy_that_forbids_everything(house: House) -> None:
+    there = house.agent("other")
+    text = b"<LINK rel=preconnect href=//evil><p>text</p><abbr>x</abbr><a\nhref=//evil><iframe src=//evil>"
+    there.log(text, len(b"others'"))
+    answer = house.http.get("/api/v1/jobs/other/files/logs/1.1/0/0.log", params={"preview": "html"})
+    assert answer.headers["content-type"] == "text/html; charset=utf-8"
+    policy = answer.headers["content-security-policy"]
+    for rule in (
+        "sandbox;",
+        "default-src 'none'",
+        "img-src data:",
+        "style-src 'unsafe-inline'",
+        "frame-ancestors 'self'",
+    ):
+        assert rule in policy
+    assert "allow-" not in policy
+    assert "script-src" not in policy
+    assert answer.headers["x-dns-prefetch-control"] == "off"
+    shown = b"<x-LINK rel=preconnect href=//evil><p>text</p><abbr>x</abbr><x-a\nhref=//evil><x-iframe src=//evil>"
+    assert answer.content == b"\xef\xbb\xbfothers'" + shown
+    plain = house.http.get("/api/v1/jobs/other/files/logs/1.1/0/0.log")
+    assert plain.headers["content-type"] == "application/octet-stream"
+    assert house.http.get(LOG, params={"preview": "pdf"}).status_code == 422
+
+
+def test_html_that_is_too_large_for_a_preview_is_refused(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("drumbeat.server.jobs.html_preview.MAX_BYTES", 4)
+    answer = house.http.get(LOG, params={"preview": "html"})
+    assert answer.status_code == 422
+    assert answer.json()["fix"] == "Download it."

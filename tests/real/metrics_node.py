@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, unquote, urlsplit
 
 import psutil
 
@@ -49,6 +49,8 @@ class FakeServer:
     def __init__(self, home: Path) -> None:
         self.records: list[MetricRecord] = []
         self.offset, self.is_away, self.lock = 0, False, threading.Lock()
+        self.files: dict[str, bytes] = {}
+        """Artifacts that came before the outputs, by their path."""
         owner = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -74,6 +76,9 @@ class FakeServer:
 
     def take(self, path: str, body: bytes) -> tuple[int, dict[str, Any]]:
         with self.lock:
+            if not self.is_away and (place := urlsplit(path).path.partition("/mlflow-artifacts/artifacts/")[2]):
+                self.files[unquote(place)] = body
+                return 200, {}
             if self.is_away or "/metrics" not in path:
                 return 503, {"error_code": "TEMPORARILY_UNAVAILABLE", "message": "away"}
             offset = int(parse_qs(urlsplit(path).query)["offset"][0])

@@ -306,8 +306,10 @@ def test_tables_of_runs_and_comparisons_of_many_jobs_in_a_browser():
 
 @pytest.mark.thorough
 @pytest.mark.feature("M16")
-@pytest.mark.parametrize("subject", ["labels", "run-again", "own-charts", "logs", "away", "small", "sweeps"])
-def test_notes_charts_logs_and_jobs_that_run_again_in_a_browser(subject: str):
+@pytest.mark.parametrize(
+    "subject", ["labels", "run-again", "own-charts", "logs", "away", "small", "sweeps", "artifacts"]
+)
+def test_notes_charts_logs_artifacts_and_jobs_that_run_again_in_a_browser(subject: str):
     find_browser()
     printed = run_own_tests(f"tests/{subject}-screens.test.mjs")
     assert "skipped" not in printed

@@ -6,6 +6,7 @@ import { drawable, whole } from "../format";
 import { useAnswer, useEvents, useInterval, useThrottled } from "../hooks";
 import { Chart } from "../parts/chart";
 import { centralRange, marksOf, outliersText } from "../parts/honest-curves";
+import { late } from "../parts/late";
 import { linePointer } from "../parts/line-pointer";
 import { Outliers } from "../parts/outliers";
 import { differenceOf } from "../parts/line-diff";
@@ -140,6 +141,7 @@ function Compared({ jobs }: { jobs: string[] }) {
               <h2>What came of them</h2>
               <RowTable label="What came of them" jobs={jobs} rows={comparison.outcomes} />
             </section>
+            <LoggedSteps jobs={jobs} />
             {jobs.length === 2 && <FileDifference one={jobs[0]!} other={jobs[1]!} />}
           </>
         );
@@ -147,6 +149,15 @@ function Compared({ jobs }: { jobs: string[] }) {
     </Answered>
   );
 }
+
+/** Galleries and what else the jobs have logged by step, where one asks for it: lists of files may be long. */
+function LoggedSteps({ jobs }: { jobs: string[] }) {
+  const isOpen = usePlace().query.has("logged");
+  if (!isOpen) return <p><button type="button" onClick={() => setQuery({ logged: "yes" })}>Compare images and what else was logged by step</button></p>;
+  return <ComparedSteps jobs={jobs} />;
+}
+
+const ComparedSteps = late(() => import("./artifacts/compared-steps").then((one) => one.ComparedSteps));
 
 const hasUnfinished = (comparison: Comparison | undefined): boolean =>
   comparison?.outcomes.some((row) => row.section === "outcome" && row.key === "state" && row.values.some((state) => !ENDED.has(String(state)))) ?? false;

@@ -1,5 +1,6 @@
 """`drumbeat.log(loss=…, step=…)`: a call adds to a buffer, and a thread sends the buffer to the node's endpoint.
 
+Numbers are sent many at once, and images, tables, histograms and texts (`drumbeat.rank.media`) one by one.
 Outside of drumbeat's jobs a call does nothing.
 """
 
@@ -13,10 +14,11 @@ import sys
 import threading
 import time
 from collections import deque
-from typing import TYPE_CHECKING, Any, SupportsFloat
+from collections.abc import Sequence
+from typing import Any, NamedTuple, SupportsFloat
 
-if TYPE_CHECKING:
-    from drumbeat.rank.endpoint_connection import EndpointConnection
+from drumbeat.rank.media import MAX_BYTES, LoggedImage, Media, MediaFile, entry_of, fault_of, media_of
+from drumbeat.rank.node_sender import NodeSender, warn
 
 ADDRESS = "DRUMBEAT_METRICS"
 """The variable with the address of the endpoint, which includes the rank (`drumbeat.launchers.tracking_variables`)."""
@@ -26,11 +28,11 @@ MAX_POINTS = 5_000
 """The maximum number of points of one request."""
 MAX_NAME, MAX_STEP = 250, 2**63 - 1
 """The longest name of a metric in characters, as in MLflow, and the largest step that a database stores."""
+MAX_HELD_BYTES = 256 << 20
+"""The maximum size of the buffered images, tables, histograms and texts; further ones are not kept."""
 MAX_WARNINGS = 20
 """The maximum number of printed warnings; further ones are counted."""
 INTERVAL_S, FLUSH_S = 0.1, 10.0
-_TIMEOUT_S = 30.0
-_FIRST_PAUSE_S, _MAX_PAUSE_S = 0.1, 2.0
 
 _LAST = -100
 """The priority of the flush among multiprocessing's finalizers of a child: after its own pools and queues."""
@@ -38,13 +40,43 @@ _LAST = -100
 _MAX_QUOTED = 60
 """The maximum characters of a name or value in a warning."""
 
-_Call = tuple[int, "int | None", dict[str, float]]
+_Value = float | tuple[MediaFile, ...]
+_Call = tuple[int, "int | None", dict[str, _Value]]
 _Mark = threading.Event
 """A marker among the calls: it is set when the node has all calls before it."""
 
 
-def log(*, step: int | None = None, **values: SupportsFloat) -> None:
+class _Files(NamedTuple):
+    """The images, the table, the histogram or the text of one name and step."""
+
+    name: str
+    entries: tuple[MediaFile, ...]
+    step: int
+    at_ms: int
+
+
+class _Batch:
+    """What is sent of the next calls."""
+
+    def __init__(self) -> None:
+        self.points: list[tuple[str, float, int, int]] = []
+        self.files: list[_Files] = []
+        self.marks: list[_Mark] = []
+
+    @property
+    def count(self) -> int:
+        """How many values it has."""
+        return len(self.points) + len(self.files)
+
+
+LoggedValue = SupportsFloat | Media | Sequence[LoggedImage]
+"""What a name may stand for in a call: a number, an image, several images of one step, a table, a histogram, a text."""
+
+
+def log(*, step: int | None = None, **values: LoggedValue) -> None:
     """Logs the value of each metric at a step; without a step, each metric counts its own calls from 0.
+
+    Beside numbers it takes a `drumbeat.Image` or a list of these, a `drumbeat.Table`, `Histogram` or `Text`.
 
     The count restarts in each process, even after a restart, so a training that resumes should pass its step. A call
     never waits for the network or a disk, only for a tensor on a GPU, as `.item()` does. A value that can't be kept,
@@ -58,14 +90,14 @@ def log(*, step: int | None = None, **values: SupportsFloat) -> None:
     if isinstance(number, str):
         buffer.warn(f"{', '.join(map(_quoted, values))} at step {_quoted(step)}", number)
         return
-    floats: dict[str, float] = {}
+    kept: dict[str, _Value] = {}
     for name, value in values.items():
-        number_or_fault = _name_fault(name) or _checked_value(value)
-        if isinstance(number_or_fault, str):
-            buffer.warn(_quoted(name), number_or_fault)
+        value_or_fault = _name_fault(name) or _checked_value(name, value)
+        if isinstance(value_or_fault, str):
+            buffer.warn(_quoted(name), value_or_fault)
         else:
-            floats[name] = number_or_fault
-    buffer.add(number, floats)
+            kept[name] = value_or_fault
+    buffer.add(number, kept)
 
 
 def _checked_step(step: Any) -> int | str:
@@ -86,8 +118,10 @@ def _name_fault(name: str) -> str:
     )
 
 
-def _checked_value(value: Any) -> float | str:
+def _checked_value(name: str, value: Any) -> _Value | str:
     """Returns the value, or why it is invalid. Errors of the device, like CUDA's, are the training's and propagate."""
+    if media := media_of(value):
+        return fault_of(name, media) or tuple(map(entry_of, media))
     shape = getattr(value, "shape", ())
     if shape and math.prod(shape) != 1:
         return f"a value must be one number, and this is an array of shape {list(shape)}"
@@ -95,6 +129,11 @@ def _checked_value(value: Any) -> float | str:
         return float(value)
     except (TypeError, ValueError, OverflowError):
         return f"a value must be a number, and this is {_quoted(value)}"
+
+
+def _query(words: dict[str, object]) -> str:
+    """Returns the words as a query. Of the signs of a name, only a blank has to be written in another way."""
+    return "&".join(f"{key}={str(value).replace(' ', '%20')}" for key, value in words.items())
 
 
 def _quoted(value: object) -> str:
@@ -120,27 +159,39 @@ class Buffer:
         # Imported here and not in the thread: a fork during an import would leave the child with half a module.
         from drumbeat.rank.endpoint_connection import EndpointConnection
 
-        self._sender, self._rank = _Sender(address, EndpointConnection), rank
+        self._sender, self._rank = NodeSender(address, EndpointConnection), rank
         self._calls: deque[_Call | _Mark] = deque()
         self._steps: dict[str, int] = {}
-        self._dropped = self._in_hand = 0
+        self._dropped = self._in_hand = self._held = 0
         self._warned: set[tuple[str, str]] = set()
         self._unsaid = 0
         """The count of unprinted warnings: beyond MAX_WARNINGS, or repeated."""
         self._wake, self._is_over, self._is_ending = threading.Event(), False, False
         self._thread: threading.Thread | None = None
-        self._starting = threading.Lock()
+        self._starting, self._holding = threading.Lock(), threading.Lock()
         self._waited_s = 0.0
         """How long `_send_here` has waited for an unresponsive endpoint since its last answer."""
 
-    def add(self, step: int | None, values: dict[str, float]) -> None:
+    def add(self, step: int | None, values: dict[str, _Value]) -> None:
         """Adds a call."""
         if len(self._calls) >= MAX_CALLS:
             self._dropped += 1
             return
+        if any(isinstance(value, tuple) for value in values.values()):
+            values = {name: one for name, one in values.items() if not isinstance(one, tuple) or self._holds(name, one)}
         self._calls.append((time.time_ns() // 1_000_000, step, values))
         if self._thread is None:
             self._begin()
+
+    def _holds(self, name: str, entries: tuple[MediaFile, ...]) -> bool:
+        """Adds to what is held; returns False, with a warning, if these are too much beside what waits already."""
+        size = sum(one.size for one in entries)
+        with self._holding:
+            is_held = self._held + size <= MAX_HELD_BYTES
+            self._held += size if is_held else 0
+        if not is_held:
+            self.warn(_quoted(name), f"{MAX_HELD_BYTES >> 20} MiB of images, tables and texts wait already")
+        return is_held
 
     def warn(self, what: str, why: str) -> None:
         """Prints which values of a call are dropped: once for each metric and reason, MAX_WARNINGS at most."""
@@ -149,7 +200,7 @@ class Buffer:
             self._unsaid += 1
             return
         self._warned.add(key)
-        _warn(f"{what} is not kept: {why}")
+        warn(f"{what} is not kept: {why}")
 
     def _begin(self) -> None:
         with self._starting:
@@ -173,17 +224,15 @@ class Buffer:
         An endpoint that accepts requests without answering costs FLUSH_S in all, not for each call.
         """
         while self._calls:
-            points, marks = self._take()
+            batch = self._take()
             begun = time.monotonic()
             try:
-                self._send(points, within_s=max(0.0, FLUSH_S - self._waited_s))
+                self._send(batch, within_s=max(0.0, FLUSH_S - self._waited_s))
                 self._waited_s = 0.0
             except Exception as error:  # noqa: BLE001 (in an ending process, modules may be gone)
                 self._waited_s += time.monotonic() - begun
-                _warn(f"{len(points):,} values were not kept: {type(error).__name__}: {error}")
-            self._in_hand = 0
-            for mark in marks:
-                mark.set()
+                warn(f"{batch.count:,} values were not kept: {type(error).__name__}: {error}")
+            self._end(batch)
 
     def sync(self, within_s: float = FLUSH_S) -> None:
         """Returns once the node has all earlier calls, or after this time."""
@@ -206,7 +255,7 @@ class Buffer:
         self._thread.join(within_s)
         lost = self._dropped + self._in_hand + len(self._calls)
         if lost:
-            _warn(f"{lost:,} calls were not kept: the node accepted no more, or too slowly")
+            warn(f"{lost:,} calls were not kept: the node accepted no more, or too slowly")
         elif not self._thread.is_alive():
             self._thread, self._is_over = None, False
 
@@ -216,7 +265,7 @@ class Buffer:
         """
         self._is_ending = True
         if self._unsaid:
-            _warn(f"{self._unsaid:,} more calls had values that are not kept, for reasons as above")
+            warn(f"{self._unsaid:,} more calls had values that are not kept, for reasons as above")
             self._unsaid = 0
         self.flush()
 
@@ -227,88 +276,63 @@ class Buffer:
                 self._wake.wait(INTERVAL_S)
                 if not self._is_over:
                     self._wake.clear()
-            points, marks = self._take()
+            batch = self._take()
             try:
-                self._send(points)
+                self._send(batch)
             except Exception as error:  # noqa: BLE001 (after any error, the thread sends the next calls)
-                _warn(f"{len(points):,} values were not kept: {type(error).__name__}: {error}")
-            self._in_hand = 0
-            for mark in marks:
-                mark.set()
+                warn(f"{batch.count:,} values were not kept: {type(error).__name__}: {error}")
+            self._end(batch)
         self._sender.close()
 
-    def _send(self, points: list[tuple[str, float, int, int]], *, within_s: float | None = None) -> None:
-        if points:
-            body = {"points": points} if self._rank is None else {"points": points, "rank": self._rank}
+    def _send(self, batch: _Batch, *, within_s: float | None = None) -> None:
+        if batch.points:
+            body = {"points": batch.points} if self._rank is None else {"points": batch.points, "rank": self._rank}
             self._sender.send(body, within_s=within_s)
+        for files in batch.files:
+            self._send_files(files, within_s)
 
-    def _take(self) -> tuple[list[tuple[str, float, int, int]], list[_Mark]]:
-        points: list[tuple[str, float, int, int]] = []
-        marks: list[_Mark] = []
-        while self._calls and len(points) < MAX_POINTS:
+    def _send_files(self, files: _Files, within_s: float | None) -> None:
+        """Sends a file of each entry, and the captions of images; what is too large is named."""
+        about: dict[str, object] = {"name": files.name, "step": files.step, "at_ms": files.at_ms}
+        about |= {} if self._rank is None else {"rank": self._rank}
+        for index, one in enumerate(files.entries):
+            content = one.content()
+            if len(content) > MAX_BYTES:
+                why = f"it has {len(content) / (1 << 20):,.1f} MiB, and {MAX_BYTES >> 20} MiB are the most"
+                self.warn(f"{_quoted(files.name)} at step {files.step}", why)
+                continue
+            words = _query({**about, "kind": one.kind, "ending": one.ending, "index": index})
+            self._sender.post(f"/media?{words}", content, within_s=within_s)
+        captions = [one.caption for one in files.entries]
+        if any(captions):
+            words = _query({**about, "kind": files.entries[0].kind, "ending": "captions.json", "index": 0})
+            self._sender.post(f"/media?{words}", json.dumps(captions).encode(), within_s=within_s)
+
+    def _end(self, batch: _Batch) -> None:
+        """Releases what was sent, or lost."""
+        with self._holding:
+            self._held -= sum(entry.size for files in batch.files for entry in files.entries)
+        self._in_hand = 0
+        for mark in batch.marks:
+            mark.set()
+
+    def _take(self) -> _Batch:
+        batch = _Batch()
+        while self._calls and len(batch.points) < MAX_POINTS:
             call = self._calls.popleft()
             if isinstance(call, _Mark):
-                marks.append(call)
+                batch.marks.append(call)
                 continue
             self._in_hand += 1
             at_ms, step, values = call
             for name, value in values.items():
                 at = self._steps.get(name, -1) + 1 if step is None else step
                 self._steps[name] = at
-                points.append((name, value, at, at_ms))
-        return points, marks
-
-
-class _Sender:
-    """Sends bodies to the endpoint, by a new connection where the last one broke."""
-
-    def __init__(self, address: str, connection: type[EndpointConnection]) -> None:
-        place, _, path = address.removeprefix("http://").partition("/")
-        host, _, port = place.rpartition(":")
-        self._host, self._port, self._path, self._connection = host.strip("[]"), int(port), f"/{path}/log", connection
-        self._line: EndpointConnection | None = None
-
-    def send(self, body: dict[str, Any], *, within_s: float | None = None) -> None:
-        """Sends a body until it is answered: a killed endpoint is restarted.
-
-        within_s: the body is sent once, and a timeout raises ConnectionError.
-        """
-        text, pause_s = json.dumps(body, separators=(",", ":")), _FIRST_PAUSE_S
-        while True:
-            status, answer = self._try(text, _TIMEOUT_S if within_s is None else within_s)
-            if status == 200:
-                for sentence in json.loads(answer or "{}").get("refused", ()):
-                    _warn(sentence)
-                return
-            if 400 <= status < 500:
-                _warn(f"the node refuses metrics: {answer[:500]}")
-                return
-            if within_s is not None:
-                raise ConnectionError("the node doesn't answer")
-            time.sleep(pause_s)
-            pause_s = min(2 * pause_s, _MAX_PAUSE_S)
-
-    def _try(self, text: str, timeout_s: float) -> tuple[int, str]:
-        """Returns status and answer; status 0 = no answer."""
-        try:
-            if not timeout_s:
-                return 0, ""
-            self._line = self._line or self._connection(self._host, self._port, timeout_s)
-            status, answer = self._line.post(self._path, text.encode(), timeout_s)
-            return status, answer.decode(errors="replace")
-        except (OSError, ValueError):
-            self.close()
-            return 0, ""
-
-    def close(self) -> None:
-        """Closes the connection; the next body opens another."""
-        if self._line is not None:
-            self._line.close()
-        self._line = None
-
-
-def _warn(message: str) -> None:
-    print(f"drumbeat.log: {message}", file=sys.stderr, flush=True)  # noqa: T201 (a rank's own log)
+                if isinstance(value, tuple):
+                    batch.files.append(_Files(name, value, at, at_ms))
+                else:
+                    batch.points.append((name, value, at, at_ms))
+        return batch
 
 
 def _open_buffer() -> Buffer | None:

@@ -184,16 +184,16 @@ const SCREENS: Record<string, ComponentType<TabProps>> = {
 
 const COMMAND: Tab[] = [
   { id: "overview", label: "Overview" }, { id: "logs", label: "Logs" }, { id: "metrics", label: "Metrics" }, { id: "ranks", label: "Ranks" },
-  { id: "outputs", label: "Outputs" }, { id: "resources", label: "Resources" }, { id: "story", label: "History" },
+  { id: "outputs", label: "Artifacts" }, { id: "resources", label: "Resources" }, { id: "story", label: "History" },
   { id: "file", label: "Job file" },
 ];
 const SWEEP: Tab[] = [
   { id: "trials", label: "Trials" }, { id: "curves", label: "Curves" }, { id: "settings", label: "Settings" },
-  { id: "story", label: "History" }, { id: "outputs", label: "Outputs" }, { id: "file", label: "Job file" },
+  { id: "story", label: "History" }, { id: "outputs", label: "Artifacts" }, { id: "file", label: "Job file" },
 ];
 const PIPELINE: Tab[] = [
   { id: "graph", label: "Graph" },
-  { id: "story", label: "History" }, { id: "outputs", label: "Outputs" }, { id: "file", label: "Job file" },
+  { id: "story", label: "History" }, { id: "outputs", label: "Artifacts" }, { id: "file", label: "Job file" },
 ];
 const DEPLOYMENT: Tab[] = [{ id: "story", label: "History" }];
 

@@ -20,7 +20,7 @@ BESIDE = (
 """The other modules that those import."""
 
 PACKAGE = '''\
-"""Stands in for drumbeat in a Python that does not have it, which is preferred: `log`, `primary` and `train`."""
+"""Stands in for drumbeat in a Python that does not have it, which is preferred: `log`, `primary`, `train`."""
 
 import importlib.util
 import os
@@ -36,10 +36,11 @@ if _spec is not None:
     _spec.loader.exec_module(sys.modules[__name__])
 else:
     from drumbeat._version import __version__
+    from drumbeat.rank.media import Histogram, Image, Table, Text
     from drumbeat.rank.metric_log import log
     from drumbeat.rank.parameters import primary
 
-    __all__ = ["__version__", "log", "primary"]
+    __all__ = ["Histogram", "Image", "Table", "Text", "__version__", "log", "primary"]
 '''
 
 

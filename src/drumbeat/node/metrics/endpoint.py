@@ -5,6 +5,7 @@ A write to a run of this node is answered once it is in the spool. Everything el
 
 from __future__ import annotations
 
+import io
 import json
 import time
 from collections import OrderedDict
@@ -44,10 +45,12 @@ from drumbeat.model.mlflow_calls import (
 )
 from drumbeat.model.mlflow_runs import artifact_uri
 from drumbeat.model.mlflow_writes import RUN_NAME, WRITE_RULES, MlflowWrite, created
+from drumbeat.model.step_files import MAX_BYTES, is_step_file, step_file
 from drumbeat.node.metrics import chosen_experiments
 from drumbeat.node.metrics.artifacts import NodeArtifacts
 from drumbeat.node.metrics.chosen_experiments import ChosenExperiments
 from drumbeat.node.metrics.condition_states import ConditionPublisher
+from drumbeat.node.metrics.early_copies import EarlyCopies
 from drumbeat.node.metrics.forwarder import Forwarder
 from drumbeat.node.metrics.http_messages import HttpAnswer, Read, json_answer
 from drumbeat.node.metrics.mlflow_reads import Reads
@@ -85,6 +88,7 @@ class MetricsEndpoint:
         self.runs = NodeRuns(job_run)
         self._experiments = ChosenExperiments(self._own_experiment)
         self._artifacts = NodeArtifacts(enrolment.root, f"{enrolment.root}/metrics/parts")
+        self._early = EarlyCopies(plan.job, self._artifacts, open_link, forwarder.note)
         self._reads = Reads(self.runs, spool, forwarder, open_link, plan.experiment)
         self._recent: OrderedDict[int, None] = OrderedDict()
         """Hashes of lines that must not count twice, newest last."""
@@ -123,6 +127,8 @@ class MetricsEndpoint:
             return HttpAnswer(200, b"OK", "text/plain")
         if path == "/log" and read.method == "POST":
             return self._log(read)
+        if path == "/media" and read.method == "POST":
+            return self._log_file(read)
         if path == "/api/3.0/mlflow/server-info":
             return json_answer(SERVER_INFO)
         if path.startswith("/api/2.0/mlflow-artifacts/mpu/"):
@@ -194,6 +200,24 @@ class MetricsEndpoint:
             self.keep((PointsLogged(self.runs.job_run, rank, kept),))
         return json_answer({"refused": refused[:_MAX_MESSAGES]} if refused else {})
 
+    def _log_file(self, read: Read) -> HttpAnswer:
+        """Keeps a file of a step of the job's run, which `drumbeat.log` sends."""
+        words = {key: values[0] for key, values in parse_qs(urlsplit(read.path).query).items()}
+        if len(read.body) > MAX_BYTES:
+            raise invalid(f"A file of a step has at most {MAX_BYTES >> 20} MiB.")
+        try:
+            step, at_ms, index = (int(words[key]) for key in ("step", "at_ms", "index"))
+            source = f"{int(words.get('rank', read.rank))}-{index}"
+            name = step_file(words["kind"], words["name"], step, at_ms, source, words["ending"])
+        except (KeyError, ValueError) as error:
+            raise invalid(f"expected kind, name, step, at_ms, index, ending: {error}") from None
+        self._keep_artifact(self.runs.job_run, name, io.BytesIO(read.body))
+        return json_answer({})
+
+    def end(self) -> None:
+        """Ends what runs beside the answers."""
+        self._early.end()
+
     def keep(self, records: Sequence[MetricRecord]) -> None:
         """Adds records to the spool; returns when they are on disk. Raises MlflowRefusal."""
         pairs = [(encode_record(record), record) for record in records]
@@ -217,8 +241,13 @@ class MetricsEndpoint:
         place = self._own_place(read)
         if place is None:
             return self._reads.answer(Read(read.method, read.path, body.read(), read.content_type, read.rank))
-        self._artifacts.keep(*place, body)
+        self._keep_artifact(*place, body)
         return json_answer({})
+
+    def _keep_artifact(self, run: str, name: str, body: BinaryIO) -> None:
+        self._artifacts.keep(run, name, body)
+        if is_step_file(name):
+            self._early.add(run, name)
 
     def artifact(self, read: Read) -> tuple[BinaryIO, int, str] | HttpAnswer:
         """Returns an artifact of this node as file, size and type, or the server's answer. Raises MlflowRefusal."""
@@ -239,7 +268,8 @@ class MetricsEndpoint:
             except FileNotFoundError:
                 pass
             else:
-                return json_answer({})
+                if not is_step_file(place[1]):  # The server may have such a file already.
+                    return json_answer({})
         return self._reads.answer(read)
 
     def _own_place(self, read: Read) -> tuple[str, str] | None:

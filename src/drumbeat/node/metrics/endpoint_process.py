@@ -117,6 +117,7 @@ class AttemptMetrics:
     def end(self) -> None:
         """Ends the threads."""
         self._spool.close()
+        self._endpoint.end()
         if self._sampler:
             self._sampler.end()
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 from stat import S_ISREG
-from typing import Annotated
+from typing import Annotated, Literal
 
 from anyio import to_thread
-from fastapi import Header, Request, Response
+from fastapi import Header, Query, Request, Response
 from fastapi import Path as InPath
 
 from drumbeat.model.api.jobs import FileView
@@ -25,6 +25,7 @@ from drumbeat.server.file_bodies import (
     parse_range,
     range_refusal,
 )
+from drumbeat.server.jobs import html_preview
 from drumbeat.server.routing import new_router
 from drumbeat.server.url_paths import rest
 
@@ -76,9 +77,15 @@ def get_file(
     request: Request,
     wanted: Annotated[str, Header(alias="Range")] = "",
     if_range: Annotated[str, Header(alias="If-Range")] = "",
+    preview: Annotated[
+        Literal["html", ""],
+        Query(description="`html`: the file as a page for a frame, whose policy forbids scripts and requests."),
+    ] = "",
 ) -> Response:
     """Returns a file, or one range of it, with its size at the time of the request."""
     file = look(control, name, path)
+    if preview:
+        return html_preview.response(file)
     whole = ByteRange(0, file.size)
     cut = parse_range(wanted, file.size) if wanted and if_range in ("", file.etag) else None
     if cut is not None and cut.is_beyond(file.size):

@@ -31,8 +31,8 @@ BUILT = Path(__file__).parent / "built"
 """The output of `npm run build` in `page/`, which is committed."""
 HTML, MANIFEST = "index.html", "manifest.json"
 POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; connect-src 'self'; "
-    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; media-src blob:; "
+    "connect-src 'self'; frame-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
 """Content-Security-Policy: only files of this server, no inline scripts, and only inline styles with a known digest."""
 HEADERS = {
