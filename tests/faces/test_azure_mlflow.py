@@ -31,6 +31,13 @@ def new_run(house: AzureHouse, digest: str = "") -> dict[str, Any]:
     return made.json()["run"]["info"]
 
 
+def new_model(house: AzureHouse, run: str = "", digest: str = "") -> dict[str, Any]:
+    body = {"experiment_id": "0", "name": "net", **({"source_run_id": run} if run else {})}
+    made = ask(house, "logged-models", body, digest)
+    assert made.status_code == 200, made.text
+    return made.json()["model"]["info"]
+
+
 def artifacts(
     house: AzureHouse, run: str, path: str = "", method: str = "GET", digest: str = "", **options: Any
 ) -> Any:
@@ -56,6 +63,23 @@ def test_run_has_an_address_of_the_workspace_and_its_files_are_blobs(house):
     assert house.http.get(read).content == b"text"
     below = artifacts(house, run["run_id"], "/prefix/contentinfo", params={"path": "a"}).json()["value"]
     assert [one["path"] for one in below] == ["a/b c#.txt"]
+
+
+@pytest.mark.parametrize("has_run", [True, False])
+def test_logged_model_has_an_address_like_a_run_and_files_of_its_own(house, has_run):
+    run = new_run(house)["run_id"]
+    model = new_model(house, run if has_run else "")
+    root = f"azureml://azure.test:7443/mlflow/v2.0{WORKSPACE}/experiments/0/runs/{model['model_id']}/artifacts"
+    assert model["artifact_uri"] == root
+    paths = {"paths": [{"path": "data/w.bin"}]}
+    made = artifacts(house, model["model_id"], "/batch/metadata", "POST", json=paths).json()
+    address = made["artifactContentInformation"]["data/w.bin"]["contentUri"]
+    assert house.http.put(address, content=b"weights", headers=BLOCK).status_code == 201
+    assert [one["path"] for one in artifacts(house, model["model_id"]).json()["value"]] == ["data/w.bin"]
+    read = artifacts(house, model["model_id"], "/contentinfo", params={"path": "data/w.bin"}).json()["contentUri"]
+    assert house.http.get(read).content == b"weights"
+    assert artifacts(house, run).json()["value"] == []
+    assert refusal(artifacts(house, "m-gone"))[0] == 404
 
 
 def test_signature_of_reading_writes_nothing_and_of_one_run_opens_no_other(house):
@@ -97,3 +121,6 @@ def test_callers_without_a_token_and_readers_write_nothing_and_contributors_thei
     of_job = house.control.metrics.ensured_run("adas").id
     assert refusal(artifacts(house, of_job, "/batch/metadata", "POST", digest=bob, json=paths))[0] == 403
     assert artifacts(house, of_job, "/batch/metadata", "POST", digest=ada, json=paths).status_code == 200
+    model = new_model(house, of_job, ada)["model_id"]
+    assert refusal(artifacts(house, model, "/batch/metadata", "POST", digest=bob, json=paths))[0] == 403
+    assert artifacts(house, model, "/batch/metadata", "POST", digest=ada, json=paths).status_code == 200

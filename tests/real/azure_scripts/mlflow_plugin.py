@@ -45,3 +45,18 @@ assert (place / "deep" / "c.txt").read_text() == "two"
 assert mlflow.artifacts.load_text(f"{seen.info.artifact_uri}/texts/d.txt") == "three"
 (again,) = mlflow.search_runs(experiment_names=["by-plugin"], output_format="list")
 assert again.info.run_id == run.info.run_id
+
+# MLflow 3 has files of a model beside those of its run.
+pathlib.Path("net/data").mkdir(parents=True)
+pathlib.Path("net/MLmodel").write_text("flavors: {}\n")
+pathlib.Path("net/data/w.bin").write_bytes(b"weights")
+with mlflow.start_run(run_name="second") as run:
+    model = client.create_logged_model(run.info.experiment_id, name="net", source_run_id=run.info.run_id)
+    client.log_model_artifacts(model.model_id, "net")
+    client.finalize_logged_model(model.model_id, "READY")
+model = mlflow.get_logged_model(model.model_id)
+assert model.artifact_location.startswith("azureml://"), model.artifact_location
+place = pathlib.Path(mlflow.artifacts.download_artifacts(f"models:/{model.model_id}", dst_path="./brought"))
+assert (place / "MLmodel").read_text() == "flavors: {}\n", [*place.rglob("*")]
+assert (place / "data" / "w.bin").read_bytes() == b"weights"
+assert client.list_artifacts(run.info.run_id) == []

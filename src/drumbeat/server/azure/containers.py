@@ -21,15 +21,17 @@ from typing import IO, Protocol
 from drumbeat.model.errors import DrumbeatError, NotFoundError, RefusedError
 from drumbeat.model.folder_layout import MANIFEST
 from drumbeat.model.input_listing import ListedFile
-from drumbeat.model.metrics import Run
 from drumbeat.server.azure import job_logs
 from drumbeat.server.control import Control
 from drumbeat.server.data.manifests import replace_file
+from drumbeat.server.metrics.mlflow.logged_models import KIND as LOGGED_MODELS
 
 DEFAULT_STORE, ARTIFACTS = "workspaceblobstore", "workspaceartifactstore"
 CODE = "code-"
 CODE_CONTAINER = re.compile(r"code-[0-9a-f-]{8,64}", re.ASCII)
 MLFLOW_RUN = "mlflow-run-"
+LOGGED_MODEL = "m-"
+"""What ids of logged models begin with, and those of runs don't."""
 RUNS = "ExperimentRun/dcid."
 _RUN = re.compile(r"ExperimentRun/dcid\.(?P<job>[^/]+)/(?P<path>.*)", re.DOTALL)
 _OUTPUT = re.compile(r"azureml/(?P<job>[^/]+)/(?P<output>\w+)(?:/(?P<path>.*))?", re.ASCII | re.DOTALL)
@@ -273,10 +275,11 @@ def _shown_to_kept(path: str) -> str:
 # --- runs of MLflow --------------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class RunContainer:
-    """The artifacts of a run of MLflow's."""
+    """The artifacts of a run of MLflow's, or the files of a logged model, among the artifacts of a job ("" = none)."""
 
     control: Control
-    run: Run
+    job: str
+    folder: str
 
     def find(self, name: str) -> Blob:
         status = self._locate(name).stat()
@@ -284,7 +287,7 @@ class RunContainer:
 
     def _locate(self, name: str) -> Path:
         try:
-            place = self.control.artifacts.of_runs.locate(self.run.job, f"{self.run.id}/{require_inner(name)}")
+            place = self.control.artifacts.of_runs.locate(self.job, f"{self.folder}/{require_inner(name)}")
         except FileNotFoundError:
             place = None
         if place is None or not place.is_file():
@@ -301,14 +304,24 @@ class RunContainer:
 
     def _all(self, folder: str) -> Iterator[Blob]:
         start = f"{folder}/" if folder else ""
-        for one in self.control.artifacts.of_runs.entries(self.run.job, f"{self.run.id}/{folder}".rstrip("/")) or ():
+        for one in self.control.artifacts.of_runs.entries(self.job, f"{self.folder}/{folder}".rstrip("/")) or ():
             if one.size is None:
                 yield from self._all(start + one.name)
             else:
                 yield Blob(start + one.name, one.size, f"{one.name}-{one.size}")
 
     def write(self, name: str, pieces: Iterable[bytes], size: int) -> None:  # noqa: ARG002 - of the contract
-        self.control.artifacts.of_runs.put(self.run.job, f"{self.run.id}/{_require_short(name)}", pieces)
+        self.control.artifacts.of_runs.put(self.job, f"{self.folder}/{_require_short(name)}", pieces)
+
+
+def artifacts_of(control: Control, id: str) -> RunContainer:
+    """Returns the artifacts of a run, or of a logged model, by its id. Raises NotFoundError."""
+    store = control.metrics.store
+    if not id.startswith(LOGGED_MODEL):
+        run = store.run(id)
+        return RunContainer(control, run.job, run.id)
+    source = store.document(LOGGED_MODELS, id).body["info"]["source_run_id"]
+    return RunContainer(control, store.run(source).job if source else "", f"models/{id}")
 
 
 # --- code ------------------------------------------------------------------------------------------------------------
@@ -421,7 +434,7 @@ def container(control: Control, folder: Path, name: str) -> BlobContainer:
     if name.startswith(CODE) and CODE_CONTAINER.fullmatch(name):
         return FolderContainer(folder / "code" / name)
     if name.startswith(MLFLOW_RUN):
-        return RunContainer(control, control.metrics.store.run(name.removeprefix(MLFLOW_RUN)))
+        return artifacts_of(control, name.removeprefix(MLFLOW_RUN))
     with suppress(DrumbeatError):
         control.catalogs.datastores.show(name)
         return StoreContainer(control, name)

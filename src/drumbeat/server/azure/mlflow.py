@@ -12,16 +12,22 @@ from drumbeat.model.errors import ForbiddenError, NotFoundError, RefusedError
 from drumbeat.model.mlflow_calls import MlflowRefusal
 from drumbeat.server.azure import sas
 from drumbeat.server.azure.call import Answer, AzureCall, Table
-from drumbeat.server.azure.containers import MLFLOW_RUN, RunContainer, require_inner
+from drumbeat.server.azure.containers import (
+    LOGGED_MODEL,
+    MLFLOW_RUN,
+    RunContainer,
+    artifacts_of,
+    require_inner,
+)
 from drumbeat.server.azure.workspaces import STORAGE_SUFFIX
 from drumbeat.server.metrics.mlflow import service
+from drumbeat.server.metrics.mlflow.logged_models import KIND as LOGGED_MODELS
 from drumbeat.server.metrics.mlflow.service import MlflowRequest
 from drumbeat.server.metrics.mlflow.write_scope import scope_of_user
 
 if TYPE_CHECKING:
     from starlette.requests import Request
 
-    from drumbeat.model.metrics import Run
     from drumbeat.model.principal import Principal
     from drumbeat.server.azure.translation.arm_ids import Workspace
     from drumbeat.server.context import ServerContext
@@ -31,7 +37,8 @@ EXPERIMENT = "0"
 ACCOUNT = f"ws.blob.{STORAGE_SUFFIX}"
 """The plugin downloads only from addresses in which this stands."""
 MAX_PATHS = 5000
-_ADDRESS = re.compile(rb'"mlflow-artifacts:/([0-9A-Za-z_-]+)/artifacts')
+_ADDRESS = re.compile(rb'"mlflow-artifacts:/(?:([0-9A-Za-z_-]+)/artifacts|(?:[0-9A-Za-z_-]+/)?models/(m-[0-9A-Za-z]+))')
+"""The address of a run's artifacts, or of a logged model: the plugin reads both as those of a run."""
 
 
 async def answer(
@@ -44,25 +51,33 @@ async def answer(
         return given
     host = request.headers["host"]
     root = f'"azureml://{host}/mlflow/v2.0{workspace.path}/experiments/{EXPERIMENT}/runs/'.encode()
-    body = _ADDRESS.sub(lambda match: root + match[1] + b"/artifacts", bytes(given.body))
+    body = _ADDRESS.sub(lambda match: root + (match[1] or match[2]) + b"/artifacts", bytes(given.body))
     return Response(body, given.status_code, media_type="application/json")
 
 
 # --- artifacts -------------------------------------------------------------------------------------------------------
-def _run(call: AzureCall, *, is_change: bool = False) -> Run:
-    """Raises NotFoundError; ForbiddenError for a run that the caller may not change."""
-    run = call.control.metrics.store.run(call.name("a run"))
+def _artifacts(call: AzureCall, *, is_change: bool = False) -> tuple[str, RunContainer]:
+    """Returns the id of a run or of a logged model, and its artifacts.
+
+    Raises NotFoundError; ForbiddenError for what the caller may not change.
+    """
+    store, source = call.control.metrics.store, call.name("a run")
     scope = scope_of_user(call.control.loop, call.principal)
     if is_change and scope is not None:
         try:
-            scope.require_run(run)
+            model = store.document(LOGGED_MODELS, source) if source.startswith(LOGGED_MODEL) else None
+            run = str(model.body["info"]["source_run_id"]) if model else source
+            if model and not run:
+                scope.require_document(model, f"the logged model {source}")
+            else:
+                scope.require_run(store.run(run))
         except MlflowRefusal as refusal:
             raise ForbiddenError(str(refusal)) from None
-    return run
+    return source, artifacts_of(call.control, source)
 
 
-def _place(run: Run, path: str) -> Table:
-    container = f"dcid.{run.id}"
+def _place(id: str, path: str) -> Table:
+    container = f"dcid.{id}"
     return {
         "artifactId": f"ExperimentRun/{container}/{path}",
         "origin": "ExperimentRun",
@@ -73,21 +88,21 @@ def _place(run: Run, path: str) -> Table:
 
 def list_artifacts(call: AzureCall) -> Answer:
     """Lists the artifacts of a run. `path`: only those below it."""
-    run = _run(call)
+    source, artifacts = _artifacts(call)
     prefix = call.query.get("path", "").strip("/")
-    listed = RunContainer(call.control, run).below(f"{prefix}/" if prefix else "", is_deep=True)
-    return Answer({"value": [_place(run, one.name) for one in listed], "continuationToken": None, "nextLink": None})
+    listed = artifacts.below(f"{prefix}/" if prefix else "", is_deep=True)
+    return Answer({"value": [_place(source, one.name) for one in listed], "continuationToken": None, "nextLink": None})
 
 
 def create_artifacts(call: AzureCall) -> Answer:
     """Returns where files are written that are to be artifacts of a run."""
-    run, paths = _run(call, is_change=True), call.body.get("paths")
+    (source, _), paths = _artifacts(call, is_change=True), call.body.get("paths")
     if not isinstance(paths, list) or len(cast("list[Any]", paths)) > MAX_PATHS:
         raise RefusedError(f"expected a list of at most {MAX_PATHS:,} paths", where="paths")
     names = [_path(one) for one in cast("list[Any]", paths)]
     return Answer({
-        "artifacts": {name: _place(run, name) for name in names},
-        "artifactContentInformation": {name: _content(call, run, name, may_write=True) for name in names},
+        "artifacts": {name: _place(source, name) for name in names},
+        "artifactContentInformation": {name: _content(call, source, name, may_write=True) for name in names},
         "errors": {},
     })  # fmt: skip
 
@@ -101,22 +116,22 @@ def _path(given: object) -> str:
 
 def show_content(call: AzureCall) -> Answer:
     """Returns the address at which an artifact is read. Raises NotFoundError."""
-    run = _run(call)
+    source, artifacts = _artifacts(call)
     name = require_inner(call.query.get("path", "").strip("/"))
-    RunContainer(call.control, run).find(name)
-    return Answer(_content(call, run, name, may_write=False))
+    artifacts.find(name)
+    return Answer(_content(call, source, name, may_write=False))
 
 
 def list_contents(call: AzureCall) -> Answer:
     """Returns the addresses at which the artifacts below a path are read."""
-    run, prefix = _run(call), call.query.get("path", "").strip("/")
-    listed = RunContainer(call.control, run).below(f"{prefix}/" if prefix else "", is_deep=True)
+    (source, artifacts), prefix = _artifacts(call), call.query.get("path", "").strip("/")
+    listed = artifacts.below(f"{prefix}/" if prefix else "", is_deep=True)
     if prefix and not listed:
         raise NotFoundError("the run has no artifacts there", where=prefix[:300])
-    return Answer({"value": [_content(call, run, one.name, may_write=False) for one in listed]})
+    return Answer({"value": [_content(call, source, one.name, may_write=False) for one in listed]})
 
 
-def _content(call: AzureCall, run: Run, path: str, *, may_write: bool) -> Table:
-    container = MLFLOW_RUN + run.id
+def _content(call: AzureCall, id: str, path: str, *, may_write: bool) -> Table:
+    container = MLFLOW_RUN + id
     query = sas.blob_query(call.tokens, container, call.digest, may_write=may_write)
-    return {**_place(run, path), "contentUri": f"{call.base}/blob/{ACCOUNT}/{container}/{quote(path)}?{query}"}
+    return {**_place(id, path), "contentUri": f"{call.base}/blob/{ACCOUNT}/{container}/{quote(path)}?{query}"}
