@@ -3,8 +3,9 @@
     python -m tools.record_azure [VERSION …]
 
 starts a server of its own, runs the scripts of `tests/support/azure_scripts` with each release, and writes
-`tests/golden/azure/VERSION.jsonl`: a request a line with its status, without tokens, signatures and addresses. What is
-left out: the answers of files and logs, repeated looks at a job, and requests about children, which a test doesn't run.
+`tests/golden/azure/VERSION.jsonl`: a request a line with its status, without tokens, keys, signatures and addresses.
+What is left out: answers of files and logs, repeated looks at a job, requests about children, which a test doesn't run,
+and those that score, which the router answers.
 """
 
 from __future__ import annotations
@@ -28,8 +29,9 @@ from tools.kept_programs import AZURE_ML
 ROOT = Path(__file__).parents[1]
 SCRIPTS = ROOT / "tests" / "support" / "azure_scripts"
 GOLDEN = ROOT / "tests" / "golden" / "azure"
-HOST = "azure.test:7443"
+HOST, PAGE = "azure.test:7443", "page.test:7442"
 MAX_BODY = 20_000
+PRESENT_KEY = "PRESENT"
 KEPT_HEADERS = (
     "x-ms-blob-type",
     "if-none-match",
@@ -100,6 +102,7 @@ def _recorded(version: str, folder: Path) -> list[dict[str, Any]]:
     return _kept([json.loads(line) for line in log.read_text().splitlines()])
 
 
+_PAGE = re.compile(r"http://127\.0\.0\.1:\d+")
 _RUN = re.compile(r"/(?:jobs|runs)/([^/?]+)")
 
 
@@ -119,7 +122,7 @@ def _kept(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
         text = one["url"] + base64.b64decode(one["body"]).decode(errors="replace")
         is_of_child = any(name in text for name in children)
         is_look = one["method"] in ("GET", "HEAD") and (path in seen or (match is not None and "/details" in path))
-        is_answer = parts.path.startswith(("/azure-logs/", "/identity")) or (
+        is_answer = parts.path.startswith(("/azure-logs/", "/identity", "/endpoints/")) or (
             parts.path.startswith("/blob/") and one["method"] in ("GET", "HEAD") and one["status"] < 400
             and "restype=container" not in path
         )  # fmt: skip
@@ -144,12 +147,17 @@ def _plain(line: dict[str, Any]) -> dict[str, Any]:
     if len(data) > MAX_BODY:
         raise SystemExit(f"{parts.path} has {len(data):,} bytes; record a smaller one")
     if data:
-        text = data.decode("utf-8", "strict").replace(host, HOST)
+        text = _PAGE.sub(f"http://{PAGE}", data.decode("utf-8", "strict").replace(host, HOST))
         try:
-            made["json"] = json.loads(text)
+            made["json"] = _without_key(json.loads(text))
         except ValueError:
             made["text"] = text
     return made
+
+
+def _without_key(body: Any) -> Any:
+    """Returns a body with a word in the place of an endpoint's key, which another server doesn't have."""
+    return {**body, "keyValue": PRESENT_KEY} if isinstance(body, dict) and "keyValue" in body else body
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""A job is canceled, hidden from lists and shown again, and given another name and other tags."""
+"""A job is canceled, hidden from lists and shown again, given another name and other tags, and deleted."""
 
 from azure.ai.ml import command
 from azure.ai.ml.constants import ListViewType
@@ -23,3 +23,7 @@ seen.display_name, seen.tags["team"] = "slept", "green"
 client.jobs.create_or_update(seen)
 seen = client.jobs.get(sent.name)
 assert (seen.display_name, seen.tags["team"], seen.status) == ("slept", "green", "Canceled")
+
+if hasattr(client.jobs, "begin_delete"):  # Not in 1.25 and 1.30.
+    client.jobs.begin_delete(sent.name).wait()
+    assert sent.name not in [one.name for one in client.jobs.list(list_view_type=ListViewType.ALL)]
