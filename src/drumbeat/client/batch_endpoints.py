@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from drumbeat.jobfile.batch.default_deployment import choose_deployment, require_not_default
 from drumbeat.model.errors import SpecError
 from drumbeat.resources.batch import BATCH_DEPLOYMENT, BATCH_ENDPOINT
 
@@ -163,6 +162,8 @@ class BatchEndpoints:
 
         Raises NotFoundError, SpecError.
         """
+        from drumbeat.jobfile.batch.default_deployment import choose_deployment
+
         return choose_deployment(self.endpoint(endpoint), self.deployments(endpoint), deployment)
 
     def deployments(self, endpoint: str = "") -> list[BatchDeploymentView]:
@@ -183,6 +184,8 @@ class BatchEndpoints:
 
     def delete_deployment(self, endpoint: str, name: str) -> None:
         """Deletes a deployment. Raises NotFoundError; ConflictError for the default one beside others."""
+        from drumbeat.jobfile.batch.default_deployment import require_not_default
+
         require_not_default(self.endpoint(endpoint), self.deployments(endpoint), name)
         self._client.delete_resource(BATCH_DEPLOYMENT, f"{endpoint}.{name}")
 
