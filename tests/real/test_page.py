@@ -307,7 +307,7 @@ def test_tables_of_runs_and_comparisons_of_many_jobs_in_a_browser():
 @pytest.mark.thorough
 @pytest.mark.feature("M16")
 @pytest.mark.parametrize(
-    "subject", ["labels", "run-again", "own-charts", "logs", "away", "small", "sweeps", "artifacts"]
+    "subject", ["labels", "run-again", "own-charts", "logs", "away", "small", "sweeps", "artifacts", "use-over-time"]
 )
 def test_notes_charts_logs_artifacts_and_jobs_that_run_again_in_a_browser(subject: str):
     find_browser()
