@@ -83,11 +83,15 @@ def deploy(endpoint: Endpoint, image: str = SERVES, *, greeting: str = "", count
     )
 
 
-def test_images_own_command_serves_in_two_replicas_and_is_replaced_while_it_answers(endpoint: Endpoint) -> None:
-    deploy(endpoint, greeting="hello", count=2)
+def await_answers(endpoint: Endpoint) -> None:
     endpoint.await_state("ready")
     endpoint.direct(blue=100)
     until(lambda: endpoint.invoke().status_code == 200)
+
+
+def test_images_own_command_serves_in_two_replicas_and_is_replaced_while_it_answers(endpoint: Endpoint) -> None:
+    deploy(endpoint, greeting="hello", count=2)
+    await_answers(endpoint)
     assert endpoint.invoke().text == f"{BODY}|41|hello|no secret"
     bearer = {"Authorization": f"Bearer {endpoint.key}"}
     other = httpx.get(endpoint.url.replace("/score", "/index.html"), headers=bearer)
@@ -106,7 +110,7 @@ def test_images_own_command_serves_in_two_replicas_and_is_replaced_while_it_answ
 
 def test_image_whose_command_fails_leaves_the_one_before_serving_and_its_words_in_the_logs(endpoint: Endpoint) -> None:
     deploy(endpoint, greeting="before")
-    endpoint.await_state("ready")
+    await_answers(endpoint)
     deploy(endpoint, FAILS)
     until(lambda: "no weights in this image" in endpoint.call("GET", "/deployments/blue/logs")["text"])
     until(lambda: "server ended with 9 before it was ready" in endpoint.call("GET", "/deployments/blue/logs")["text"])

@@ -8,7 +8,7 @@ import socket
 import httpx
 import pytest
 
-from drumbeat.model.endpoints import DeployedModel, DeploymentExtension, ScaleSettings
+from drumbeat.model.endpoints import DeployedModel, DeploymentExtension, ProbeSettings, ScaleSettings
 
 from .endpoints import BODY, SCRIPT, Endpoint
 from .house import House, line_of, until
@@ -105,6 +105,35 @@ def init():
 def run(data):
     return 1
 """
+
+
+HANGS = """
+import time
+def init():
+    time.sleep(3600)
+def run(data):
+    return 1
+"""
+
+
+@pytest.mark.feature("R2")
+def test_killed_agents_and_a_version_whose_init_hangs_fail_no_request(endpoint: Endpoint) -> None:
+    endpoint.deploy(SCRIPT.format(version="one"), instance_count=2)
+    endpoint.await_state("ready")
+    endpoint.direct(blue=100)
+    until(lambda: endpoint.invoke().status_code == 200)
+    with endpoint.load() as seen:
+        endpoint.watch(seen, "steady")
+        agents = [one for one in endpoint.house.processes() if "drumbeat.node.agent" in line_of(one)]
+        assert len(agents) >= 2
+        for agent in agents:
+            agent.kill()
+        endpoint.watch(seen, "all agents were killed", 300)
+        endpoint.deploy(HANGS, readiness_probe=ProbeSettings(1, 1, failure_threshold=8), instance_count=2)
+        failed = endpoint.await_state("failed")
+        endpoint.watch(seen, "the next version hung")
+    assert "generation 1 goes on" in failed["sentence"]
+    assert endpoint.invoke().json()["version"] == "one"
 
 
 @pytest.mark.feature("R2")
