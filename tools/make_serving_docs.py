@@ -156,17 +156,20 @@ environment:
     scoring_route: {{port: 8501, path: "/v1/models/half_plus_two:predict"}}
 ```
 
-| | |
-|---|---|
-| requests | what clients send to `/endpoints/NAME/score` reaches the scoring route; every other path reaches the server as it is |
-| model | is mounted read-only at `MOUNT/NAME/VERSION/ITS-OWN-NAME`; `MOUNT` is `model_mount_path`, by default `/var/azureml-app/azureml-models`. `AZUREML_MODEL_DIR` is `MOUNT/NAME/VERSION`. A model without a name has its folder's, and version 1 |
-| script | `code_configuration` sets `AZUREML_ENTRY_SCRIPT` and `AML_APP_ROOT` for servers such as Azure's |
-| image | needs no Python. The server listens at its port on all addresses (`0.0.0.0`) of the container, which has a network of its own: several replicas on one machine don't collide. Rootless Podman needs `slirp4netns` or `passt` for that |
-| user, GPUs, limits | as [in any container](containers.md#what-a-rank-sees); processes are the container's own |
-| end | after its last request, the server gets SIGTERM, and SIGKILL 10 s later |
+- *Requests*: what clients send to `/endpoints/NAME/score` reaches the scoring route; every other path reaches the
+  server as it is.
+- *Model*: it is mounted read-only at `MOUNT/NAME/VERSION/ITS-OWN-NAME`; `MOUNT` is `model_mount_path`, by default
+  `/var/azureml-app/azureml-models`. `AZUREML_MODEL_DIR` is `MOUNT/NAME/VERSION`. A model without a name has its
+  folder's, and version 1.
+- *Script*: `code_configuration` sets `AZUREML_ENTRY_SCRIPT` and `AML_APP_ROOT` for servers such as Azure's.
+- *Image*: it needs no Python. The server listens at its port on all addresses (`0.0.0.0`) of the container, which has a
+  network of its own: several replicas on one machine don't collide. Rootless Podman needs `slirp4netns` or `passt`.
+- *User, GPUs, limits*: as [in any container](containers.md#what-a-rank-sees); processes are the container's own.
+- *End*: after its last request, the server gets SIGTERM, and SIGKILL 10 s later.
 
-`drumbeat: {{command: …}}` is a shell command that runs in the image instead of its own, in the folder of the code. Without an
-image, it runs in the Python environment on the node itself, where only one replica of a machine can have the port:
+`drumbeat: {{command: …}}` is a shell command that runs in the image instead of its own, in the folder of the code.
+Without an image, it runs in the Python environment on the node itself, where only one replica of a machine can have
+the port:
 
 ```yaml
 {program}```
@@ -206,7 +209,8 @@ print(client.online_endpoints.invoke("digits", request_file="request.json"))
   `app_insights_enabled` and `data_collector` are accepted and ignored, with a note. Read-only keys, which Azure's
   `show` prints, are ignored without one.
 - Models of Azure's registries (`azureml://registries/…`) are refused: download and register them.
-- `environment: azureml:NAME:VERSION` has no routes here: write an environment with `inference_config` in the deployment.
+- `environment: azureml:NAME:VERSION` has no routes here: write an environment with `inference_config` in the
+  deployment.
 - `min_instances: 0` is allowed: a deployment without requests has no replicas, and the next request waits for one.
 
 Each other key has Azure's meaning and default. An unknown key is refused at its line, with the nearest valid one.

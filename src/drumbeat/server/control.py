@@ -45,7 +45,6 @@ from drumbeat.server.jobs.job_labels import JobLabels
 from drumbeat.server.jobs.jobs import Jobs
 from drumbeat.server.jobs.ledger import Ledger
 from drumbeat.server.jobs.log_reader import LogReader
-from drumbeat.server.jobs.outlooks import Outlooks
 from drumbeat.server.jobs.planner import Planner
 from drumbeat.server.jobs.time_book import JobReadings, TimeBook
 from drumbeat.server.jobs.use_history import UseHistories
@@ -60,6 +59,7 @@ from drumbeat.server.metrics.event_files.reader import TensorBoardReader
 from drumbeat.server.metrics.experiments import Experiments
 from drumbeat.server.metrics.metrics import MetricPlace, Metrics
 from drumbeat.server.metrics.mlflow_target import MlflowTarget
+from drumbeat.server.metrics.outlooks import Outlooks
 from drumbeat.server.metrics.overview import Overviews
 from drumbeat.server.metrics.run_copies import RunCopies
 from drumbeat.server.metrics.run_table.run_table import RunTable
