@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from drumbeat.cli.commands.jobs import job_table
+from drumbeat.cli.commands.job_tables import job_table
 from drumbeat.cli.commands.resource_family import Sets, resource_family
 from drumbeat.cli.terminal.connect import connect
 from drumbeat.cli.terminal.help import AsJson, Yes

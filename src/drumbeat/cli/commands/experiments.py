@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from drumbeat.cli.commands.jobs import job_table
+from drumbeat.cli.commands.job_tables import job_table
 from drumbeat.cli.terminal.connect import connect
 from drumbeat.cli.terminal.formatting import format_ago, format_moment
 from drumbeat.cli.terminal.help import AsJson, add_command, new_family
