@@ -13,7 +13,7 @@ GENERATORS := $(sort $(patsubst tools/%.py,tools.%,$(wildcard tools/make_*_docs.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lint check test thorough coverage demo demo-serve imagenet gpt ships bench bench-recover bench-logs bench-api bench-queue bench-metrics bench-staging bench-sweep bench-loading bench-lowband bench-predict bench-page bench-scale bench-environment fuzz stability chaos faults hangs failures matrix docs clean
+.PHONY: help setup lint check test thorough coverage demo demo-serve demo-page imagenet gpt ships bench bench-recover bench-logs bench-api bench-queue bench-metrics bench-staging bench-sweep bench-loading bench-lowband bench-predict bench-page bench-scale bench-environment fuzz stability chaos faults hangs failures matrix docs clean
 
 help: ## Shows this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
@@ -60,6 +60,9 @@ demo: setup ## The main job: trains on 2 nodes × 2 ranks, live (DATA=folder for
 
 demo-serve: setup ## From a training job to an endpoint with two replicas, one of which is killed under load; draws the requests (KEEP=yes leaves the endpoint)
 	$(PYTHON) -m tools.demo_serve
+
+demo-page: setup ## The web page with 40 jobs of every kind on a server of their own: prints a link, stays until Ctrl-C
+	$(PYTHON) -m tools.demo_page
 
 imagenet: setup ## ResNet-50 on a small set of JPEG files, on 2 nodes: some minutes; ends with its accuracy and where the model is
 	$(PYTHON) -m tools.imagenet
