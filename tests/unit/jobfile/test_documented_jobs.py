@@ -40,7 +40,20 @@ OTHERS: tuple[tuple[set[str], Callable[[dict[str, Any]], object]], ...] = (
     ({*COMPUTES}, compute_from),
 )
 """What reads a file with a name, by its type."""
+
+
+def chart_values(document: dict[str, Any]) -> list[object]:
+    """The computes among values of the Helm chart, whose keys the chart has."""
+    text = (ROOT / "deploy/helm/drumbeat/values.yaml").read_text(encoding="utf-8")
+    defaults = plain(parse(text, "values.yaml", ""), "values.yaml")
+    assert isinstance(defaults, dict)
+    for key, value in document.items():
+        assert key == "computes" or value.keys() <= defaults[key].keys()
+    return [compute_from({"name": name, **compute}) for name, compute in document["computes"].items()]
+
+
 BY_KEYS: tuple[tuple[set[str], Callable[[dict[str, Any]], object]], ...] = (
+    ({"computes"}, chart_values),
     ({"auth_mode"}, lambda document: model_from(document, BATCH_ENDPOINT, "endpoint")),
     ({"endpoint_name", "settings"}, lambda document: model_from(document, BATCH_DEPLOYMENT, "deployment")),
     ({"endpoint_name"}, deployment_from),
