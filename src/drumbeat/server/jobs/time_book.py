@@ -24,8 +24,11 @@ log = logging.getLogger(__name__)
 
 INTERVAL_S = 20.0
 """How often the time of jobs that have ended is booked."""
-AT_ONCE = 200
+AT_ONCE = 50
 """The most jobs that one transaction books."""
+REST = 4.0
+"""So many times as long as a transaction took, the thread leaves the server to others: an upgraded one has all its jobs
+to book."""
 MAX_UNUSED = 50
 """Of so many booked jobs it is read how much they held without use."""
 TOTALS_AGE_S = 10.0
@@ -121,10 +124,13 @@ class TimeBook:
         for start in range(0, len(chosen), AT_ONCE):
             if self._stopping.is_set():
                 return
+            begun = time.monotonic()
             some = self._read_some(chosen[start : start + AT_ONCE])
             booked = [_booked(one, self._gpu_use(one.job)) for one in some]
             with self._booking:
                 self._store.book_times(booked)
+            if not names:
+                self._stopping.wait(REST * (time.monotonic() - begun))
 
     # --- summing ---
     def summary(self, span: Window, by: LedgerGroup, names: Sequence[str] = (), largest: int | None = None) -> Summary:
