@@ -59,6 +59,16 @@ def test_brief_roster_refers_to_the_full_one_by_its_hash():
     assert unpacked(digest, file.data) == job.roster
 
 
+def test_roster_is_packed_once_though_late_answers_have_an_earlier_value_of_the_job():
+    job, cache = running(16), DirectiveCache()
+    staging = replace(job, state=State.STAGING, roster=None)
+    file = cache.made(job, ()).packed_roster
+    for _ in range(3):
+        assert answer(cache, staging, is_brief=True)["order"] == "prepare"
+        assert answer(cache, replace(job), is_brief=True)["order"] == "run"
+        assert cache.made(job, ()).packed_roster is file
+
+
 def test_small_gang_gets_its_roster_with_the_directive():
     job = running(MAX_WHOLE_ROSTER)
     assert len(answer(DirectiveCache(), job, is_brief=True)["roster"]["members"]) == MAX_WHOLE_ROSTER

@@ -12,6 +12,10 @@ from drumbeat.model.agent import Directive
 from drumbeat.model.packed_roster import PackedRoster, packed
 from drumbeat.model.wire import to_wire
 
+MAX_MADE = 3
+"""How many directives of a job are kept. While a gang starts, reports from before the last node was ready are still
+answered by the value of the job that they led to, between polls that are answered by the newest one.
+"""
 MAX_WHOLE_ROSTER = 4
 """Up to so many nodes a directive carries the whole roster: fetching it would take longer, and as many bytes."""
 
@@ -20,7 +24,8 @@ class DirectiveCache:
     """The directives of the jobs that have nodes. Thread-safe."""
 
     def __init__(self) -> None:
-        self._made: dict[str, MadeDirective] = {}
+        self._made: dict[str, tuple[MadeDirective, ...]] = {}
+        """Those of each job that were made last, the newest first."""
 
     def directive(self, job: Job, servers: tuple[str, ...]) -> Directive:
         """Returns what the agents of a job should do. servers: where they call from now on."""
@@ -28,18 +33,20 @@ class DirectiveCache:
 
     def made(self, job: Job, servers: tuple[str, ...]) -> MadeDirective:
         """Returns the same with what is written of it."""
-        kept = self._made.get(job.name)
-        if kept is not None and kept.job is job and kept.directive.servers == servers:
-            return kept
+        kept = self._made.get(job.name, ())
+        for one in kept:
+            if one.job is job and one.directive.servers == servers:
+                return one
         fresh = replace(directive(job), servers=servers)
-        if kept is not None and kept.directive == fresh:  # Most changes of a job change nothing for its nodes.
-            kept.job = job
-            return kept
+        for one in kept:
+            if one.directive == fresh:  # Most changes of a job change nothing for its nodes.
+                one.job = job
+                return one
         made = MadeDirective(job, fresh)
         if job.is_without_nodes:
             self._made.pop(job.name, None)
         else:
-            self._made[job.name] = made
+            self._made[job.name] = (made, *kept[: MAX_MADE - 1])
         return made
 
     def forget(self, name: str) -> None:
@@ -48,12 +55,15 @@ class DirectiveCache:
 
     def json(self, name: str, given: Directive, *, is_brief: bool = False) -> bytes:
         """Returns the answer to an agent: `{"directive": …}`. is_brief: whether the agent takes a brief roster."""
-        made = self._made.get(name)
-        if made is None or made.directive.roster is not given.roster:
+        for made in self._made.get(name, ()):
+            if made.directive is given:
+                return made.brief_json if is_brief else made.json
+        if not is_brief or given.roster is None:
             return write_directive(given)
-        if made.directive is given:
-            return made.brief_json if is_brief else made.json
-        return write_directive(replace(given, roster=made.brief.roster) if is_brief else given)
+        for made in self._made.get(name, ()):
+            if made.directive.roster is given.roster:
+                return write_directive(replace(given, roster=made.brief.roster))
+        return write_directive(given)
 
 
 @dataclass
