@@ -63,6 +63,8 @@ def prepare(house: House) -> None:
         if submitted.returncode:
             raise SystemExit(submitted.stderr)
         until(lambda job=job: is_there(house, job), 300, f"{job.name} is {job.until}")
+        if job.until == "measured":
+            house.run("cancel", job.name, "--wait")
         print(f"{job.name}: {job.until}", flush=True)
 
 
@@ -73,7 +75,7 @@ def is_there(house: House, job: DemoJob) -> bool:
         return view.state.is_terminal
     if job.until == "hanging":
         return view.reason == "hanging"
-    if job.until == "running":
+    if job.until == "measured":
         return is_measured(house, job.name)
     return view.state == job.until
 

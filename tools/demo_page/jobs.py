@@ -16,7 +16,11 @@ KINDS = {5: "nan", 7: "spike"}
 
 @dataclass(frozen=True)
 class DemoJob:
-    """A job with its script. text: the rest of its job file. until: its state when the next one may be submitted."""
+    """A job with its script. text: the rest of its job file.
+
+    until: its state when the next one may be submitted; `measured`, and it is canceled then: the next one takes its
+    slots, as many as a small machine has.
+    """
 
     name: str
     script: str
@@ -74,11 +78,11 @@ JOBS: tuple[DemoJob, ...] = (
     _pipeline("nightly-1", 1.5),
     _pipeline("nightly-2", 2.5),
     DemoJob(
-        "hang-gloo", scripts.HANGS, f"command: python train.py\n{RANKS}drumbeat: {{hang_after_s: 10}}\n", "lm",
-        "hanging",
+        "drags", scripts.DRAGS, f"command: python train.py\n{RANKS}drumbeat: {{hang_after_s: 600}}\n", "lm", "measured",
     ),
     DemoJob(
-        "drags", scripts.DRAGS, f"command: python train.py\n{RANKS}drumbeat: {{hang_after_s: 600}}\n", "lm", "running",
+        "hang-gloo", scripts.HANGS, f"command: python train.py\n{RANKS}drumbeat: {{hang_after_s: 10}}\n", "lm",
+        "hanging",
     ),
     DemoJob(
         "waits", scripts.MODEL,
