@@ -108,6 +108,7 @@ def test_images_own_command_serves_in_two_replicas_and_is_replaced_while_it_answ
     assert endpoint.invoke().text == f"{BODY}|41|bonjour|no secret"
 
 
+@pytest.mark.thorough
 def test_image_whose_command_fails_leaves_the_one_before_serving_and_its_words_in_the_logs(endpoint: Endpoint) -> None:
     deploy(endpoint, greeting="before")
     await_answers(endpoint)
@@ -118,6 +119,7 @@ def test_image_whose_command_fails_leaves_the_one_before_serving_and_its_words_i
     assert endpoint.invoke().text == f"{BODY}|41|before|no secret"
 
 
+@pytest.mark.thorough
 def test_command_of_the_deployment_runs_in_the_image_instead_of_its_own(endpoint: Endpoint) -> None:
     deploy(
         endpoint, FAILS, command=f"cd /www; trap exit TERM; busybox httpd -f -p {PORT} & wait", greeting="by command"

@@ -117,6 +117,7 @@ def run(data):
 
 
 @pytest.mark.feature("R2")
+@pytest.mark.thorough
 def test_killed_agents_and_a_version_whose_init_hangs_fail_no_request(endpoint: Endpoint) -> None:
     endpoint.deploy(SCRIPT.format(version="one"), instance_count=2)
     endpoint.await_state("ready")

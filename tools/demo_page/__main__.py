@@ -2,7 +2,7 @@
 
     python -m tools.demo_page                   prints a one-time link; the server stays until Ctrl-C
     python -m tools.demo_page --shots FOLDER    takes a picture of each screen, and ends (--size laptop phone wide)
-    python -m tools.demo_page --docs            takes the pictures of docs/page.md, and ends
+    python -m tools.demo_page --docs            takes the pictures of docs/page.md, and ends (also with --shots)
 
 The questions, each to be answered from the page alone within ten seconds: is `cifar-lr7` good, and which of the runs
 of `cifar` is the best and why; which rank of `exc-r2` failed first and why; why does `waits` wait, and who holds its
@@ -30,21 +30,21 @@ SHOTS = {
     "runs": ("/experiments/cifar", "cifar-lr7"),
     "overview": ("/jobs/cifar-lr7", "val/accuracy"),
     "nan": ("/jobs/cifar-lr5", "NaN"),
-    "metrics": ("/jobs/cifar-lr7?tab=metrics", "train/loss"),
+    "metrics": ("/jobs/cifar-lr7?tab=metrics", "loss"),
     "many-metrics": ("/jobs/many-metrics?tab=metrics", "loss"),
     "compare": ("/compare?" + "&".join(f"job=cifar-lr{n}" for n in range(1, 15)), "cifar-lr7"),
     "artifacts": ("/jobs/samples?tab=outputs", "samples"),
     "failed": ("/jobs/exc-r2", "KeyError"),
-    "retried": ("/jobs/retry-ok", "recovered"),
+    "retried": ("/jobs/retry-ok", "completed"),
     "hanging": ("/jobs/hang-gloo", "hang"),
-    "resources": ("/jobs/drags?tab=resources", "CPU"),
+    "resources": ("/jobs/drags?tab=resources", "Resources"),
     "ranks": ("/jobs/drags?tab=ranks", "rank 2"),
     "waits": ("/jobs/waits", "waits"),
     "sweep": ("/jobs/lr-width", "best"),
-    "sweep-settings": ("/jobs/lr-width?tab=settings", "drag along"),
+    "sweep-settings": ("/jobs/lr-width?tab=settings", "lr"),
     "pipeline": ("/jobs/nightly-2", "evaluate"),
-    "computes": ("/computes", "free"),
-    "ledger": ("/ledger", "cifar"),
+    "computes": ("/computes", "local"),
+    "ledger": ("/ledger", "root"),
     "models": ("/data?tab=models&name=cifar-resnet", "cifar-resnet"),
 }
 """Address behind /ui, and a text to wait for."""
@@ -136,12 +136,12 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder, a_house(Path(folder)) as house:
         prepare(house)
         print(f"prepared in {time.monotonic() - begun:.0f} s", flush=True)
-        if options.docs:
-            return take_pictures_of_docs(house)
+        if options.docs and take_pictures_of_docs(house):
+            return 1
         if options.shots:
             for size in options.size:
                 take_pictures(house, options.shots if size == "laptop" else options.shots / size, size)
-        else:
+        elif not options.docs:
             stay(house)
     return 0
 

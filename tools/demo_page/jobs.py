@@ -68,7 +68,7 @@ JOBS: tuple[DemoJob, ...] = (
     DemoJob(
         "cifar-model", scripts.MODEL,
         "command: python train.py ${{outputs.model}}\n"
-        "outputs: {model: {type: custom_model, name: cifar-resnet}}\n", "cifar",
+        "outputs: {model: {type: custom_model, name: cifar-resnet}}\n", "models",
     ),
     DemoJob("exc-r2", scripts.FAILS, f"command: python train.py\n{RANKS}drumbeat: {{max_retries: 0}}\n", "lm"),
     DemoJob(
