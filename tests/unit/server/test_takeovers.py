@@ -91,7 +91,7 @@ def test_quota_of_its_user_does_not_count_the_kept_nodes_twice(full: House):
 def test_nodes_without_a_job_for_them_are_given_back_at_once(full: House):
     go(full, "a")
     until(lambda: full.engine.stopped == ["a.1"])
-    assert not full.store.reservations("local")
+    until(lambda: not full.store.reservations("local"))
 
 
 def test_last_job_on_taken_nodes_ends_the_gang_under_its_first_name(full: House):
@@ -103,4 +103,4 @@ def test_last_job_on_taken_nodes_ends_the_gang_under_its_first_name(full: House)
     until(lambda: full.store.load("b").job.observed is not None)
     full.control.jobs.cancel("b", "ada")
     until(lambda: full.engine.stopped == ["a.1"])
-    assert not full.store.reservations("local")
+    until(lambda: not full.store.reservations("local"))
