@@ -30,7 +30,7 @@ SHOTS = {
     "runs": ("/experiments/cifar", "cifar-lr7"),
     "overview": ("/jobs/cifar-lr7", "val/accuracy"),
     "nan": ("/jobs/cifar-lr5", "NaN"),
-    "metrics": ("/jobs/cifar-lr7?tab=metrics", "loss"),
+    "metrics": ("/jobs/cifar-lr7?tab=metrics", "perf/samples_per_s"),
     "many-metrics": ("/jobs/many-metrics?tab=metrics", "loss"),
     "compare": ("/compare?" + "&".join(f"job=cifar-lr{n}" for n in range(1, 15)), "cifar-lr7"),
     "artifacts": ("/jobs/samples?tab=outputs", "samples"),
@@ -48,7 +48,7 @@ SHOTS = {
     "models": ("/data?tab=models&name=cifar-resnet", "cifar-resnet"),
 }
 """Address behind /ui, and a text to wait for."""
-DOCS = {"page-jobs": ("runs", "light"), "page-job": ("metrics", "dark")}
+DOCS = {"page-jobs": ("runs", "light"), "page-job": ("overview", "dark")}
 """The pictures of docs/page.md: which screen, and in which colours."""
 
 
