@@ -72,7 +72,7 @@ test("a chart's values are a table of at most fifty rows, by the keyboard", asyn
 
 test("every tab has a heading of its own, and the zone of all times stands in one place", async () => {
   hasJob(completed("one"));
-  for (const [tab, name] of [["overview", "Overview"], ["logs", "Logs"], ["metrics", "Metrics"], ["ranks", "Ranks"], ["outputs", "Outputs"], ["resources", "Resources"], ["story", "History"], ["file", "Job file"]]) {
+  for (const [tab, name] of [["overview", "Overview"], ["logs", "Logs"], ["metrics", "Metrics"], ["ranks", "Ranks"], ["outputs", "Artifacts"], ["resources", "Resources"], ["story", "History"], ["file", "Job file"]]) {
     await open(`/jobs/one?tab=${tab}`);
     await page.getByRole("heading", { level: 2, name, exact: true }).first().waitFor();
     expect(await page.getByRole("heading", { level: 1 }).count()).toBe(1);

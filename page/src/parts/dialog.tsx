@@ -1,7 +1,7 @@
 /** A dialog, and the question before something is done. */
 
 import type { ComponentChildren } from "preact";
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { ApiError } from "../api";
 import { Refused } from "./placeholders";
 
@@ -9,7 +9,7 @@ export function Dialog({ title, children, onClose, isWide = false }: {
   title: string; children: ComponentChildren; onClose: () => void; isWide?: boolean | "full";
 }) {
   const dialog = useRef<HTMLDialogElement>(null);
-  useEffect(() => dialog.current?.showModal(), []);
+  useLayoutEffect(() => dialog.current?.showModal(), []); // Before it is painted: the next key is its own.
   return (
     <dialog ref={dialog} class={isWide === "full" ? "full" : isWide ? "wide" : ""} aria-labelledby="dialog-title" onClose={onClose}
       onClick={(event) => event.target === dialog.current && onClose()}>
