@@ -18,7 +18,8 @@ from drumbeat.model.api.ledger import LedgerGroup, TimeClass
 from drumbeat.model.errors import NotFoundError
 from drumbeat.model.metrics import Point, PointsLogged, run_id
 
-from .api_house import TOKEN, House, house_in
+from .api_house import TOKEN, House
+from .house_in_use import house_in_use
 from .test_api_metrics import send
 
 pytestmark = [pytest.mark.feature("M6"), pytest.mark.xdist_group("test_ledger")]
@@ -26,14 +27,7 @@ pytestmark = [pytest.mark.feature("M6"), pytest.mark.xdist_group("test_ledger")]
 
 @pytest.fixture(scope="module")
 def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
-    with house_in(tmp_path_factory.mktemp("house")) as there:
-        for name, experiment in (("ended", "one"), ("failed", "two"), ("training", "two")):
-            there.submit(name, experiment_name=experiment)
-        there.finish("ended")
-        there.finish("failed", code=1)
-        agent = there.agent("training")
-        for phase in (Phase.ENROLLED, Phase.READY, Phase.RUNNING):
-            agent.say(phase)
+    with house_in_use(tmp_path_factory.mktemp("house")) as there:
         yield there
 
 

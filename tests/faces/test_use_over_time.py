@@ -15,12 +15,12 @@ from typer.testing import CliRunner, Result
 from drumbeat.cli.main import app
 from drumbeat.cli.terminal.failures import Exit
 from drumbeat.client import Client
-from drumbeat.model.agent import Phase
 from drumbeat.model.api.ledger import LedgerGroup, TimeClass
 from drumbeat.model.api.use import Price, UseGroup, UseStep
 from drumbeat.model.errors import NotFoundError, RefusedError, SpecError
 
-from .api_house import BEARER, TOKEN, House, house_in
+from .api_house import BEARER, TOKEN, House
+from .house_in_use import house_in_use
 
 pytestmark = [pytest.mark.feature("M6"), pytest.mark.xdist_group("test_use_over_time")]
 
@@ -29,14 +29,7 @@ EPOCH = datetime(2020, 1, 1, tzinfo=UTC)
 
 @pytest.fixture(scope="module")
 def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
-    with house_in(tmp_path_factory.mktemp("house")) as there:
-        for name, experiment in (("ended", "one"), ("failed", "two"), ("training", "two")):
-            there.submit(name, experiment_name=experiment)
-        there.finish("ended")
-        there.finish("failed", code=1)
-        agent = there.agent("training")
-        for phase in (Phase.ENROLLED, Phase.READY, Phase.RUNNING):
-            agent.say(phase)
+    with house_in_use(tmp_path_factory.mktemp("house")) as there:
         deadline = time.monotonic() + 60
         while there.control.store.slot_holders() != {"training"}:
             assert time.monotonic() < deadline
