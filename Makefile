@@ -21,8 +21,12 @@ help: ## Shows this list
 setup: ## Makes .venv with everything in it; quick when nothing changed
 	@tools/setup.sh
 
+# The page's own tests and the check of its built files need its packages: without npm, or its registry, they are skipped.
+page/node_modules: page/package-lock.json
+	@if command -v npm >/dev/null; then npm ci --prefix page --no-audit --no-fund --loglevel=error && touch $@; fi || true
+
 # Every step runs, whatever became of the one before: one run tells everything.
-lint: setup ## Style, types, walls between the rooms, generated pages
+lint: setup page/node_modules ## Style, types, walls between the rooms, generated pages
 	@status=0; run() { echo "$$*"; "$$@" || status=1; }; \
 	run $(PYTHON) -m ruff check .; \
 	run $(PYTHON) -m ruff format --check .; \
@@ -39,13 +43,13 @@ check: setup ## The fast loop: lint, unit tests, and contract tests that need no
 
 # The tests run even when lint has failed; its failure still counts. What they need of package registries comes beside it,
 # and one process compiles all tests: else each worker would compile them for itself.
-test: setup ## Lint and every test that isn't marked thorough; pytest's closing line comes last
+test: setup page/node_modules ## Lint and every test that isn't marked thorough; pytest's closing line comes last
 	@status=0; { $(PYTHON) -m tools.kept_programs; $(PYTHON) -m pytest -q --collect-only >/dev/null; } & preparing=$$!; \
 	$(MAKE) --no-print-directory lint || status=$$?; wait $$preparing; \
 	$(PYTEST) $(OPTIONS) || status=$$?; \
 	exit $$status
 
-thorough: setup ## Every test: every fault at every point, every launcher, recipe and kind of failure; hours (PART=2/5 for a fifth)
+thorough: setup page/node_modules ## Every test: every fault at every point, every launcher, recipe and kind of failure; hours (PART=2/5 for a fifth)
 	@$(PYTHON) -m tools.kept_programs
 	TESTS_THOROUGH=1 TESTS_PART=$(or $(PART),1/1) $(PYTEST) $(OPTIONS)
 
