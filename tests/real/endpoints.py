@@ -26,8 +26,11 @@ import json, os, time
 def init():
     print("init of {version}", flush=True)
 def run(data):
+    given = json.loads(data)
     time.sleep(0.004)
-    return {{"version": "{version}", "sum": sum(json.loads(data)["data"]), "job": os.environ["DRUMBEAT_JOB"]}}
+    while not os.path.exists(given.get("awaits", "/")):
+        time.sleep(0.01)
+    return {{"version": "{version}", "sum": sum(given["data"]), "job": os.environ["DRUMBEAT_JOB"]}}
 """
 BODY = json.dumps({"data": [1, 2, 3]})
 

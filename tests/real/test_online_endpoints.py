@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import socket
+from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 import pytest
 
 from drumbeat.model.endpoints import DeployedModel, DeploymentExtension, ProbeSettings, ScaleSettings
+from drumbeat.model.errors import ConflictError, RefusedError
 
 from .endpoints import BODY, SCRIPT, Endpoint
 from .house import House, line_of, until
@@ -36,13 +38,41 @@ def test_deployment_with_two_replicas_answers_and_is_deleted(endpoint: Endpoint)
     assert endpoint.requests()["requests"] > endpoint.requests()["errors"]
     assert all(one["is_ready"] for one in endpoint.requests()["replicas"])
     assert "init of one" in endpoint.call("GET", "/deployments/blue/logs")["text"]
-    endpoint.direct()
-    endpoint.call("DELETE", "/deployments/blue")
-    until(lambda: not endpoint.call("GET", "/deployments"))
+    _delete_while_a_request_runs(endpoint)
     assert not endpoint.replicas()
     endpoint.call("DELETE", "")
     until(lambda: not endpoint.house.client.connection.call("GET", "/online-endpoints"))
     until(lambda: not any("drumbeat.router" in line_of(one) for one in endpoint.house.processes()))
+
+
+def _delete_while_a_request_runs(endpoint: Endpoint) -> None:
+    """Deletes `blue`: what runs is answered, and requests that name it are told why they aren't."""
+    with pytest.raises(ConflictError, match="blue has 100 percent of the endpoint's traffic"):
+        endpoint.call("DELETE", "/deployments/blue")
+    endpoint.direct()
+    named, go = {"azureml-model-deployment": "blue"}, endpoint.house.folder / "go"
+    told: list[tuple[int, str]] = []
+    with ThreadPoolExecutor(1) as sender:
+        slow = sender.submit(endpoint.invoke, headers=named, body=json.dumps({"data": [7], "awaits": str(go)}))
+        until(lambda: endpoint.requests()["running"], what="the slow request runs")
+        endpoint.call("DELETE", "/deployments/blue")
+
+        def is_refused() -> bool:
+            answer = endpoint.invoke(headers=named)
+            told.append((answer.status_code, answer.json().get("message", "")))
+            return answer.status_code != 200
+
+        until(is_refused)
+        assert told[-1] == (404, "The deployment blue of ships is being deleted.")
+        with pytest.raises(RefusedError, match="the deployment blue is being deleted, and takes no requests"):
+            endpoint.direct(blue=100)
+        assert not slow.done()
+        go.touch()
+        answer = slow.result(30)
+    assert (answer.status_code, answer.json()["sum"]) == (200, 7)
+    until(lambda: not endpoint.call("GET", "/deployments"))
+    until(is_refused)
+    assert told[-1] == (404, "The endpoint ships has no deployment named 'blue'.")
 
 
 @pytest.mark.feature("R2")

@@ -46,6 +46,8 @@ class DeploymentRoute:
     """The SHA-256 of each replica's secret, by the replica's name."""
     reason: str = ""
     """Why it has no replica, in a sentence for clients."""
+    is_ending: bool = False
+    """Whether it is being deleted: it answers what its replicas run, and takes no more requests."""
 
 
 @dataclass(frozen=True)

@@ -81,6 +81,9 @@ class PermitPool:
 
     def send(self, exchange: Exchange, *, is_again: bool = False) -> None:
         """Runs a request, or has it wait; refuses it if too many wait. is_again: it was at a replica already."""
+        if self.route.is_ending:
+            exchange.refuse(404, self._ending)
+            return
         now = self.now()
         if not is_again:
             self.open[exchange] = now + self.timeout_s
@@ -137,10 +140,23 @@ class PermitPool:
             if exchange not in self.waiting:
                 exchange.refuse(408, f"The model didn't answer within {self.route.timeout_ms} ms.")
 
-    def refuse_all(self, reason: str) -> None:
-        """Ends what waits: the deployment is gone. Its runs end by themselves."""
+    def use(self, route: DeploymentRoute) -> None:
+        """Takes other settings. A deployment that is being deleted answers what runs, and nothing that waits."""
+        self.route = route
+        if route.is_ending:
+            self._refuse_waiting(self._ending)
+
+    @property
+    def _ending(self) -> str:
+        return f"The deployment {self.deployment} of {self.endpoint} is being deleted."
+
+    def _refuse_waiting(self, reason: str) -> None:
         for exchange in list(self.waiting):
             exchange.refuse(404, reason)
+
+    def refuse_all(self, reason: str) -> None:
+        """Ends what waits: the deployment is gone. Its runs end by themselves."""
+        self._refuse_waiting(reason)
         for connection in list(self.idle):
             connection.close()
 

@@ -55,7 +55,7 @@ class Router:
                 self.pools[key] = PermitPool(*key, route, self.now)
                 continue
             removed = {name for name, digest in pool.route.replicas.items() if route.replicas.get(name) != digest}
-            pool.route = route
+            pool.use(route)
             for connection in [one for one in pool.live if one.replica in removed]:
                 connection.close()
         self._splits = {name: TrafficSplit(route) for name, route in table.endpoints.items()}

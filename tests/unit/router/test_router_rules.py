@@ -283,6 +283,28 @@ def test_client_that_goes_away_frees_its_place_and_ends_its_run():
     assert running.phase is RequestPhase.ENDED
 
 
+def test_deployment_that_is_being_deleted_answers_what_runs_and_nothing_that_waits():
+    street = Street(concurrency=1, instances=1)
+    connection, _ = street.replica()
+    _, running = street.request()
+    _, waiting = street.request()
+    street.pool.use(replace(street.pool.route, is_ending=True))
+    told = b"The deployment blue of ships is being deleted."
+    assert (running.status, waiting.status, waiting.body) == (0, 404, told)
+    assert street.request()[1].body == told
+    connection.received(OK)
+    assert (running.status, running.body) == (200, b"hi")
+
+
+def test_request_of_a_replica_that_drains_for_the_deletion_of_its_deployment_is_told_so():
+    street = Street()
+    connection, _ = street.replica()
+    _, client = street.request()
+    street.pool.use(replace(street.pool.route, is_ending=True))
+    connection.received(DRAIN)
+    assert (client.status, client.body) == (404, b"The deployment blue of ships is being deleted.")
+
+
 def test_copy_for_a_mirror_is_dropped_where_no_replica_is_free():
     street = Street()
     connection, _ = street.replica()

@@ -182,6 +182,10 @@ def test_deleted_deployment_and_endpoint_are_gone_when_their_replicas_are_and_th
     assert stage.endpoints.deployment("ships", "green").state == "deleting"
     with pytest.raises(ConflictError, match="is being deleted"):
         stage.put(replace(BLUE, name="green"))
+    with pytest.raises(RefusedError, match="the deployment green is being deleted, and takes no requests"):
+        stage.endpoints.put(OnlineEndpoint("ships", traffic={"green": 100}), UNKNOWN)
+    stage.turn()
+    assert [stage.route.deployments[name].is_ending for name in ("blue", "green")] == [False, True]
     stage.turn(GRACE_TURNS)
     assert [one.definition.name for one in stage.endpoints.deployments("ships")] == ["blue"]
     stage.endpoints.delete("ships", UNKNOWN)

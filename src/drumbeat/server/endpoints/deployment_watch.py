@@ -277,6 +277,7 @@ class DeploymentWatch:
             passes_errors=bool(stored.definition.inference_config),
             replicas=self._digests(job, progress),
             reason=f"The deployment {stored.definition.name} has no replica that is ready: {job.sentence}",
+            is_ending=stored.is_deleting,
         )
 
     def _digests(self, job: Job, progress: DeploymentProgress) -> dict[str, str]:

@@ -136,11 +136,16 @@ class OnlineEndpoints:
 
     def _check_traffic(self, definition: OnlineEndpoint) -> None:
         """Raises SpecError, RefusedError."""
-        names = [one.definition.name for one in self.catalog.deployments(definition.name) if not one.is_deleting]
+        deployments = self.catalog.deployments(definition.name)
+        names = [one.definition.name for one in deployments if not one.is_deleting]
+        leaving = [one.definition.name for one in deployments if one.is_deleting]
         for key, shares in (("traffic", definition.traffic), ("mirror_traffic", definition.mirror_traffic)):
             if any(not 0 <= share <= 100 for share in shares.values()):
                 raise SpecError("a share of the requests is 0 to 100 percent", where=key)
             for name in [name for name, share in shares.items() if share and name not in names]:
+                if name in leaving:
+                    what = f"the deployment {name} is being deleted, and takes no requests"
+                    raise RefusedError(what, where=f"{key}.{name}", fix="Give its traffic to another deployment.")
                 has = f"it has {', '.join(names)}" if names else "it has none yet"
                 fix = nearest(name, names) or "Create the deployment first."
                 raise RefusedError(
