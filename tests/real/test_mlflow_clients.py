@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from drumbeat.model.metrics import run_id
+from tools.kept_programs import FRAMEWORKS
 
-from . import mlflows
+from . import mlflows, started
 from .house import House
 
 pytestmark = [pytest.mark.real, pytest.mark.feature("M2")]
@@ -60,17 +61,6 @@ def test_a_model_is_logged_registered_and_loaded(own_house, version):
     run_script(own_house, "models", mlflows.provide("mlflow", version))
 
 
-WITHOUT_TORCH = {
-    "lightning": ["lightning==2.6.6", "lightning-utilities", "pytorch-lightning", "torchmetrics", "tqdm"],
-    "keras": ["keras==3.15.1", "absl-py", "h5py", "ml-dtypes", "namex", "optree"],
-    "transformers": [
-        "transformers==5.24.0", "accelerate==1.15.0", "huggingface-hub", "safetensors", "tokenizers", "regex", "tqdm",
-        "hf-xet", "httpcore2", "httpx2", "truststore",
-    ],
-}  # fmt: skip
-"""Packages of each framework; torch is this environment's own, so dependencies are named one by one."""
-
-
 @pytest.mark.thorough
 @pytest.mark.parametrize(
     ("framework", "subject"),
@@ -79,8 +69,7 @@ WITHOUT_TORCH = {
 def test_a_framework_logs_by_itself(own_house, framework, subject, monkeypatch):
     monkeypatch.setenv("KERAS_BACKEND", "torch")
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    wanted = WITHOUT_TORCH[framework]
-    folder = mlflows.packages(f"mlflow-with-{framework}", ["--no-deps", *wanted], Path(framework, "__init__.py"))
+    folder = started.provide(FRAMEWORKS[framework]).parents[1]
     run_script(own_house, subject, mlflows.provide("mlflow", mlflows.NEWEST), folder)
 
 

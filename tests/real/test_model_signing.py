@@ -12,15 +12,13 @@ from pathlib import Path
 import pytest
 
 from drumbeat.server.models.scan import scan
+from tools.kept_programs import MODEL_SIGNING
 
-from . import mlflows
+from . import mlflows, started
 from .house import House
 from .test_mlflow_clients import SCRIPTS, run_script
 
 pytestmark = [pytest.mark.real, pytest.mark.feature("R1")]
-
-SIGNER = ["model-signing==1.1.1", "pyOpenSSL==25.1.0"]
-"""model-signing needs pyOpenSSL and doesn't say so."""
 
 
 def accepted(folder: Path, key: Path, packages: Path) -> subprocess.CompletedProcess[str]:
@@ -35,7 +33,7 @@ def accepted(folder: Path, key: Path, packages: Path) -> subprocess.CompletedPro
 
 @pytest.mark.thorough
 def test_exported_model_is_accepted_by_model_signing_without_a_network(own_house: House, tmp_path: Path):
-    packages = mlflows.packages("model-signing-1.1.1", SIGNER, Path("model_signing/__init__.py"))
+    packages = started.provide(MODEL_SIGNING).parents[1]
     source, key, out = tmp_path / "net", tmp_path / "key.pem", tmp_path / "out"
     (source / "data").mkdir(parents=True)
     (source / "MLmodel").write_text("flavors: {}")
