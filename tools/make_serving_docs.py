@@ -166,6 +166,8 @@ environment:
   network of its own: several replicas on one machine don't collide. Rootless Podman needs `slirp4netns` or `passt`.
 - *User, GPUs, limits*: as [in any container](containers.md#what-a-rank-sees); processes are the container's own.
 - *End*: after its last request, the server gets SIGTERM, and SIGKILL 10 s later.
+- *By name*: `environment: azureml:NAME:VERSION` takes the routes with which that environment was registered
+  (`drumbeat environment create -f FILE` with `inference_config`); the deployment keeps the version that a label meant.
 
 `drumbeat: {{command: …}}` is a shell command that runs in the image instead of its own, in the folder of the code.
 Without an image, it runs in the Python environment on the node itself, where only one replica of a machine can have

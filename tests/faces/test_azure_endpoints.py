@@ -23,13 +23,14 @@ SERVED: dict[str, Any] = {"properties": {
     "requestSettings": {"requestTimeout": "PT2.5S", "maxConcurrentRequestsPerInstance": 3},
     "readinessProbe": {"initialDelay": "PT1S", "period": "PT2S", "failureThreshold": 4},
 }, "sku": {"name": "Default", "capacity": 2}}  # fmt: skip
+ROUTES = {"inferenceConfig": {"scoringRoute": {"path": "/score", "port": 8080}}}
 CRON = {"triggerType": "Cron", "expression": "30 3 * * 1", "timeZone": "W. Europe Standard Time"}
 
 
 @pytest.fixture(scope="module")
 def house(tmp_path_factory):
     with azure_house(tmp_path_factory.mktemp("azure")) as there:
-        there.ask("PUT", "environments/served/versions/1", {"properties": {"image": "served:1"}})
+        there.ask("PUT", "environments/served/versions/1", {"properties": {"image": "served:1", **ROUTES}})
         yield there
 
 
@@ -100,6 +101,21 @@ def test_bad_deployment_is_refused_with_a_sentence_and_none_is_made(house, endpo
     assert 400 <= status < 500
     assert part in message
     assert house.ask("GET", f"{ENDPOINT}/deployments").json()["value"] == []
+
+
+def test_deployment_has_the_routes_of_its_environment_written_in_it_or_registered(house, endpoint):
+    for path in ("environments/served/versions/1", "environments/CliV2AnonymousEnvironment/versions/7"):
+        if "Anonymous" in path:
+            house.ask("PUT", path, {"properties": {"image": "served:1", **ROUTES}})
+        assert house.ask("GET", path).json()["properties"]["inferenceConfig"] == ROUTES["inferenceConfig"]
+        body = changed(SERVED, environmentId=f"{WORKSPACE}/{path}")
+        assert house.ask("PUT", endpoint, body).status_code in (200, 201)
+        stored = house.control.endpoints.catalog.deployment("scores", "blue")
+        runs = stored.generations[str(stored.generation)]
+        assert runs.inference_config == {"scoring_route": {"path": "/score", "port": 8080}}
+    house.ask("PUT", "environments/plain/versions/1", {"properties": {"image": "served:1"}})
+    plain = changed(SERVED, environmentId=f"{WORKSPACE}/environments/plain/versions/1")
+    assert "its environment no routes" in refusal(house.ask("PUT", endpoint, plain))[1]
 
 
 def test_deployment_of_an_endpoint_that_isnt_there_is_refused(house):

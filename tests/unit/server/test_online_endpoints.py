@@ -21,7 +21,14 @@ from drumbeat.model.endpoints import (
     RequestSettings,
     ScaleSettings,
 )
-from drumbeat.model.errors import ConflictError, ForbiddenError, NotFoundError, RefusedError, SpecError
+from drumbeat.model.errors import (
+    ConflictError,
+    ForbiddenError,
+    NotFoundError,
+    RefusedError,
+    SpecError,
+    UnknownNameError,
+)
 from drumbeat.model.principal import UNKNOWN, Principal, Role
 from drumbeat.model.routing_table import digest
 from drumbeat.model.states import State
@@ -161,6 +168,15 @@ def test_deployment_whose_replicas_fail_says_so_and_starts_anew_when_it_is_chang
     again, router.replicas = stage.put(BLUE), replicas
     assert again.job != failed.job
     assert stage.until("ready").ready == 2
+
+
+def test_replica_has_few_tries_until_one_of_its_generation_was_ready(stage: Stage):
+    view = stage.put(replace(BLUE, instance_count=1))
+    stage.until("ready")
+    stage.put(replace(BLUE, instance_count=2))
+    stage.turn(2)
+    records = stage.world.look().records
+    assert [records[f"{view.job}_{number}"].job.policy.max_retries for number in (0, 1)] == [4, 10]
 
 
 def test_killed_server_goes_on_with_deployments_and_router_where_it_was(stage: Stage):
@@ -327,6 +343,31 @@ def test_replica_of_an_image_with_routes_runs_its_own_command_with_the_model_whe
     document, _ = replica(replace(SERVED, model=model, model_mount_path="/models/", scoring_script="score.py"))
     variables = document["environment_variables"]
     assert (variables["AZUREML_MODEL_DIR"], variables["AZUREML_ENTRY_SCRIPT"]) == ("/models/plus/3", "score.py")
+
+
+def test_deployment_that_names_an_environment_has_the_routes_that_it_was_registered_with(stage: Stage):
+    control = stage.world.servers[0].control
+    assert control is not None
+    environments = control.catalogs.environments
+    for port in (8501, 8600):
+        routes = {"scoring_route": {"port": port, "path": "/v1/score"}}
+        environments.create({"name": "tfs", "image": "tfs:1", "inference_config": routes}, "a test")
+    stage.put(replace(SERVED, environment="azureml:tfs@latest", instance_count=1))
+    stored = stage.endpoints.catalog.deployment("ships", "blue")
+    document, settings = replica(stored.generations["1"])
+    assert (settings["behind"]["port"], settings["behind"]["scoring_path"]) == (8600, "/v1/score")
+    assert document["environment"] == "azureml:tfs:2"
+    stage.turn()
+    assert stage.route.deployments["blue"].passes_errors
+    assert stage.put(replace(SERVED, environment="azureml:tfs:1", instance_count=1)).generation == 2
+    environments.create({"name": "plain", "image": "tfs:1"}, "a test")
+    with pytest.raises(SpecError, match="nothing answers requests: it has no scoring script"):
+        stage.put(replace(SERVED, environment="azureml:plain:1"))
+    command = DeploymentExtension(command="serve")
+    with pytest.raises(SpecError, match="the environment has no `inference_config`"):
+        stage.put(replace(SERVED, environment="azureml:plain:1", drumbeat=command))
+    with pytest.raises(UnknownNameError, match="no environment named"):
+        stage.put(replace(SERVED, environment="azureml:none:1"))
 
 
 @pytest.mark.parametrize("more", [{"conda_file": {"dependencies": []}}, {"image": ""}])

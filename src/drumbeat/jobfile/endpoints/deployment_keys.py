@@ -287,7 +287,7 @@ class OnlineDeploymentKeys(Model):
             what = "drumbeat brings no Triton server"
             fix = "Name one: `environment` with its image and `inference_config`, and its command under `drumbeat`."
             yield Contradiction(("model",), what, fix)
-        if extra.command and not own:
+        if extra.command and not (own or is_named):
             what = "a command needs routes, by which requests reach it"
             fix = "Write `environment: {inference_config: {scoring_route: {port: 8000, path: /score}}}`, too."
             yield Contradiction(("drumbeat", "command"), what, fix)

@@ -153,7 +153,7 @@ def _notes(written: Environment, texts: EnvironmentFiles, *, is_built: bool) -> 
         why = "there is no Podman and no Docker here" if texts.dockerfile else "the folder has none"
         notes.append(f"no Dockerfile is used, for {why}: the nodes make the Python environment of {texts.main}")
     if written.inference_config is not None:
-        notes.append("environment.inference_config is for serving and changes nothing here")
+        notes.append("environment.inference_config counts in deployments of endpoints, and changes nothing in jobs")
     if written.datastore is not None:
         notes.append("environment.datastore is for build folders in a cloud and changes nothing here")
     return tuple(notes)

@@ -101,7 +101,8 @@ class Environment(Model):
     build: BuildContext | None = Field(default=None, description="Image to build, instead of `image`.")
     conda_file: TextOrTable | None = Field(default=None, description="Conda file, as a path or inline.")
     inference_config: InferenceConfig | None = Field(
-        default=None, description="Routes of its own server, in a deployment. Ignored in jobs."
+        default=None,
+        description="Routes of its own server, in deployments, also those that name it. Ignored in jobs.",
     )
     os_type: Annotated[Literal["linux", "windows"], AnyCase()] = Field(
         default="linux", description="Operating system. Nodes run Linux: `windows` is refused."

@@ -174,9 +174,9 @@ def _environments(call: AzureCall, name: str | None) -> list[Version]:
 
 
 def _environment(view: EnvironmentView) -> Version:
-    document = view.document
-    files = cast("dict[str, Any]", document.get("files") or {})
-    conda = document.get("conda_file")
+    written = words.mapping(view.document.get("environment"))
+    files = cast("dict[str, Any]", view.document.get("files") or {})
+    conda, routes = written.get("conda_file"), words.mapping(written.get("inference_config"))
     text = (
         files.get(conda)
         if isinstance(conda, str)
@@ -186,13 +186,14 @@ def _environment(view: EnvironmentView) -> Version:
     )
     properties = without_nulls(
         {
-            "image": view.image or document.get("image") or ("" if text is None else None),
+            "image": view.image or written.get("image") or ("" if text is None else None),
             "condaFile": text,
+            "inferenceConfig": words.camel_keys(routes) or None,
             "osType": "Linux",
             "environmentType": "UserCreated",
             "isAnonymous": False,
-            "description": str(document.get("description") or ""),
-            "tags": {key: str(value) for key, value in words.mapping(document.get("tags")).items()},
+            "description": str(written.get("description") or ""),
+            "tags": {key: str(value) for key, value in words.mapping(written.get("tags")).items()},
             "properties": {},
         }
     )
@@ -214,7 +215,9 @@ def _put_environment(call: AzureCall, name: str, version: str) -> Version:
     if conda is not None and not isinstance(conda, str):
         raise RefusedError("expected the text of a conda file", where="condaFile")
     tags = texts(given.get("tags"), "tags")
-    document = without_nulls({"image": image, "tags": tags, "description": given.get("description") or None})
+    routes = words.snake_keys(given.get("inference_config")) or None
+    about = given.get("description") or None
+    document = without_nulls({"image": image, "inference_config": routes, "tags": tags, "description": about})
     if name == ANONYMOUS:
         if conda:
             document["conda_file"] = _table(conda)

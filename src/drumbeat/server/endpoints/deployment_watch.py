@@ -266,7 +266,7 @@ class DeploymentWatch:
     def _route(self, stored: StoredDeployment, job: Job, progress: DeploymentProgress) -> DeploymentRoute:
         settings, scale = stored.definition.request_settings, stored.definition.scale_settings
         is_scaled_to_zero = scale.type == "target_utilization" and scale.min_instances == 0
-        own = stored.definition.drumbeat
+        own, runs = stored.definition.drumbeat, stored.generations.get(str(stored.generation), stored.definition)
         return DeploymentRoute(
             concurrency=settings.max_concurrent_requests_per_instance,
             instances=max(1, progress.wanted),
@@ -274,7 +274,7 @@ class DeploymentWatch:
             queue_wait_ms=settings.max_queue_wait_ms,
             cold_start_ms=int(own.cold_start_s * 1000) if is_scaled_to_zero else 0,
             has_retry=own.retry,
-            passes_errors=bool(stored.definition.inference_config),
+            passes_errors=bool(runs.inference_config),
             replicas=self._digests(job, progress),
             reason=f"The deployment {stored.definition.name} has no replica that is ready: {job.sentence}",
             is_ending=stored.is_deleting,

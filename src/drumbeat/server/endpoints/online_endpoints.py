@@ -14,7 +14,6 @@ from typing import Any
 from drumbeat.core.child_jobs import replica_name
 from drumbeat.core.lifecycle.events import DeploymentAsked
 from drumbeat.core.lifecycle.job import Job
-from drumbeat.jobfile.data.paths import AssetReference, reference_to
 from drumbeat.jobfile.reading.error_messages import nearest
 from drumbeat.model import scoring_tokens
 from drumbeat.model.api.endpoints import (
@@ -42,6 +41,7 @@ from drumbeat.model.routing_table import DeploymentRoute, EndpointRoute, digest
 from drumbeat.model.states import State
 from drumbeat.server.database.records import Submission
 from drumbeat.server.endpoints.catalog import EndpointCatalog, EndpointSecrets, StoredDeployment, StoredEndpoint
+from drumbeat.server.endpoints.pinning import pinned
 from drumbeat.server.endpoints.replica_jobs import Replicas, new_deployment, ready_within_s, snapshots
 from drumbeat.server.endpoints.request_history import RequestHistory
 from drumbeat.server.endpoints.router_program import RouterProgram
@@ -253,9 +253,9 @@ class OnlineEndpoints:
                 gone = "endpoint" if owner.is_deleting else "job"
                 what = f"the {gone} of deployment {definition.name} is being deleted"
                 raise ConflictError(what, fix="Wait until it is gone.")
-            pinned = self._pinned(definition, owner.definition)
-            stored = self._next(before, definition, pinned, by.user)
-            request = self._replicas.request(pinned, f"{stored.job}_0")
+            runs = pinned(definition, owner.definition, self._models, self._planner)
+            stored = self._next(before, definition, runs, by.user)
+            request = self._replicas.request(runs, f"{stored.job}_0")
             _, example = self._planner.plan(request)
             self.catalog.put_deployment(stored)
             job = self.job(stored)
@@ -269,7 +269,7 @@ class OnlineEndpoints:
         return self._deployment_view(stored), before is None
 
     def _next(
-        self, before: StoredDeployment | None, definition: OnlineDeployment, pinned: OnlineDeployment, user: str
+        self, before: StoredDeployment | None, definition: OnlineDeployment, runs: OnlineDeployment, user: str
     ) -> StoredDeployment:
         """Returns a deployment as it is after a change."""
         job = self.job(before) if before else None
@@ -277,28 +277,16 @@ class OnlineEndpoints:
             name = invent_name(f"{definition.endpoint_name}-{definition.name}")
             generation = before.generation + 1 if before else 1
             created = before.created_at if before else datetime.now(UTC)
-            return StoredDeployment(definition, name, created, generation, {str(generation): pinned}, user)
+            return StoredDeployment(definition, name, created, generation, {str(generation): runs}, user)
         current = before.generations[str(before.generation)]
-        if content(current) == content(pinned):
+        if content(current) == content(runs):
             return replace(before, definition=definition)
         generation = before.generation + 1
         serving = str(job.deployment.serving) if job.deployment else ""
         kept = {key: one for key, one in before.generations.items() if key == serving}
         return replace(
-            before, definition=definition, generation=generation, generations={**kept, str(generation): pinned}
+            before, definition=definition, generation=generation, generations={**kept, str(generation): runs}
         )
-
-    def _pinned(self, definition: OnlineDeployment, owner: OnlineEndpoint) -> OnlineDeployment:
-        """Returns what the replicas run: with the exact version of the model, and the compute. Raises NotFoundError."""
-        compute = definition.drumbeat.compute or owner.compute
-        pinned = replace(definition, drumbeat=replace(definition.drumbeat, compute=compute))
-        reference = reference_to(definition.model.path, "model") if definition.model else None
-        if not isinstance(reference, AssetReference) or pinned.model is None:
-            return pinned
-        label = f"@{reference.label}" if reference.label else ""
-        version = self._models.find(reference.name, reference.version or label)
-        path = f"azureml:{version.name}:{version.version}"
-        return replace(pinned, model=replace(pinned.model, path=path, type=version.document["type"]))
 
     def job(self, stored: StoredDeployment) -> Job | None:
         """Returns the parent job of a deployment; None = it isn't submitted, or was deleted."""

@@ -30,13 +30,16 @@ from drumbeat.server.models.models import Models
 
 MODEL = "model"
 """The input of a replica's job that is its model."""
+REFERENCE = "reference"
+"""The key of a registered environment with routes that has its name and version, beside what is registered."""
 DRAIN_S, GRACE_S = 30.0, 35.0
 """How long a replica answers requests under way at its end, and when it is killed."""
 LOST_AFTER_S = 60.0
 """After this time without a sign of its machine, a replica is started on another one. The router avoids it at once."""
 MAX_RETRIES, RETRY_DELAY_S, MAX_RETRY_DELAY_S = 10, 1.0, 30.0
 """A replica's restarts in place. Those before it was ready for a while count no more (`ReplicaSteady`)."""
-
+MAX_FIRST_RETRIES = 4
+"""The same until a replica of its generation has been ready: its user waits, and most such faults don't pass."""
 
 MOUNT = "/var/azureml-app/azureml-models"
 """Where a container with a server of its own finds its model, below `model_mount_path` by default, as in Azure."""
@@ -60,7 +63,12 @@ class RouterPlace:
 
 
 def replica_request(
-    deployment: OnlineDeployment, job: str, router: RouterPlace, source: str, model: ModelPlace
+    deployment: OnlineDeployment,
+    job: str,
+    router: RouterPlace,
+    source: str,
+    model: ModelPlace,
+    max_retries: int = MAX_FIRST_RETRIES,
 ) -> JobRequest:
     """Returns the request for a replica's job. Raises SpecError."""
     has_server = bool(deployment.inference_config) and is_container(deployment.environment)
@@ -72,7 +80,7 @@ def replica_request(
         "command": _command(deployment, "" if has_server else model.name),
         "environment_variables": {**_variables(deployment, mount), SETTINGS_VARIABLE: settings},
         "drumbeat": {
-            "max_retries": MAX_RETRIES, "retry_delay_s": RETRY_DELAY_S, "max_retry_delay_s": MAX_RETRY_DELAY_S,
+            "max_retries": max_retries, "retry_delay_s": RETRY_DELAY_S, "max_retry_delay_s": MAX_RETRY_DELAY_S,
             "grace_s": GRACE_S, "lost_after_s": LOST_AFTER_S, "hang_after_s": 0, "rendezvous_timeout_s": 0,
             "system_metrics": False, "warm_start": False, "max_log_mib": deployment.drumbeat.max_log_mib,
         },
@@ -201,7 +209,8 @@ def _behind(deployment: OnlineDeployment) -> dict[str, Any]:
 def _without_routes(environment: Any) -> Any:
     if not isinstance(environment, dict):
         return environment
-    return {key: value for key, value in environment.items() if key != "inference_config"}  # pyright: ignore[reportUnknownVariableType] (a document)
+    written = cast("dict[str, Any]", environment)
+    return written.get(REFERENCE) or {key: value for key, value in written.items() if key != "inference_config"}
 
 
 def ready_within_s(deployment: OnlineDeployment) -> float:
@@ -292,7 +301,8 @@ class Replicas:
             definition = stored.generations.get(str(replica.generation))
             if definition is None or stored.job != parent.name:
                 raise NotFoundError(f"generation {replica.generation} of the deployment has been replaced")
-            asked = self.request(definition, job)
+            is_proved = replica.generation <= progress.serving
+            asked = self.request(definition, job, MAX_RETRIES if is_proved else MAX_FIRST_RETRIES)
         except (SpecError, RefusedError, NotFoundError) as error:
             self._refuse(parent, job, str(error))
             return
@@ -309,10 +319,10 @@ class Replicas:
             status = ChildStatus(job, record.job.state, record.job.sentence)
             self._loop.tell(parent.name, ChildrenSeen((status,)))
 
-    def request(self, definition: OnlineDeployment, job: str) -> JobRequest:
+    def request(self, definition: OnlineDeployment, job: str, max_retries: int = MAX_FIRST_RETRIES) -> JobRequest:
         """Returns the request for a replica's job. Raises SpecError, NotFoundError."""
         source = f"deployment {definition.endpoint_name}/{definition.name}"
-        return replica_request(definition, job, self._router(), source, self._model_place(definition))
+        return replica_request(definition, job, self._router(), source, self._model_place(definition), max_retries)
 
     def _model_place(self, definition: OnlineDeployment) -> ModelPlace:
         """Returns where a deployment's model is for its replicas. Raises NotFoundError."""

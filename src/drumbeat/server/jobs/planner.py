@@ -9,6 +9,7 @@ from types import MappingProxyType
 from drumbeat.core.lifecycle.job import Job
 from drumbeat.core.pipelines.registered_components import Resolved
 from drumbeat.core.planning import plan as planning
+from drumbeat.core.planning.environments import Registered
 from drumbeat.core.planning.inputs import JobOutputs
 from drumbeat.core.planning.node_resources import Size
 from drumbeat.core.planning.plan import PlanFacts, Planned
@@ -107,6 +108,13 @@ class Planner:
         written, planned = job_submission.planned(request, facts, self._catalogs.environments)
         self._direct.check(planned.plan)
         return written, planned
+
+    def registered_environment(self, written: str) -> Registered | None:
+        """Returns the version of an environment that a name means, None = no user has made it.
+
+        Raises SpecError, UnknownNameError.
+        """
+        return self._catalogs.environments.registered(written, read_aliases(self._loop.store))
 
     def check_notices(self, job: Job) -> None:
         """Checks that each notice of a job has a target. Raises NotFoundError."""

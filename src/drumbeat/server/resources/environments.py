@@ -46,6 +46,12 @@ class Environments(VersionService[EnvironmentView]):
             versions, aliases, OWN, names=() if not names or any(versions.values()) else self._names()
         )
 
+    def registered(self, written: str, aliases: Mapping[tuple[str, str], str]) -> Registered | None:
+        """Returns the version that a name means, None = no user has made it. Raises SpecError, UnknownNameError."""
+        name, version = core.resolve(written, EnvironmentFiles(), self.catalog(written, aliases)).asset or ("", "")
+        rows = self._catalog.resources(KIND, name) if name else ()
+        return next((_registered(one) for one in rows if one.version == version), None)
+
     # --- for users --------------------------------------------------------------------------------------------
     def create(
         self, document: Mapping[str, Any], source: str, *, texts: EnvironmentFiles | None = None
