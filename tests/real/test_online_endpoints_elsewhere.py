@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import socket
 import ssl
-import sys
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,16 +14,11 @@ from typing import Any
 import httpx
 import pytest
 
-from drumbeat.engines.netlab.lab import require_tools
 from drumbeat.model.endpoints import DeploymentExtension
-from drumbeat.model.errors import EngineError
-from tools.kubelab import binaries
-from tools.kubelab.lab import USER, kube_lab
-from tools.raylab import environment
-from tools.raylab.lab import ray_lab
 
+from .clusters import kubernetes, ray
 from .endpoints import Endpoint
-from .house import House, a_house, until
+from .house import House, until
 from .places import Place, netlab, slurm, ssh
 
 SCRIPT = """
@@ -111,46 +105,12 @@ def _check_door(endpoint: Endpoint, place: Place) -> None:
         ssl.create_default_context().wrap_socket(connection, server_hostname=door["host"])
 
 
-@contextlib.contextmanager
-def _kubernetes(folder: Path) -> Iterator[House]:
-    programs = binaries.built()
-    if isinstance(programs, str):
-        pytest.skip(programs)
-    pytest.importorskip("lightkube", reason="needs lightkube: pip install 'drumbeat[kubernetes]'")
-    kept = folder / "kept"
-    kept.mkdir()
-    with kube_lab(folder / "kube", "ko", 2, programs) as lab, a_house(folder) as house:
-        house.client.create_compute({
-            "name": "rack", "type": "kubernetes", "kubeconfig": str(lab.kubeconfig(USER)), "image": "none",
-            "python": sys.executable, "programs": str(Path(sys.executable).parent), "server_address": "localhost",
-            "cpus_per_node": 4, "folder": "/kept",
-            "volumes": [{"name": "kept", "mount_path": "/kept", "source": {"hostPath": {"path": str(kept)}}}],
-        })  # fmt: skip
-        yield house
-
-
-@contextlib.contextmanager
-def _ray(folder: Path) -> Iterator[House]:
-    try:
-        require_tools()
-    except EngineError as error:
-        pytest.skip(str(error))
-    if why := environment.made():
-        pytest.skip(why)
-    with ray_lab(folder / "ray", "ro", 3, environment.PYTHON, head_cpus=0) as lab, a_house(folder) as house:
-        house.client.create_compute({
-            "name": "rack", "type": "ray", "address": lab.dashboard, "token_file": str(lab.token_file),
-            "folder": f"{lab.folder}/kept", "python": sys.executable, "programs": str(Path(sys.executable).parent),
-        })  # fmt: skip
-        yield house
-
-
 @pytest.mark.feature("R2")
 @pytest.mark.thorough
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("make", [_kubernetes, _ray])
+@pytest.mark.parametrize("make", [kubernetes, ray])
 def test_replicas_in_pods_and_in_placements_of_ray_dial_the_router(
-    make: Callable[[Path], contextlib.AbstractContextManager[House]], tmp_path: Path
+    make: Callable[[Path], AbstractContextManager[House]], tmp_path: Path
 ) -> None:
     with make(tmp_path) as house:
         endpoint = Endpoint(house)
