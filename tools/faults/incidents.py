@@ -79,9 +79,9 @@ def write_job(house: House, incident: Incident, cgroup: Path | None, max_retries
 
 
 @contextmanager
-def make_memory_cgroup() -> Iterator[Path | None]:
-    """A cgroup of the first or second version that ends what takes more than 64 MiB; None where none can be made."""
-    folder = next((path for parent in MEMORY_CGROUPS if (path := make_in(parent))), None)
+def make_memory_cgroup(limit_bytes: int = LIMIT_BYTES) -> Iterator[Path | None]:
+    """A cgroup of the first or second version that ends what takes more memory; None where none can be made."""
+    folder = next((path for parent in MEMORY_CGROUPS if (path := make_in(parent, limit_bytes))), None)
     try:
         yield folder
     finally:
@@ -89,7 +89,7 @@ def make_memory_cgroup() -> Iterator[Path | None]:
             end_cgroup(folder)
 
 
-def make_in(parent: Path) -> Path | None:
+def make_in(parent: Path, limit_bytes: int) -> Path | None:
     """A cgroup below this one, with its limit; None when that can't be."""
     folder = parent / f"drumbeat-incident-{uuid.uuid4().hex[:8]}"
     try:
@@ -99,7 +99,7 @@ def make_in(parent: Path) -> Path | None:
     for name in LIMIT_FILES:
         with suppress(OSError):
             if (folder / name).exists():
-                (folder / name).write_text(str(LIMIT_BYTES))
+                (folder / name).write_text(str(limit_bytes))
                 return folder
     folder.rmdir()
     return None

@@ -186,6 +186,10 @@ class ReplicaProgress:
     """Whether it has taken requests before."""
     waits_since: datetime | None = None
     """Since when its job waits for a free slot; None = it doesn't."""
+    failures: int = 0
+    """How often it has failed and was started again, without those that are forgotten."""
+    failure: str = ""
+    """What the last of them was."""
     is_leaving: bool = False
     """Whether it is wanted no more."""
     is_canceling: bool = False

@@ -21,6 +21,7 @@ from drumbeat.model.model_view import model_view
 from drumbeat.scoring.scorer import ScorerError
 from drumbeat.scoring.server import ScoringProcess, make_scorer
 from drumbeat.scoring.settings import ProgramBehind, RouteProbe, ScoringSettings, read_settings, shares
+from drumbeat.scoring.standard_output import keep_printing
 from drumbeat.scoring.worker_processes import LOAD_EXIT, NUMBER, WorkerProcesses
 
 log = logging.getLogger("drumbeat.scoring")
@@ -106,6 +107,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
+    keep_printing()
     code = main()
     sys.stdout.flush()
     # Threads that run a model mustn't hold up the end.

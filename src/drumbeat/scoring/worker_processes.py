@@ -50,7 +50,8 @@ class WorkerProcesses:
                 log.error("worker %d can't load the model: all workers end", number)
                 self._end()
                 continue
-            log.warning("worker %d ended with %d and is started again", number, code)
+            hint = ", perhaps by the kernel because memory ran out," if code == -signal.SIGKILL else ""
+            log.warning("worker %d ended with %d%s and is started again", number, code, hint)
             time.sleep(_RESTART_PAUSE_S)
             self._start(number)
         return LOAD_EXIT if code == LOAD_EXIT else 0

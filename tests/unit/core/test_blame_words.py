@@ -50,6 +50,14 @@ def test_verdict_on_a_rank_killed_at_the_memory_limit_names_the_limit(messages: 
     messages.check(found.sentence)
 
 
+def test_server_that_ended_before_it_was_ready_is_quoted_with_its_own_last_line():
+    tail = "loading\nno weights in this image\n2026-11-30 13:00:00,123 E /bin/sh ended with 9 before it was ready.\n"
+    found = verdict([(0, ended(0, 3, tail=tail))])
+    quoted = "its last line is “no weights in this image”, then “/bin/sh ended with 9 before it was ready.”"
+    assert quoted in found.sentence
+    assert "its last line is “/bin/sh ended with 9" in verdict([(0, ended(0, 3, tail=tail[33:]))]).sentence
+
+
 def test_abort_during_shutdown_is_named_with_how_to_avoid_it(messages: Messages):
     found = verdict([(0, RankExit(1, None, 6, 1.0, 1, tail=SHUT_DOWN))])
     assert found.reason is Reason.RANK_KILLED

@@ -41,6 +41,8 @@ class Life:
         self.now, self.slots = NOW, slots
         self.states: dict[str, State] = {}
         self.ready: set[str] = set()
+        self.failures: dict[str, tuple[int, str]] = {}
+        """Of jobs that were started again: how often, and why."""
         self.broken: set[int] = set()
         """Generations whose replicas fail at their start."""
         self.sentences: list[str] = []
@@ -79,7 +81,7 @@ class Life:
     def look(self) -> None:
         """The server looks at the jobs and at the router."""
         children = tuple(
-            ChildStatus(job, state, f"it is {state}", is_waiting=state is State.QUEUED)
+            ChildStatus(job, state, f"it is {state}", 0.0, state is State.QUEUED, *self.failures.get(job, ()))
             for job, state in self.states.items()
         )
         self.apply(ChildrenSeen(children))
@@ -115,6 +117,22 @@ def test_deployment_submits_the_wanted_replicas_and_says_how_many_are_ready():
     life.settle(3)
     assert (life.count_ready(), life.job.sentence) == (2, "2 of 2 replicas ready")
     assert life.sentences == ["0 of 2 replicas ready", "2 of 2 replicas ready"]
+
+
+def test_failures_of_a_replica_that_was_started_again_are_named_until_they_are_forgotten():
+    life = Life(wanted=2)
+    life.settle(3)
+    killed = "rank 0 was ended by SIGKILL at the memory limit of 300 MiB; because of that it restarts"
+    for failures, said in ((1, "failed once"), (3, "failed 3 times, the last time")):
+        life.failures["d_1"] = (failures, f"{killed}.")
+        life.look()
+        assert life.job.sentence == f"2 of 2 replicas ready; replica 1 {said}: {killed}"
+    count = len(life.sentences)
+    life.look()
+    assert len(life.sentences) == count
+    life.failures.clear()
+    life.look()
+    assert life.job.sentence == "2 of 2 replicas ready"
 
 
 def test_new_generation_replaces_one_by_one_and_never_has_fewer_ready_than_wanted():

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -30,6 +33,21 @@ def whole(answer: ScoringAnswer) -> bytes:
 
 def header(answer: ScoringAnswer, name: str) -> list[str]:
     return [value for key, value in answer.headers if key.lower() == name]
+
+
+# --- output ---------------------------------------------------------------------------------------------------------
+PRINTS = "from drumbeat.scoring.standard_output import keep_printing; keep_printing(); print('x' * 99999); print('end')"
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_prints_of_a_replica_reach_its_log_and_survive_a_full_disk(tmp_path: Path, unbuffered: str) -> None:
+    def ended(out: int) -> subprocess.CompletedProcess[bytes]:
+        environment = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
+        return subprocess.run([sys.executable, "-c", PRINTS], stdout=out, stderr=out, env=environment, check=False)
+
+    with (tmp_path / "log").open("wb") as log, Path("/dev/full").open("wb") as full:
+        assert (ended(log.fileno()).returncode, ended(full.fileno()).returncode) == (0, 0)
+    assert (tmp_path / "log").read_text() == f"{'x' * 99999}\nend\n"
 
 
 # --- results ----------------------------------------------------------------------------------------------------------

@@ -80,6 +80,8 @@ _MPI_INVOKED = re.compile(
 """The message of Open MPI's mpirun (5, and 4) on MPI_Abort, in the log of rank 0."""
 _RAY_PART = re.compile(r" -- (?:----- (?:BEGIN|END) )?(\w+)(?:\.\w+ tail)? [\[(]exit code(?:\(s\))?=(-?\d+)")
 """The line of `ray start` on a process of its own before it ends the others: its exit, or the end of its log."""
+_PROGRAM_ENDED = re.compile(r"^\S+ \S+ E (.+ ended with -?\d+ before it was ready\.)$")
+"""The scoring server's line on a program with routes of its own (`scoring/program_behind.py`)."""
 SHUT_DOWN = "terminate called without an active exception"
 """The message of C++ when a thread outlives the program that should have waited for it."""
 
@@ -128,7 +130,7 @@ def read(tail: str) -> LogSummary:
     plain = _plain(tail)
     lines, speaker = by_process(plain)
     errors = _chain(lines)
-    last = next((line.strip() for line in reversed(lines) if any(c.isalnum() for c in line)), "")
+    last = _last(lines)
     is_shut_down = any(line.startswith(SHUT_DOWN) for line in lines)
     launcher, child, code = _torchrun(lines, plain) or _horovodrun(plain) or ("", "", 0)
     if launcher and all(_is_of_launcher(error) for error in _chain(lines_without_prefix(plain))):
@@ -152,6 +154,16 @@ def mpi_aborts(tail: str) -> dict[int, int]:
 def clean(tail: str) -> list[str]:
     """Returns the lines without colours, overwritten progress bars, and the prefixes of ranks and hosts."""
     return by_process(_plain(tail))[0]
+
+
+def _last(lines: Sequence[str]) -> str:
+    """Returns the last line with text; where a program behind the scoring server has ended, its own one, too."""
+    texts = (line.strip() for line in reversed(lines) if any(c.isalnum() for c in line))
+    last, before = next(texts, ""), next(texts, "")
+    ended = _PROGRAM_ENDED.match(last)
+    if ended is None:
+        return last
+    return f"{before}”, then “{ended[1]}" if before else ended[1]
 
 
 def _plain(tail: str) -> list[str]:

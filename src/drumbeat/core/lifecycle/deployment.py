@@ -100,6 +100,8 @@ def _replica_seen(replica: ReplicaProgress, child: ChildStatus | None, now: date
         started_at=(replica.started_at or now) if is_running else None,
         ready_since=replica.ready_since if is_running else None,
         waits_since=(replica.waits_since or now) if child.is_waiting else None,
+        failures=child.failures,
+        failure=child.failure,
     )
 
 
@@ -272,7 +274,7 @@ def _canceling(progress: DeploymentProgress, job: Job) -> tuple[DeploymentProgre
 def _reported(job: Job, progress: DeploymentProgress, effects: tuple[Effect, ...], now: datetime, why: str) -> Decision:
     """Returns the job with an event for what is new."""
     sentence = describe(progress, now)
-    if job.sentence.partition("; because ")[0] == sentence:
+    if job.sentence == sentence or job.sentence.startswith(f"{sentence}; because "):
         return with_effects(job, *effects) if effects else Decision(job)
     text = f"{sentence}; because {why}" if why else sentence
     return then(Decision(job), move(job, now, State.RUNNING, Reason.REPLICAS_RUNNING, text, *effects))
@@ -294,9 +296,16 @@ def describe(progress: DeploymentProgress, now: datetime) -> str:
             parts.append("no slot is free for one replica more, so one fewer serves meanwhile")
     elif waiting := next(filter(_is_held_up, progress.replicas), None):
         parts.append(f"a replica waits: {waiting.sentence}")
+    parts += [_trouble(one) for one in progress.replicas if one.failures and not one.is_leaving]
     if progress.retry_at:
         parts.append(f"{counted(progress.failures, 'replica')} failed, and the next one waits")
     return "; ".join(parts)
+
+
+def _trouble(replica: ReplicaProgress) -> str:
+    """Returns how often a replica was started again, and why."""
+    times = "once" if replica.failures == 1 else f"{replica.failures} times, the last time"
+    return f"replica {replica.number} failed {times}: {replica.failure.removesuffix('.')}"
 
 
 def _is_held_up(replica: ReplicaProgress) -> bool:

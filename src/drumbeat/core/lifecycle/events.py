@@ -212,6 +212,10 @@ class ChildStatus:
     ran_s: float = 0.0
     is_waiting: bool = False
     """Whether it waits in the queue for slots that other jobs have."""
+    failures: int = 0
+    """How often it has failed and was started again, without those that are forgotten."""
+    failure: str = ""
+    """What the last of them was."""
 
 
 @dataclass(frozen=True)

@@ -34,8 +34,8 @@ def kernel_kills(folders: Iterable[str] | None = None) -> int:
 
 
 def limit() -> int:
-    """Returns the lowest memory limit of the control groups of this process in bytes, 0 = none."""
-    return min((total for _, total in _group_memory()), default=0)
+    """Returns the bytes of the lowest memory limit: of the control groups of this process, or the machine's memory."""
+    return min(total for _, total in (_machine_memory(), *_group_memory()))
 
 
 def _kills(folder: str) -> int:

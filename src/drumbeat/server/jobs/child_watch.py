@@ -196,4 +196,5 @@ class ChildWatch:
 def _status(child: Job) -> ChildStatus:
     ran_s = (child.ended_at - child.started_at).total_seconds() if child.started_at and child.ended_at else 0.0
     is_waiting = child.state is State.QUEUED and child.reason in WAITING
-    return ChildStatus(child.name, child.state, child.sentence, ran_s, is_waiting)
+    failure = child.failures[-1].verdict.sentence if child.failures else ""
+    return ChildStatus(child.name, child.state, child.sentence, ran_s, is_waiting, len(child.failures), failure)
