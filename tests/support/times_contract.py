@@ -38,6 +38,8 @@ WINDOWS = (
     Window(DAY, DAY + 48 * HOUR, DAY, 48 * HOUR),
     Window(DAY, DAY + 48 * HOUR, DAY, HOUR),
     Window(DAY + HOUR // 2, DAY + 26 * HOUR, DAY, 24 * HOUR),
+    Window(DAY - 50 * HOUR, DAY + 24 * HOUR + HOUR // 2, DAY - 72 * HOUR, 24 * HOUR),
+    Window(DAY - 50 * HOUR, DAY + 24 * HOUR + HOUR // 2, DAY - 50 * HOUR, 999 * HOUR),
     Window(DAY + 3 * HOUR + 1, DAY + 3 * HOUR + 1_000, DAY, HOUR),
     Window(DAY - 90 * HOUR, DAY - HOUR, DAY - 96 * HOUR, 24 * HOUR),
 )
@@ -101,24 +103,26 @@ class TimesContract:
         assert store.most_unused(WINDOWS[0], "other", 9) == []
 
     @pytest.mark.parametrize("span", WINDOWS)
-    def test_brief_sums_agree_with_those_by_class(self, store: SqlStore, span: Window) -> None:
+    def test_sums_of_one_compute_are_those_of_its_jobs(self, store: SqlStore, span: Window) -> None:
         self._booked(store)
-        sums = store.booked_sums(span, LedgerGroup.USER)[0]
-        brief = store.booked_use(span, LedgerGroup.USER, "lab")[0]
-        assert brief.keys() == sums.keys()
-        for key, one in brief.items():
-            whole = sums[key]
-            assert (one.slot_us, one.gpu_us, one.work_slot_us) == (whole.slot_us, whole.gpu_us, whole.work_slot_us)
-            assert (one.queue_us, one.busy_gpus) == (whole.queue_us, whole.busy_gpus)
-        assert store.booked_use(span, LedgerGroup.USER, "other")[0] == {}
+        assert store.booked_sums(span, LedgerGroup.USER, "lab") == store.booked_sums(span, LedgerGroup.USER)
+        assert store.booked_sums(span, LedgerGroup.USER, "other") == ({}, [])
+
+    def test_a_job_that_is_booked_otherwise_leaves_nothing_of_its_first_sums(self, store: SqlStore) -> None:
+        self._booked(store)
+        store.book_times([BookedTimes("b", "other", ROWS["a"], 0.25)])
+        for by in LedgerGroup:
+            sums, shared = store.booked_sums(WINDOWS[0], by)
+            assert (sum(one.slot_us for one in sums.values()), shared) == (2 * 4 * 2 * HOUR, [])
+            assert sum(one.busy_gpus for one in sums.values()) == 2 * 1.5 * HOUR * 0.75
+            assert {compute for _, compute, _ in sums} == {"lab", "other"}
 
     def test_jobs_with_booked_time_are_counted_once(self, store: SqlStore) -> None:
         self._booked(store)
-        assert store.booked_jobs(WINDOWS[0], LedgerGroup.USER) == {"ada": 1, "bob": 1}
-        assert store.booked_jobs(WINDOWS[0], LedgerGroup.COMPUTE) == {"lab": 2}
-        assert store.booked_jobs(WINDOWS[2], LedgerGroup.DAY) == {"0": 2, "1": 1}
-        assert store.booked_jobs(WINDOWS[2], None) == {"": 2}
-        assert store.booked_jobs(WINDOWS[4], None) == {"": 0}
+        assert store.booked_jobs(WINDOWS[0], LedgerGroup.USER) == ({"ada": 1, "bob": 1}, 2)
+        assert store.booked_jobs(WINDOWS[0], LedgerGroup.COMPUTE) == ({"lab": 2}, 2)
+        assert store.booked_jobs(WINDOWS[2], LedgerGroup.DAY) == ({"0": 2, "1": 1}, 2)
+        assert store.booked_jobs(WINDOWS[-1], LedgerGroup.DAY) == ({}, 0)
         assert sorted(store.booked_waits(WINDOWS[0], "lab")) == [HOUR // 2, HOUR]
         assert store.booked_waits(WINDOWS[0], "other") == []
 
@@ -138,7 +142,9 @@ class TimesContract:
         self._start_and_end(store, "a")
         store.book_times([BookedTimes("a", "lab", ())])
         assert store.unbooked_jobs() == []
-        assert store.booked_jobs(Window(0, 1 << 62, 0, 1 << 62), None) == {"": 0}
+        ever = Window(0, 1 << 62, 0, 1 << 62)
+        assert [store.booked_jobs(ever, by) for by in LedgerGroup] == [({}, 0)] * len(LedgerGroup)
+        assert [store.booked_sums(ever, by) for by in LedgerGroup] == [({}, [])] * len(LedgerGroup)
 
     def test_capacities_come_back_in_their_order(self, open_store: Open, store: SqlStore) -> None:
         for slots in (8, 4, 8):

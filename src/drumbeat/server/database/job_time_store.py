@@ -38,29 +38,23 @@ class JobTimeStore(LeasedDatabase):
             job_times.book(connection, some)
 
     def booked_sums(
-        self, span: Window, by: LedgerGroup, largest: int | None = None
+        self, span: Window, by: LedgerGroup, compute: str = "", largest: int | None = None
     ) -> tuple[job_times.Sums, list[BookedRow]]:
         """Returns the booked time in a window: sums by name, compute and bucket, and rows that buckets share.
 
-        largest: of so many jobs alone, those that held the most; None = of all.
+        compute: "" = of all. largest: only by job: of so many alone, those that held the most; None = of all.
         """
         with self._database.read() as connection:
-            shared = job_times.rows_across(connection, span, by, largest=largest)
-            return job_times.sums(connection, span, by, largest), shared
-
-    def booked_use(self, span: Window, by: LedgerGroup, compute: str) -> tuple[job_times.Sums, list[BookedRow]]:
-        """Returns the same without classes, of one compute or of all (""), which aren't told apart then."""
-        with self._database.read() as connection:
-            shared = job_times.rows_across(connection, span, by, compute)
-            return job_times.brief_sums(connection, span, by, compute), shared
+            shared = job_times.rows_across(connection, span, by, compute, largest)
+            return job_times.sums(connection, span, by, compute, largest), shared
 
     def most_unused(self, span: Window, compute: str, limit: int) -> list[BookedRow]:
         """Returns the booked time in a window of the jobs that held the most without use. compute: "" = of any."""
         with self._database.read() as connection:
             return job_times.most_unused(connection, span, compute, limit)
 
-    def booked_jobs(self, span: Window, by: LedgerGroup | None) -> dict[str, int]:
-        """Returns how many jobs have booked time in a window, by name; None = all together, whose name is empty."""
+    def booked_jobs(self, span: Window, by: LedgerGroup) -> tuple[dict[str, int], int]:
+        """Returns how many jobs have booked time in a window, by name, and all together."""
         with self._database.read() as connection:
             return job_times.job_counts(connection, span, by)
 

@@ -23,7 +23,7 @@ from sqlalchemy import (
 from sqlalchemy.engine import Dialect
 from sqlalchemy.types import TypeDecorator
 
-HEAD = "0023"
+HEAD = "0024"
 """The database revision that this code reads and writes."""
 
 Serial = BigInteger().with_variant(Integer, "sqlite")
@@ -223,7 +223,7 @@ job_times = Table(
     "job_times",
     metadata,
     Column("id", Serial, primary_key=True),
-    Column("number", BigInteger, nullable=False, index=True),
+    Column("number", BigInteger, nullable=False),
     Column("job", Text, nullable=False),
     Column("compute", Text, nullable=False),
     Column("experiment", AnyText, nullable=False),
@@ -235,10 +235,29 @@ job_times = Table(
     Column("gpus", Integer, nullable=False),
     Column("busy", Double),
     *(Column(f"{one}_us", BigInteger, nullable=False) for one in TIME_PARTS),
+    Index("ix_job_times_number", "number", "since", "until"),
     sqlite_autoincrement=True,
 )
 """The time of jobs that have ended, by attempt and day, in microseconds. It stays when a job is deleted. number: of the
 job in `jobs`. busy: how busy its GPUs were, from 0 to 1. A job without any time has a row that is empty."""
+
+day_sums = Table(
+    "day_sums",
+    metadata,
+    Column("kind", Text, primary_key=True),
+    Column("day", BigInteger, primary_key=True, autoincrement=False),
+    Column("compute", Text, primary_key=True),
+    Column("experiment", AnyText, primary_key=True),
+    Column("person", Text, primary_key=True),
+    Column("slots", Integer, primary_key=True, autoincrement=False),
+    Column("gpus", Integer, primary_key=True, autoincrement=False),
+    Column("busy_us", Double, nullable=False),
+    *(Column(f"{one}_us", BigInteger, nullable=False) for one in TIME_PARTS),
+    sqlite_with_rowid=False,
+)
+"""The sums of `job_times` by day since 1970. kind: whose sums, by a group of the ledger: "compute", "experiment" or
+"person". experiment, person: empty where the sums aren't theirs. busy_us: the time of GPUs while ranks worked, by how
+busy they were."""
 
 capacities = Table(
     "capacities",

@@ -142,19 +142,21 @@ class TimeBook:
             summary, chosen = Summary(), [*names]
         else:
             with self._booking:
-                sums, shared = self._store.booked_sums(span, by, largest)
-                summary = Summary(sums, self._booked_jobs(span, by, sums, shared))
-                summary.total = self._store.booked_jobs(span, None)[""] if by in DATED else sum(summary.jobs.values())
+                sums, shared = self._store.booked_sums(span, by, largest=largest)
+                summary = Summary(sums, *self._booked_jobs(span, by, sums, shared))
                 chosen = self._store.unbooked_jobs()
             _add_rows(summary, shared, span)
         for one in self._times(chosen, has_children=bool(names)):
             self._add(summary, one, span, by)
         return summary
 
-    def _booked_jobs(self, span: Window, by: LedgerGroup, sums: Sums, shared: list[BookedRow]) -> dict[str, int]:
-        """Returns how many booked jobs have time in a window, by name."""
+    def _booked_jobs(
+        self, span: Window, by: LedgerGroup, sums: Sums, shared: list[BookedRow]
+    ) -> tuple[dict[str, int], int]:
+        """Returns how many booked jobs have time in a window, by name, and all together."""
         if by is LedgerGroup.JOB:
-            return dict.fromkeys([*(name for name, _, _ in sums), *(one.name for one in shared)], 1)
+            names = {*(name for name, _, _ in sums), *(one.name for one in shared)}
+            return dict.fromkeys(names, 1), len(names)
         return self._store.booked_jobs(span, by)
 
     def totals(self) -> dict[tuple[str, str], Amounts]:
@@ -173,7 +175,7 @@ class TimeBook:
         """Returns what was held in a window of one compute, or of all ("")."""
         with self._booking:
             summary = Summary()
-            summary.sums, shared = self._store.booked_use(span, by, compute)
+            summary.sums, shared = self._store.booked_sums(span, by, compute)
             unused = self._store.most_unused(span, compute, MAX_UNUSED)
             waits = self._store.booked_waits(span, compute)
             unbooked = self._store.unbooked_jobs()

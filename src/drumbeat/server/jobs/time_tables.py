@@ -7,16 +7,16 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Select, and_, case, delete, func, insert, literal, not_, or_, select
 
-from drumbeat.core.use_times import AFTER, DAY_US, PARTS, Amounts, TimeRow, Window
+from drumbeat.core.use_times import DAY_US, PARTS, Amounts, TimeRow, Window
 from drumbeat.model.api.ledger import LedgerGroup, TimeClass
 from drumbeat.server.database.records import BookedRow, BookedTimes
 from drumbeat.server.database.schema import TIME_PARTS, job_times, jobs, reservations
+from drumbeat.server.jobs import day_sum_tables as day_sums
 
 _T = job_times.c
 _LENGTHS = tuple(job_times.c[f"{one}_us"] for one in TIME_PARTS)
 _IS_HELD = tuple(one != TimeClass.QUEUE for one in TIME_PARTS)
 _HELD = sum((one for one, is_held in zip(_LENGTHS, _IS_HELD, strict=True) if is_held), literal(0))
-_TRAIN = TIME_PARTS.index(TimeClass.TRAIN)
 _WORK = _T.train_us + _T.checkpoint_us
 _BUSY = case((_T.gpus > 0, _WORK * _T.gpus * func.coalesce(_T.busy, 1.0)), else_=0.0)
 
@@ -51,7 +51,9 @@ def book(connection: Connection, some: Sequence[BookedTimes]) -> None:
     columns = select(jobs.c.name, jobs.c.number, jobs.c.experiment, jobs.c.person)
     rows = {row.name: row for row in connection.execute(columns.where(jobs.c.name.in_([one.job for one in some])))}
     present = [one for one in some if one.job in rows]
-    connection.execute(delete(job_times).where(_T.number.in_([rows[one.job].number for one in present])))
+    earlier = _T.number.in_([rows[one.job].number for one in present])
+    day_sums.add(connection, [row._asdict() for row in connection.execute(select(job_times).where(earlier))], -1)
+    connection.execute(delete(job_times).where(earlier))
     written = [
         {
             "number": job.number, "job": one.job, "compute": one.compute, "experiment": job.experiment,
@@ -65,41 +67,37 @@ def book(connection: Connection, some: Sequence[BookedTimes]) -> None:
     ]  # fmt: skip
     if written:
         connection.execute(insert(job_times), written)
+        day_sums.add(connection, written, 1)
 
 
-def sums(connection: Connection, span: Window, by: LedgerGroup, largest: int | None = None) -> Sums:
-    """Returns the sums of the rows that lie within one bucket of the window. largest: of so many jobs alone."""
+def sums(connection: Connection, span: Window, by: LedgerGroup, compute: str = "", largest: int | None = None) -> Sums:
+    """Returns the sums of the rows that lie within one bucket of the window. compute: "" = of all.
+
+    largest: of so many jobs alone.
+    """
+    days = day_sums.whole_days(span) if by in day_sums.KINDS else range(0)
+    result: Sums = {}
+    if days:
+        _add_sums(result, _rows(connection, day_sums.query(span, by, compute)))
     # Rows of equal size are summed by the database: multiplying each of their parts would take it as long again.
     keys = _NAMES[by].label("name"), _T.compute, _bucket(span).label("bucket"), _T.slots, _T.gpus
     query = select(*keys, *(func.sum(one) for one in _LENGTHS), func.sum(_BUSY)).where(
-        _is_within(span), *_of_largest(connection, span, largest)
+        _is_within(span), *_of_compute(compute), *_of_largest(connection, span, largest), *_beside(days, span)
     )
-    result: Sums = {}
-    for row in _rows(connection, query.group_by("name", _T.compute, "bucket", _T.slots, _T.gpus)):
-        name, compute, bucket, slots, gpus, *lengths, busy = row
+    _add_sums(result, _rows(connection, query.group_by("name", _T.compute, "bucket", _T.slots, _T.gpus)))
+    return result
+
+
+def _add_sums(result: Sums, rows: Iterable[Sequence[Any]]) -> None:
+    for name, compute, bucket, slots, gpus, *lengths, busy in rows:
+        if not any(lengths):  # Those of a job that was booked otherwise later.
+            continue
         amounts = result.setdefault((name, compute, int(bucket)), Amounts())
         amounts.busy_gpus += float(busy)
         for part, (length, is_held) in enumerate(zip(lengths, _IS_HELD, strict=True)):
             amounts.wall[part] += int(length)
             amounts.slots[part] += int(length) * slots * is_held
             amounts.gpus[part] += int(length) * gpus * is_held
-    return result
-
-
-def brief_sums(connection: Connection, span: Window, by: LedgerGroup, compute: str) -> Sums:
-    """Returns the same without classes: what ranks worked in is in `train`, and what else was held is in `after`.
-
-    compute: "" = of all, and then that isn't told apart either.
-    """
-    totals = _HELD * _T.slots, _HELD * _T.gpus, _WORK * _T.slots, _T.queue_us, _BUSY
-    query = select(_NAMES[by].label("name"), _bucket(span).label("bucket"), *map(func.sum, totals))
-    query = query.where(_is_within(span), *_of_compute(compute)).group_by("name", "bucket")
-    result: Sums = {}
-    for name, bucket, slots, gpus, work, queue, busy in _rows(connection, query):
-        one = result[name, compute, int(bucket)] = Amounts(busy_gpus=float(busy))
-        one.wall[0] = int(queue)
-        one.slots[_TRAIN], one.slots[AFTER], one.gpus[AFTER] = int(work), int(slots) - int(work), int(gpus)
-    return result
 
 
 def rows_across(
@@ -107,7 +105,7 @@ def rows_across(
 ) -> list[BookedRow]:
     """Returns the rows of which a part lies in the window, or that lie in several of its buckets."""
     where = _touches(span), *_of_compute(compute), *_of_largest(connection, span, largest)
-    across = or_(_T.since < span.since, _T.until > span.until) if _has_whole_days(span) else not_(_is_within(span))
+    across = or_(_cross(span.since), _cross(span.until)) if day_sums.has_whole_days(span) else not_(_is_within(span))
     return _booked_rows(connection, _row_columns(by).where(*where, across))
 
 
@@ -133,14 +131,28 @@ def _booked_rows(connection: Connection, query: Select[*tuple[Any, ...]]) -> lis
     ]
 
 
-def job_counts(connection: Connection, span: Window, by: LedgerGroup | None) -> dict[str, int]:
-    """Returns how many of the jobs have time in the window, by name. None: all together, whose name is empty."""
-    name = literal("") if by is None else _NAMES[by]
+def job_counts(connection: Connection, span: Window, by: LedgerGroup) -> tuple[dict[str, int], int]:
+    """Returns how many of the jobs have time in the window, by name, and all together."""
     if by in DATED:
-        name = (case((_T.since < span.since, span.since), else_=_T.since) - span.origin) // span.width
-    counted = select(name.label("name"), func.count(_T.number.distinct())).where(_touches(span)).group_by("name")
-    counts = {str(row[0]): int(row[1]) for row in _rows(connection, counted) if row[1]}
-    return counts if by else {"": counts.get("", 0)}
+        return _dated_counts(connection, span)
+    counted = select(_NAMES[by].label("name"), func.count(_T.number.distinct())).where(_touches(span)).group_by("name")
+    counts = {str(row[0]): int(row[1]) for row in _rows(connection, counted)}
+    return counts, sum(counts.values())
+
+
+def _dated_counts(connection: Connection, span: Window) -> tuple[dict[str, int], int]:
+    """Counts each job in every bucket from its first to its last: the time of a job has no gaps."""
+    times = select(func.min(_T.since).label("since"), func.max(_T.until).label("until"))
+    jobs = times.where(_touches(span)).group_by(_T.number).subquery()
+    ends = (jobs.c.since - span.origin) // span.width, (jobs.c.until - 1 - span.origin) // span.width
+    counts: dict[str, int] = {}
+    total, buckets = 0, span.buckets
+    pairs = select(ends[0].label("first"), ends[1].label("last"), func.count()).group_by("first", "last")
+    for first, last, count in _rows(connection, pairs):
+        total += count
+        for bucket in range(max(first, buckets.start), min(last + 1, buckets.stop)):
+            counts[str(bucket)] = counts.get(str(bucket), 0) + count
+    return counts, total
 
 
 def waits(connection: Connection, span: Window, compute: str) -> list[int]:
@@ -170,18 +182,26 @@ def _touches(span: Window) -> ColumnElement[bool]:
     return and_(_T.until > span.since, _T.since < span.until)
 
 
+def _cross(at: int) -> ColumnElement[bool]:
+    """Whether a row, which is of one day, lies across a time."""
+    return and_(_T.until > at, _T.until < at + DAY_US, _T.since < at)
+
+
+def _beside(days: range, span: Window) -> list[ColumnElement[bool]]:
+    """Returns the condition that a row isn't of these days; as ranges of an index."""
+    if not days:
+        return []
+    before = and_(_T.until > span.since, _T.until <= days.start * DAY_US)
+    return [or_(before, and_(_T.until > days.stop * DAY_US, _T.until <= span.until))]
+
+
 def _bucket(span: Window) -> ColumnElement[int]:
     """Returns the bucket that a row begins in."""
     return literal(span.buckets[0]) if len(span.buckets) == 1 else (_T.since - span.origin) // span.width
 
 
-def _has_whole_days(span: Window) -> bool:
-    """Whether no row, as each is of one day, can lie in two buckets."""
-    return len(span.buckets) == 1 or (span.width % DAY_US == 0 and span.origin % DAY_US == 0)
-
-
 def _is_within(span: Window) -> ColumnElement[bool]:
     is_inside = and_(_T.since >= span.since, _T.until <= span.until, _T.until > _T.since)
-    if _has_whole_days(span):
+    if day_sums.has_whole_days(span):
         return is_inside
     return and_(is_inside, _bucket(span) == (_T.until - 1 - span.origin) // span.width)
