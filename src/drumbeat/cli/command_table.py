@@ -49,6 +49,7 @@ COMMANDS = {
     "list": CommandEntry("jobs:list_jobs", "drumbeat list --state running"),
     "show": CommandEntry("jobs:show_job", "drumbeat show @last"),
     "metrics": CommandEntry("metrics:metrics", "drumbeat metrics @last loss accuracy"),
+    "resources": CommandEntry("resources:resources", "drumbeat resources @last"),
     "compare": CommandEntry("metrics:compare", "drumbeat compare cifar-7f3a cifar-81bc"),
     "logs": CommandEntry("logs:logs", "drumbeat logs -f @last --rank 0"),
     "stacks": CommandEntry("running_jobs:stacks", "drumbeat stacks @last --rank 3"),
@@ -102,7 +103,7 @@ COMMANDS = {
 
 GROUPS = {
     "Run jobs": ("plan", "run", "schedule", "init", "export", "rehearse"),
-    "Look at jobs": ("list", "show", "logs", "metrics", "compare", "note", "tag", "stacks", "top", "ui"),
+    "Look at jobs": ("list", "show", "logs", "metrics", "resources", "compare", "note", "tag", "stacks", "top", "ui"),
     "Reach running jobs": ("exec", "ssh", "open"),
     "End, keep and delete jobs": ("cancel", "wait", "download", "archive", "restore", "delete", "prune"),
     "Data and what jobs share": ("data", "model", "datastore", "environment", "component", "experiment", "sweep"),
