@@ -58,11 +58,17 @@ do is in [scoring.md](scoring.md), how deployments run in [endpoints.md](endpoin
 
 ## Five minutes
 
-A job wrote a model, and its output has a name (`outputs: {{model: {{type: custom_model, name: digits}}}}`), or a folder
-is registered as one:
+A job writes a model, and its output has a name, which registers it:
 
-    drumbeat run job.yml                             # or:
-    drumbeat model create digits --path ./model      # a folder with weights.json
+```yaml
+# job.yml
+command: echo "[0.5, 2]" > ${{{{outputs.model}}}}/weights.json
+outputs:
+  model: {{type: custom_model, name: digits}}
+```
+
+    drumbeat run job.yml                             # or, for a folder with weights.json:
+    drumbeat model create digits --path ./model
 
 The script `score.py` in the folder `src` loads it once and answers requests:
 

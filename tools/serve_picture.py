@@ -100,6 +100,6 @@ def write_svg(path: Path, requests: Sequence[Request], kill_s: float, ready_s: f
     for axes in (counts, waits):
         axes.axvline(kill_s, color="#d1332e", label="kill -9 of a replica")
         axes.axvline(ready_s, color="#888888", linestyle="--", label="both replicas ready again")
-    counts.legend(loc="lower right")
+    figure.legend(*counts.get_legend_handles_labels(), loc="outside lower center", ncols=4)
     figure.savefig(path)
     plt.close(figure)

@@ -51,9 +51,11 @@ def test_content_of_newest_version_is_that_version(models: Models, data: MemoryD
     first, is_new = models.create(document)
     again, is_second_new = models.create(document)
     assert (first.version, is_new, again.version, is_second_new) == ("1", True, "1", False)
+    typed, _ = models.create({**document, "type": "triton_model"})
+    assert (typed.version, typed.digest == first.digest) == ("2", True)
     data.files["net/data/w.bin"] = b"others"
     changed, _ = models.create(document)
-    assert (changed.version, changed.digest != first.digest) == ("2", True)
+    assert (changed.version, changed.digest != first.digest) == ("3", True)
 
 
 def test_model_of_one_file_is_registered_as_that_file(models: Models):

@@ -20,6 +20,7 @@ from drumbeat.cli.terminal.json_output import print_json
 from drumbeat.cli.terminal.screen import fill_table, make_table, pairs, show
 from drumbeat.cli.terminal.untrusted_text import make_safe
 from drumbeat.model.errors import SpecError
+from drumbeat.model.plurals import counted
 from drumbeat.resources.model import MODEL
 
 if TYPE_CHECKING:
@@ -282,7 +283,7 @@ def _verified_folder(folder: Path, key: Path | None, signature: Path | None) -> 
     )
     findings += [CheckedPart("files", "wrong", sentence) for sentence in wrong]
     if not wrong:
-        findings.append(CheckedPart("files", "verified", f"{len(stated.files)} files are as they were signed"))
+        findings.append(CheckedPart("files", "verified", f"{counted(len(stated.files), 'file')} as signed"))
     plan, wanted = folder / exported.PLAN, stated.lineage.get("job", {}).get("plan")
     if wanted and plan.is_file():
         is_same = exported.digest(plan) == wanted

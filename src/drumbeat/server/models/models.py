@@ -18,6 +18,7 @@ from drumbeat.jobfile.reading.error_messages import nearest
 from drumbeat.model.api.data import DataUse
 from drumbeat.model.api.models import CheckedPart, ModelCheck, ModelExport, ModelView, RegistryKey
 from drumbeat.model.errors import DrumbeatError, NotFoundError, RefusedError, SpecError
+from drumbeat.model.plurals import counted
 from drumbeat.model.versions import choose_version, newest_listed, newest_of_each
 from drumbeat.ports.clock import Clock
 from drumbeat.ports.data import DataAccess
@@ -132,7 +133,8 @@ class Models:
         digest = files.digest if files else ""
         if is_same_kept and not new.version:
             newest = newest_listed(self._versions(new.name))
-            if newest and digest and newest.digest == digest and newest.document["uri"] == new.uri:
+            place = (digest, new.uri, new.type)
+            if newest and digest and (newest.digest, newest.document["uri"], newest.document["type"]) == place:
                 return newest, False
         now_ms = self._now_ms()
         facts: Document = {
@@ -342,7 +344,7 @@ class Models:
         wrong = statements.differences(stated.files, files.sums)
         if wrong:
             return [CheckedPart("files", "wrong", sentence) for sentence in wrong]
-        return [CheckedPart("files", "verified", f"{len(stated.files)} files are as they were signed")]
+        return [CheckedPart("files", "verified", f"{counted(len(stated.files), 'file')} as signed")]
 
     def export(self, name: str, version: str) -> ModelExport:
         """Returns what belongs beside the files of a version. Raises what `verify` does."""
