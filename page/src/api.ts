@@ -140,6 +140,15 @@ export async function getFile(job: string, path: string, limit: number, from = 0
   return { bytes, size: total ? Number(total) : bytes.byteLength };
 }
 
+/** Small files of a job in one answer, in their order; undefined = this one is to be asked for alone. */
+export async function getContents(job: string, paths: string[], priority: RequestPriority): Promise<(ArrayBuffer | undefined)[]> {
+  const answer = await sent(address(`/jobs/${segment(job)}/file-contents`, { path: paths }), { priority });
+  const bytes = await contentOf(answer, (one) => one.arrayBuffer());
+  const sizes = (answer.headers.get("Drumbeat-Sizes") ?? "").split(",").map(Number);
+  let at = 0;
+  return paths.map((_, n) => (sizes[n]! >= 0 ? bytes.slice(at, (at += sizes[n]!)) : undefined));
+}
+
 /** The name of the identity provider by which people sign in; "" = there is none, or it isn't known now. */
 export async function providerName(): Promise<string> {
   try {

@@ -76,6 +76,9 @@ test("8 images of 100 steps follow the slider within a tenth of a second", async
     return times.sort((one, other) => one - other);
   }, [STEPS, IMAGES]);
   const first = await drag();
+  // 800 images and 100 lists of captions: images come many at a time, and none alone.
+  expect(server.asked.filter((one) => one.startsWith("/jobs/one/file")).length).toBeLessThan(250);
+  expect(server.asked.filter((one) => one.startsWith("/jobs/one/files/") && one.endsWith(".png"))).toEqual([]);
   let took = await drag();
   const p95Of = (times) => times[Math.floor(times.length * 0.95)];
   // On a machine that other tests keep busy, even a page at rest has longer frames than a 60th of a second: as much longer may it take.
@@ -93,7 +96,7 @@ test("8 images of 100 steps follow the slider within a tenth of a second", async
     limit = 100 * Math.max(1, p95Of(await frames()) / 17);
   }
   const p95 = p95Of(took);
-  console.log(`slider: median ${took[60].toFixed(0)} ms, p95 ${p95.toFixed(0)} ms; at first ${first[60].toFixed(0)} and ${first[114].toFixed(0)} ms`);
+  console.log(`slider: median ${took[60].toFixed(0)} ms, p95 ${p95.toFixed(0)} ms; at first ${first[60].toFixed(0)} and ${p95Of(first).toFixed(0)} ms`);
   expect(p95).toBeLessThan(limit);
   await eventually(() => new URL(page.url()).searchParams.get("step")).toBe(String((119 * 7) % STEPS));
   await page.reload();

@@ -96,6 +96,7 @@ export class ScriptedServer {
     this.asked.push(path + url.search);
     if (request.method !== "GET") this.acted.push(`${request.method} ${path}`);
     let answer = this.answers[path];
+    if (path.endsWith("/file-contents") && answer === undefined) return this.sendContents(path, url.searchParams, response);
     if (typeof answer === "function") answer = answer(url.searchParams, request, await contentOf(request));
     if (path === "/events" && answer === undefined) return this.openStream(url.searchParams, response);
     answer = await answer;
@@ -112,6 +113,15 @@ export class ScriptedServer {
     const stream = { response, words };
     this.streams.add(stream);
     response.on("close", () => this.streams.delete(stream));
+  }
+
+  /** The files of a job that are scripted, one after the other. */
+  sendContents(path, words, response) {
+    const files = path.replace("file-contents", "files/");
+    const contents = words.getAll("path").map((one) => this.answers[files + one.split("/").map(encodeURIComponent).join("/")]);
+    const sizes = contents.map((one) => (Buffer.isBuffer(one) ? one.length : -1));
+    response.writeHead(200, { "Content-Type": "application/octet-stream", "Drumbeat-Sizes": sizes.join(",") });
+    response.end(Buffer.concat(contents.filter((one) => Buffer.isBuffer(one))));
   }
 
   sendFile(path, response) {

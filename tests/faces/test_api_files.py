@@ -8,6 +8,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from drumbeat.server.jobs import file_routes
+
 from .api_house import TOKEN, House, eventually, house_in, raw
 
 
@@ -53,6 +55,35 @@ def test_a_range_of_a_file(house: House, wanted: str, status: int, content: byte
         assert answer.json()["code"] == "refused"
     else:
         assert answer.content == content
+
+
+def test_contents_of_several_files_come_together(house: House) -> None:
+    paths = ["logs/1.1/0/0.log", "none", "logs/1.1/0/1.log", "logs", "logs/1.1/0/0.log"]
+    answer = house.http.get("/api/v1/jobs/filed/file-contents", params={"path": paths})
+    assert (answer.status_code, answer.content) == (200, b"0123456789" * 2)
+    assert answer.headers["drumbeat-sizes"] == "10,-1,0,-1,10"
+    assert answer.headers["x-content-type-options"] == "nosniff"
+
+
+@pytest.mark.parametrize("path", ["../other/logs/1.1/0/0.log", "/etc/passwd", "../../secret", ".removed", "a\0b"])
+def test_nothing_beside_a_jobs_files_is_among_several_contents(house: House, path: str) -> None:
+    answer = house.http.get("/api/v1/jobs/filed/file-contents", params={"path": ["logs/1.1/0/0.log", path]})
+    if answer.status_code != 403:
+        assert (answer.status_code, answer.content) == (200, b"0123456789")
+        assert answer.headers["drumbeat-sizes"] == "10,-1"
+
+
+def test_contents_that_are_too_large_together_are_left_out(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(file_routes, "MAX_CONTENTS_BYTES", 15)
+    paths = ["logs/1.1/0/0.log"] * 2
+    answer = house.http.get("/api/v1/jobs/filed/file-contents", params={"path": paths})
+    assert (answer.headers["drumbeat-sizes"], answer.content) == ("10,-1", b"0123456789")
+
+
+def test_contents_of_no_job_and_of_no_or_too_many_files_are_refused(house: House) -> None:
+    for job, paths, status in (("none", ["a"], 404), ("filed", [], 422), ("filed", ["a"] * 65, 422)):
+        answer = house.http.get(f"/api/v1/jobs/{job}/file-contents", params={"path": paths})
+        assert answer.status_code == status, answer.text
 
 
 def test_a_range_of_another_version_is_the_whole_file(house: House) -> None:

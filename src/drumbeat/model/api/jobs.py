@@ -350,6 +350,9 @@ Event = EventView | JobView | LogPiece | End
 HOLES_HEADER = "Drumbeat-Holes"
 """Stretches of a file that are zeros and take no space, `start-end,start-end`: they needn't be fetched."""
 
+SIZES_HEADER = "Drumbeat-Sizes"
+"""The sizes of the files in one response, `size,size`; -1 = this one isn't in it."""
+
 
 @dataclass(frozen=True)
 class FileView:

@@ -10,7 +10,7 @@ from anyio import to_thread
 from fastapi import Header, Query, Request, Response
 from fastapi import Path as InPath
 
-from drumbeat.model.api.jobs import FileView
+from drumbeat.model.api.jobs import SIZES_HEADER, FileView
 from drumbeat.model.errors import NotFoundError
 from drumbeat.model.sparse_files import is_sparse
 from drumbeat.server.context import ControlOf, away
@@ -30,6 +30,10 @@ from drumbeat.server.routing import new_router
 from drumbeat.server.url_paths import rest
 
 router = new_router("/api/v1", tags=["files"])
+
+MAX_CONTENTS = 64
+MAX_CONTENTS_BYTES = 8 << 20
+"""Of files whose contents are sent together."""
 
 Digest = Annotated[str, InPath(pattern=r"^[0-9a-f]{64}$", description="SHA-256 of the tar file, in hex.")]
 
@@ -61,6 +65,43 @@ async def put_snapshot(digest: Digest, control: ControlOf, request: Request) -> 
 def list_files(name: str, control: ControlOf) -> list[FileView]:
     """Lists the files of a job that can be downloaded."""
     return [FileView(one.path, one.size) for one in control.jobs.files(name)]
+
+
+@router.get("/jobs/{name}/file-contents", response_class=Response, responses={200: BINARY})
+def get_contents(
+    name: str,
+    control: ControlOf,
+    path: Annotated[list[str], Query(min_length=1, max_length=MAX_CONTENTS, description="May be repeated.")],
+) -> Response:
+    """Returns small files, one after the other in the order asked for: many images cost one request.
+
+    The header `Drumbeat-Sizes` has their sizes; -1 is that of a file that isn't there, or with which the response would
+    have more than 8 MiB.
+    """
+    control.store.load(name)  # An unknown job is refused.
+    contents: list[bytes | None] = []
+    left = MAX_CONTENTS_BYTES
+    for one in path:
+        contents.append(_content(control, name, one, left))
+        left -= len(contents[-1] or b"")
+    headers = {
+        SIZES_HEADER: ",".join("-1" if one is None else str(len(one)) for one in contents),
+        "X-Content-Type-Options": "nosniff",
+        "Cache-Control": "no-store",
+    }
+    return Response(b"".join(one or b"" for one in contents), headers=headers, media_type="application/octet-stream")
+
+
+def _content(control: Control, name: str, path: str, most: int) -> bytes | None:
+    """Returns what is in a file; None = it isn't there, or is larger."""
+    try:
+        file = look(control, name, path)
+    except NotFoundError:
+        return None
+    if file.size > most:
+        return None
+    with file.path.open("rb") as opened:
+        return opened.read(file.size)
 
 
 @router.head("/jobs/{name}/files/" + rest("path"), include_in_schema=False)
