@@ -11,6 +11,7 @@ from pathlib import Path
 
 from drumbeat import Client
 from drumbeat.model.api.jobs import JobView
+from tests.real.guard import guarded
 from tools.kept_folder import KEPT
 
 NODES = KEPT / "drumbeat"
@@ -43,7 +44,8 @@ def folder(environment: str) -> Path:
 
 def _make(environment: str) -> Path:
     before = os.environ.get("DRUMBEAT_CACHE")
-    with tempfile.TemporaryDirectory(prefix="drumbeat-curated-") as home:
+    # The guard ends the server, which is detached, and its job also when this process is killed.
+    with tempfile.TemporaryDirectory(prefix="drumbeat-curated-") as home, guarded(Path(home)):
         os.environ["DRUMBEAT_CACHE"] = str(NODES)  # The server that is started hands it on to its agents.
         client = Client(home=home)
         try:
