@@ -229,6 +229,18 @@ def test_invocation_without_a_deployment_or_with_bad_inputs_starts_no_job(house,
     house.control.catalogs.service(BATCH_DEPLOYMENT).delete("counts.blue")
 
 
+def test_jobs_of_an_endpoint_are_also_listed_by_deployment(house, batch):
+    for deployment in ("blue", "green"):
+        tags = {"batch_endpoint": "counts", "batch_deployment": deployment}
+        assert house.ask("PUT", f"jobs/of-{deployment}", {"properties": {**COMMAND, "tags": tags}}).status_code == 201
+    front = f"/mferp/managementfrontend{WORKSPACE}/{BATCH}"
+    for path, names in (
+        ("jobs", ["of-green", "of-blue"]), ("deployments/blue/jobs", ["of-blue"]), ("deployments/none/jobs", []),
+    ):  # fmt: skip
+        answers = house.ask("GET", f"{BATCH}/{path}"), house.http.get(f"{front}/{path}", headers=house.bearer())
+        assert [[one["name"] for one in answer.json()["value"]] for answer in answers] == [names, names]
+
+
 # --- schedules -------------------------------------------------------------------------------------------------------
 def schedule(**properties: Any) -> dict[str, Any]:
     action = {"actionType": "CreateJob", "jobDefinition": {**COMMAND, "experimentName": "nightly"}}

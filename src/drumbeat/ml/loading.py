@@ -15,12 +15,11 @@ from drumbeat.jobfile.batch.deployments import BATCH_DEPLOYMENT
 from drumbeat.jobfile.batch.endpoints import BATCH_ENDPOINT
 from drumbeat.jobfile.builders import command as command_builder
 from drumbeat.jobfile.builders.command import Command
-from drumbeat.jobfile.compute.amlcompute import CLOUD_TYPES, AmlCompute
+from drumbeat.jobfile.compute.amlcompute import CLOUD_TYPES
 from drumbeat.jobfile.compute.computes import compute_from
 from drumbeat.jobfile.data.assets import load_data as load_data_model
 from drumbeat.jobfile.endpoints.deployment_keys import load_deployment
 from drumbeat.jobfile.endpoints.endpoint_keys import load_endpoint
-from drumbeat.jobfile.environments.environment_keys import Environment
 from drumbeat.jobfile.environments.environment_keys import load_environment as load_environment_model
 from drumbeat.jobfile.job_file import loads
 from drumbeat.jobfile.pipelines.absolute_paths import environment_with_absolute_paths, with_absolute_paths
@@ -48,6 +47,7 @@ from drumbeat.ml.objects.endpoints import (
     endpoint_from_keys,
 )
 from drumbeat.ml.objects.jobs import Job, job_from_document
+from drumbeat.ml.objects.lenient import AmlCompute, Environment
 from drumbeat.model.errors import SpecError
 
 Source = str | os.PathLike[str] | IO[str]

@@ -1,7 +1,8 @@
-"""The status of a job in Azure's words, which its client and `drumbeat.ml` show."""
+"""The states of jobs and their services in Azure's words, which its client and `drumbeat.ml` show."""
 
 from __future__ import annotations
 
+from drumbeat.model.api.sessions import ServiceView
 from drumbeat.model.states import Reason, State
 
 _STATUSES = {
@@ -23,3 +24,18 @@ def azure_status(state: State, reason: Reason | None = None) -> str:
     if state == State.STOPPING and reason == Reason.CANCEL_REQUESTED:
         return CANCEL_REQUESTED
     return _STATUSES[state]
+
+
+_SERVICES = {"ssh": "SSH", "jupyter_lab": "JupyterLab", "tensor_board": "TensorBoard", "vs_code": "VSCode"}
+
+
+def azure_service_type(kind: str) -> str:
+    """Returns Azure's word for a type of service; a word of the job's own is `Custom`."""
+    return _SERVICES.get(kind, "Custom")
+
+
+def azure_service_status(service: ServiceView) -> str:
+    """Returns Azure's word for how a service is."""
+    if service.is_running:
+        return "Running"
+    return "Failed" if service.problem else "NotStarted"

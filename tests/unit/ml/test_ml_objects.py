@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,9 +27,12 @@ from drumbeat.ml.entities import (
 )
 from drumbeat.ml.errors import MlException, ValidationException, as_azure_error
 from drumbeat.ml.exceptions import UserErrorException
+from drumbeat.ml.objects.datastores import datastore_from
 from drumbeat.ml.poller import LROPoller
 from drumbeat.ml.sweep import Choice, Objective, SweepJob, SweepJobLimits
-from drumbeat.model.azure_statuses import azure_status
+from drumbeat.model.api.data import DatastoreView
+from drumbeat.model.api.sessions import ServiceView
+from drumbeat.model.azure_statuses import azure_service_status, azure_service_type, azure_status
 from drumbeat.model.errors import ConflictError, NotFoundError, RefusedError, SpecError, UnreachableError
 from drumbeat.model.states import Reason, State
 
@@ -206,11 +210,38 @@ def test_datastore_sends_its_credentials_and_shows_none():
         store.to_document()
 
 
+def test_datastore_that_was_read_is_sent_back_only_with_new_credentials():
+    document = {"name": "s", "type": "azure_blob", "account_name": "account", "container_name": "things"}
+    view = DatastoreView("s", "azure_blob", document, "account key", is_default=False, is_builtin=False)
+    store = datastore_from(view)
+    with pytest.raises(SpecError, match="datastore s was read from this server, which doesn't give its credentials"):
+        store.to_document()
+    store.credentials = SasTokenConfiguration(sas_token="new")
+    assert store.to_document()["credentials"] == {"sas_token": "new"}
+    assert "credentials" not in datastore_from(replace(view, credentials="none")).to_document()
+
+
 def test_cluster_of_a_file_is_azures(tmp_path: Path):
     (tmp_path / "c.yml").write_text("$schema: x\nname: c\ntype: amlcompute\nsize: S\nmax_instances: 3\n")
     made = load_compute(tmp_path / "c.yml")
     assert isinstance(made, AmlCompute)
-    assert made.max_instances == 3
+    made.max_instances = 5
+    assert made.model_dump(exclude_unset=True)["max_instances"] == 5
+
+
+def test_environment_that_a_script_changes_is_sent_with_the_change():
+    environment = Environment(name="e", image="old")
+    environment.image, environment.tags = "new", {"a": "b"}
+    assert to_dict(environment) == {"name": "e", "image": "new", "tags": {"a": "b"}}
+
+
+def test_service_has_azures_words_and_the_command_that_reaches_it():
+    runs = ServiceView("board", "tensor_board", 1, is_running=True)
+    broken, waits = replace(runs, is_running=False, problem="ended"), replace(runs, is_running=False)
+    assert [azure_service_status(one) for one in (runs, broken, waits)] == ["Running", "Failed", "NotStarted"]
+    assert [azure_service_type(one) for one in ("tensor_board", "gradio")] == ["TensorBoard", "Custom"]
+    assert runs.command("j") == "drumbeat open j board --node 1"
+    assert replace(runs, node=0, is_web=False).command("j") == "drumbeat ssh j"
 
 
 # --- the client ------------------------------------------------------------------------------------------------

@@ -298,10 +298,7 @@ def format_service(one: ServiceView, job: JobView) -> str:
 
 
 def _reach(one: ServiceView, job: JobView) -> str:
-    if not one.is_running:
-        return ""
-    words = ["drumbeat", "open", job.name, one.name] if one.is_web else ["drumbeat", "ssh", job.name]
-    return " ".join([*words, *(["--node", str(one.node)] if one.node else [])])
+    return one.command(job.name) if one.is_running else ""
 
 
 def _exits(job: JobView) -> Iterator[RenderableType]:

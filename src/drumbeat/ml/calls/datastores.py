@@ -13,8 +13,8 @@ class DatastoreOperations(Operations):
     """Datastores. Credentials are sealed by the server and never come back."""
 
     def create_or_update(self, datastore: Datastore) -> Datastore:
-        """Creates a datastore, or replaces the one of its name. It is asked once whether its store answers."""
-        return datastore_from(self.client.create_datastore(datastore.to_document()))
+        """Creates a datastore, or replaces the one of its name. As with Azure's client, its store isn't asked yet."""
+        return datastore_from(self.client.create_datastore(datastore.to_document(), check=False))
 
     def get(self, name: str, *, include_secrets: bool = False) -> Datastore:
         """Returns a datastore, without its credentials."""

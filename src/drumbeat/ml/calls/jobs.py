@@ -15,6 +15,8 @@ from drumbeat.ml.objects.jobs import Job, job_from_view
 from drumbeat.ml.objects.plain import Attributes, ValidationResult
 from drumbeat.ml.poller import LROPoller
 from drumbeat.model.api.jobs import JobView
+from drumbeat.model.api.sessions import ServiceView
+from drumbeat.model.azure_statuses import azure_service_status, azure_service_type
 from drumbeat.model.errors import RefusedError, SpecError
 
 MAX_LISTED = 100_000
@@ -133,15 +135,22 @@ class JobOperations(Operations):
         changed = self.client.change_job(name, display_name=display_name, description=description, tags=tags or {})
         return self._shown(changed)
 
-    def show_services(self, name: str, node_index: int = 0) -> dict[str, Attributes]:
-        """Returns a job's interactive services on a node; `endpoint` opens one in a browser, once."""
+    def show_services(self, name: str, node_index: int = 0) -> dict[str, Attributes] | None:
+        """Returns the services on a node of a job that hasn't ended, None = there are none.
+
+        `endpoint` opens a running one in a browser, once; `properties["command"]` is drumbeat's command for it.
+        """
         view = self.client.get(name)
-        return {
-            one.name: Attributes(
-                type=one.type, status="Running", endpoint=self.client.service_link(name, one.name, node_index).url
-            )
-            for one in view.services
-        }
+        here = [one for one in view.services if one.node == node_index and not view.has_ended]
+        return {one.name: self._service(one, name) for one in here} or None
+
+    def _service(self, one: ServiceView, job: str) -> Attributes:
+        is_open = one.is_running and one.is_web
+        return Attributes(
+            type=azure_service_type(one.type), port=None, status=azure_service_status(one), error=one.problem or None,
+            endpoint=self.client.service_link(job, one.name, one.node).url if is_open else None,
+            properties={"command": one.command(job)},
+        )  # fmt: skip
 
     def _shown(self, view: JobView) -> Job:
         return job_from_view(view, self.client.definition(view.name).document, self._page(view))

@@ -53,6 +53,10 @@ class NoneCredentialConfiguration(Credentials):
         super().__init__()
 
 
+class SealedCredentials(Credentials):
+    """The credentials of a datastore that was read: the server has them, and doesn't give them back."""
+
+
 class Datastore(Attributes):
     """A place where data lies. Subclasses say of which kind it is."""
 
@@ -80,8 +84,11 @@ class Datastore(Attributes):
 
     def to_document(self) -> dict[str, Any]:
         """Returns the keys of a datastore's file, with the credentials. Raises SpecError for those it can't use."""
+        if isinstance(self.credentials, SealedCredentials):
+            what = f"the datastore {self.name} was read from this server, which doesn't give its credentials back"
+            raise SpecError(what, fix="Set other `credentials`, or create it again with them.")
         if isinstance(self.credentials, CertificateConfiguration):
-            fix = "Take ServicePrincipalConfiguration with its secret, a SAS token or an account key."
+            fix = "Take a service principal with its secret, a SAS token or an account key."
             raise SpecError(f"the datastore {self.name} has a certificate, which drumbeat doesn't take", fix=fix)
         own = {key: getattr(self, key, None) for key in ("name", "description", *self.keys)}
         given = {key: value for key, value in own.items() if value is not None}
@@ -158,7 +165,8 @@ def datastore_from(view: DatastoreView) -> Datastore:
     """Returns a datastore of the server, without its credentials; one of drumbeat's own kinds as a plain Datastore."""
     cls = _KINDS.get(view.type, Datastore)
     keys = {key: value for key, value in view.document.items() if key not in ("type", "name", "credentials", "tags")}
-    store = cls(name=view.name, tags=view.document.get("tags"), **keys)
+    credentials = None if view.credentials == "none" else SealedCredentials()
+    store = cls(name=view.name, tags=view.document.get("tags"), credentials=credentials, **keys)
     store.__dict__.update(type=view.type, is_default=view.is_default, id=f"azureml://datastores/{view.name}")
     return store
 

@@ -17,7 +17,8 @@ from drumbeat.jobfile.reading.writer import to_dict
 from drumbeat.jobfile.sweeping import sweep as sweep_models
 from drumbeat.ml.objects.plain import Attributes, SystemData
 from drumbeat.model.api.jobs import JobView
-from drumbeat.model.azure_statuses import azure_status
+from drumbeat.model.api.sessions import ServiceView
+from drumbeat.model.azure_statuses import azure_service_status, azure_status
 
 TABLES = ("inputs", "outputs", "tags", "properties", "services", "settings", "jobs", "environment_variables", "limits")
 BEST_CHILD = "best_child_run_id"
@@ -120,7 +121,7 @@ def job_from_view(view: JobView, document: Mapping[str, Any], page: str) -> Job:
     if view.best_trial:
         properties[BEST_CHILD] = view.best_trial.job
     services = {"Studio": Attributes(endpoint=page, type="Studio", status=None)}
-    services |= {one.name: Attributes(type=one.type, status="Running", endpoint=page) for one in view.services}
+    services |= {one.name: _service(one, page) for one in view.services}
     job.answer.update(
         id=f"azureml:{view.name}",
         name=view.name,
@@ -142,6 +143,10 @@ def job_from_view(view: JobView, document: Mapping[str, Any], page: str) -> Job:
         declared = {"type": "uri_folder", "mode": None, "path": places.get(name) or own}
         job.outputs[name] = NamedValues({**declared, **as_table(output)})
     return job
+
+
+def _service(one: ServiceView, page: str) -> Attributes:
+    return Attributes(type=one.type, status=azure_service_status(one), endpoint=page if one.is_web else None)
 
 
 def _open(value: Any) -> Any:

@@ -1,9 +1,12 @@
-"""Classes of the dialect that take what Azure's also take, and that means nothing here."""
+"""Classes of the dialect that take what Azure's also take, and that means nothing here, or that scripts change."""
 
 from __future__ import annotations
 
 from typing import Any, ClassVar
 
+from pydantic import ConfigDict
+
+from drumbeat.jobfile.compute import amlcompute
 from drumbeat.jobfile.environments import environment_keys
 from drumbeat.jobfile.job import identity, services
 from drumbeat.jobfile.reading.frozen_model import Model
@@ -18,9 +21,16 @@ class Lenient(Model):
         super().__init__(**{key: value for key, value in keys.items() if key not in self.dropped})
 
 
-class Environment(Lenient, environment_keys.Environment):
-    """An environment; its `properties` have no effect."""
+class AmlCompute(amlcompute.AmlCompute):
+    """A cluster of Azure's, which scripts change and send again."""
 
+    model_config = ConfigDict(frozen=False)
+
+
+class Environment(Lenient, environment_keys.Environment):
+    """An environment, which scripts change; its `properties` have no effect."""
+
+    model_config = ConfigDict(frozen=False)
     dropped = ("properties",)
 
 

@@ -52,3 +52,8 @@ class ServiceView:
     """Why it doesn't run; "" = it does, or the job's ranks don't run."""
     is_web: bool = True
     """Whether a browser opens it; one that isn't is reached by `drumbeat ssh`."""
+
+    def command(self, job: str) -> str:
+        """Returns the command that reaches it."""
+        words = ["drumbeat", "open", job, self.name] if self.is_web else ["drumbeat", "ssh", job]
+        return " ".join([*words, *(["--node", str(self.node)] if self.node else [])])

@@ -23,10 +23,11 @@ from drumbeat.server.access.standby_guard import StandbyGuard
 from drumbeat.server.azure import blobs, errors, history, mlflow, sas
 from drumbeat.server.azure.call import AzureCall
 from drumbeat.server.azure.catalog import AzureCatalog
+from drumbeat.server.azure.datastores import STORAGE_SUFFIX
 from drumbeat.server.azure.route_table import MLFLOW, find
 from drumbeat.server.azure.translation import words
 from drumbeat.server.azure.translation.arm_ids import Workspace
-from drumbeat.server.azure.workspaces import STORAGE_SUFFIX, TENANT
+from drumbeat.server.azure.workspaces import TENANT
 from drumbeat.server.context import ServerContext, away
 from drumbeat.server.json_bodies import read_json
 

@@ -328,9 +328,10 @@ def _chosen(call: AzureCall, name: str) -> BatchDeploymentView:
 
 
 def list_jobs(call: AzureCall) -> Answer:
-    """Lists the jobs of an endpoint's invocations, newest first."""
-    endpoint = call.name("an endpoint")
+    """Lists the jobs of an endpoint's invocations, or of one deployment's, newest first."""
+    endpoint, deployment = call.name("an endpoint"), call.parts.get("deployment")
     _endpoint_view(call)
     records = call.control.store.jobs(JobFilter(is_archived=None, parent="", text=endpoint, limit=MAX_JOBS))
     own = [one for one in records if one.job.tags.get(ENDPOINT_TAG) == endpoint and DEPLOYMENT_TAG in one.job.tags]
-    return Answer({"value": [job_answer(call, one).body for one in own]})
+    chosen = [one for one in own if deployment in (None, one.job.tags[DEPLOYMENT_TAG])]
+    return Answer({"value": [job_answer(call, one).body for one in chosen]})

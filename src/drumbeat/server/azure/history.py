@@ -16,6 +16,7 @@ from drumbeat.server.azure.translation import job_answers, words
 from drumbeat.server.azure.translation.job_answers import ShownRun
 from drumbeat.server.control import Control
 from drumbeat.server.jobs.job_filter import JobFilter
+from drumbeat.server.jobs.job_views import service_views
 from drumbeat.server.outputs.result_lookup import known_outputs, result_job
 
 if TYPE_CHECKING:
@@ -81,18 +82,11 @@ def children(call: AzureCall) -> Answer:
 
 
 def service_instances(call: AzureCall) -> Answer:
-    """Services of jobs are reached by `drumbeat open`, which makes a tunnel; no addresses are handed out here."""
-    record = call.control.loop.record(call.name("a job"))
-    plan = record.job.plan
-    page = f"{call.control.setting.endpoints.url}/ui/jobs/{record.job.name}"
-    instances: Table = {
-        one.name: {
-            "type": one.type, "port": one.port or None, "status": "Unknown", "error": None, "endpoint": page,
-            "properties": {},
-        }
-        for one in plan.services
-    }  # fmt: skip
-    return Answer({"instances": instances})
+    """The services on a node of a job that hasn't ended. Their address is the job's page, whose buttons open them."""
+    job = call.control.loop.record(call.name("a job")).job
+    page = f"{call.control.setting.endpoints.url}/ui/jobs/{job.name}"
+    here = [one for one in service_views(job) if str(one.node) == call.parts["node"] and not job.state.is_terminal]
+    return Answer({"instances": {one.name: job_answers.service_instance(one, job.name, page) for one in here}})
 
 
 def patch(call: AzureCall) -> Answer:

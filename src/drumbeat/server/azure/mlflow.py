@@ -19,7 +19,7 @@ from drumbeat.server.azure.containers import (
     artifacts_of,
     require_inner,
 )
-from drumbeat.server.azure.workspaces import STORAGE_SUFFIX
+from drumbeat.server.azure.datastores import STORAGE_SUFFIX
 from drumbeat.server.metrics.mlflow import service
 from drumbeat.server.metrics.mlflow.logged_models import KIND as LOGGED_MODELS
 from drumbeat.server.metrics.mlflow.service import MlflowRequest

@@ -12,6 +12,7 @@ from drumbeat.server.azure import (
     assets,
     batch_endpoints,
     codes,
+    datastores,
     history,
     jobs,
     mlflow,
@@ -21,10 +22,12 @@ from drumbeat.server.azure import (
 )
 from drumbeat.server.azure.call import Handler
 
-WORKSPACE = (
-    r"/subscriptions/(?P<subscription>[^/]+)/resourcegroups/(?P<group>[^/]+)"
-    r"/providers/Microsoft\.MachineLearningServices/workspaces/(?P<workspace>[^/]+)"
-)
+SUBSCRIPTION, GROUP = r"/subscriptions/(?P<subscription>[^/]+)", r"/resourcegroups/(?P<group>[^/]+)"
+PROVIDER = r"/providers/Microsoft\.MachineLearningServices"
+WORKSPACE = rf"{SUBSCRIPTION}{GROUP}{PROVIDER}/workspaces/(?P<workspace>[^/]+)"
+WORKSPACES = re.compile(rf"{SUBSCRIPTION}(?:{GROUP})?{PROVIDER}/workspaces/?", re.IGNORECASE)
+OWN = "drumbeat"
+"""The workspace and the resource group of a request that names none."""
 HISTORY, DATA, MODELS = r"/history/v1\.0", r"/data/v1\.0", r"/modelregistry/v1\.0"
 FRONTEND = "/mferp/managementfrontend"
 MLFLOW = re.compile(rf"/mlflow/v[12]\.0{WORKSPACE}/(?P<path>.+)", re.IGNORECASE | re.DOTALL)
@@ -64,6 +67,7 @@ def _table(paths: Mapping[str, Handler], before: str = "") -> Iterator[AzureRout
 ROUTES: tuple[AzureRoute, ...] = (
     *_table({
         "GET ": workspaces.show,
+        "POST listKeys": workspaces.list_keys,
         "GET operations/{name}": workspaces.operation,
         "GET computes": workspaces.list_computes,
         "GET computes/{name}": workspaces.show_compute,
@@ -73,11 +77,11 @@ ROUTES: tuple[AzureRoute, ...] = (
         "POST computes/{name}/start": workspaces.refuse_action,
         "POST computes/{name}/stop": workspaces.refuse_action,
         "POST computes/{name}/restart": workspaces.refuse_action,
-        "GET datastores": workspaces.list_datastores,
-        "GET datastores/{name}": workspaces.show_datastore,
-        "PUT datastores/{name}": workspaces.put_datastore,
-        "DELETE datastores/{name}": workspaces.delete_datastore,
-        "POST datastores/{name}/listSecrets": workspaces.list_secrets,
+        "GET datastores": datastores.list_datastores,
+        "GET datastores/{name}": datastores.show_datastore,
+        "PUT datastores/{name}": datastores.put_datastore,
+        "DELETE datastores/{name}": datastores.delete_datastore,
+        "POST datastores/{name}/listSecrets": datastores.list_secrets,
         "GET codes/{name}/versions": codes.versions,
         "GET codes/{name}/versions/{version}": codes.show,
         "PUT codes/{name}/versions/{version}": codes.put,
@@ -98,6 +102,7 @@ ROUTES: tuple[AzureRoute, ...] = (
         "GET batchEndpoints/{name}/deployments/{deployment}": batch_endpoints.show_deployment,
         "PUT batchEndpoints/{name}/deployments/{deployment}": batch_endpoints.put_deployment,
         "DELETE batchEndpoints/{name}/deployments/{deployment}": batch_endpoints.delete_deployment,
+        "GET batchEndpoints/{name}/deployments/{deployment}/jobs": batch_endpoints.list_jobs,
         "GET schedules": schedules.list_schedules,
         "GET schedules/{name}": schedules.show,
         "PUT schedules/{name}": schedules.put,
@@ -149,12 +154,16 @@ ROUTES: tuple[AzureRoute, ...] = (
     }, HISTORY),
     *_table({"POST dataversion/batchGetResolvedUris": history.resolve_outputs}, DATA),
     *_table({"POST models/batchGetResolvedUris": history.resolve_outputs}, MODELS),
-    *_table({"GET batchEndpoints/{name}/jobs": batch_endpoints.list_jobs}, FRONTEND),
+    *_table({
+        "GET batchEndpoints/{name}/jobs": batch_endpoints.list_jobs,
+        "GET batchEndpoints/{name}/deployments/{deployment}/jobs": batch_endpoints.list_jobs,
+    }, FRONTEND),
 )  # fmt: skip
 
 _COMPILED = [(route, route.pattern) for route in ROUTES]
+_ANYWHERE = rf"{SUBSCRIPTION}(?:{GROUP})?{PROVIDER}/(?:workspaces/[^/]+/)?"
 REFUSED: tuple[tuple[re.Pattern[str], str, str], ...] = tuple(
-    (re.compile(f"{WORKSPACE}/(?:{paths})(?:/.*)?", re.IGNORECASE | re.DOTALL), what, fix)
+    (re.compile(f"{_ANYWHERE}(?:{paths})(?:/.*)?", re.IGNORECASE | re.DOTALL), what, fix)
     for paths, what, fix in (
         (
             "serverlessEndpoints|inferencePools|capacityReservationGroups",
@@ -169,17 +178,22 @@ REFUSED: tuple[tuple[re.Pattern[str], str, str], ...] = tuple(
             "drumbeat has no such thing",
             "docs/azure.md says what is there.",
         ),
-        ("listKeys|resyncKeys|diagnose|notebookAccessToken", "a drumbeat server has no keys of accounts", ""),
+        ("resyncKeys|diagnose|notebookAccessToken", "a drumbeat server has no keys of accounts", ""),
+        ("locations/[^/]+/vmSizes", "drumbeat offers no sizes of machines", "See your own: drumbeat compute list"),
+        ("locations/[^/]+/(?:usages|quotas)", "drumbeat has no quotas of a cloud", "See what is used: drumbeat top"),
     )
 )
 
 
 def find(method: str, path: str) -> AzureMatch:
     """Returns the route of a request. Raises RefusedError, NotFoundError."""
+    if method == "GET" and (match := WORKSPACES.fullmatch(path)):
+        return AzureMatch(workspaces.list_workspaces, {"workspace": OWN, **match.groupdict(OWN)})
     for route, pattern in _COMPILED:
         if route.method == method and (match := pattern.fullmatch(path)):
             return AzureMatch(route.handler, match.groupdict())
     for refused, what, fix in REFUSED:
         if refused.fullmatch(path):
-            raise RefusedError(what, where=path.rpartition("/workspaces/")[2][:200], fix=fix)
+            where = re.split(rf"{PROVIDER}/(?:workspaces/)?", path, flags=re.IGNORECASE)[-1]
+            raise RefusedError(what, where=where[:200], fix=fix)
     raise NotFoundError(f"drumbeat has no route {method} {path[:300]} of Azure's API", fix="docs/azure.md")

@@ -1,21 +1,15 @@
-"""The workspace, its computes and its datastores."""
+"""The workspace and its computes."""
 
 from __future__ import annotations
 
 import hashlib
-from datetime import UTC, datetime
 from typing import Any
 
 from drumbeat.jobfile.compute.amlcompute import cloud_refusal
 from drumbeat.model.api.computes import ComputeView, NodeState
-from drumbeat.model.api.data import DatastoreView
 from drumbeat.model.errors import NotFoundError, RefusedError
-from drumbeat.model.principal import Role
-from drumbeat.server.azure import sas
 from drumbeat.server.azure.call import Answer, AzureCall, Table, resource
-from drumbeat.server.azure.containers import ARTIFACTS, DEFAULT_STORE
 from drumbeat.server.azure.translation import words
-from drumbeat.server.azure.translation.arm_ids import without_nulls
 from drumbeat.server.azure.translation.job_answers import system_data
 from drumbeat.server.resources.aliases import read_aliases, remove_alias, set_alias
 
@@ -24,7 +18,6 @@ TARGET = "local"
 """What the name of a cluster means that a script creates."""
 SINCE = "2020-01-01T00:00:00Z"
 """When resources were created of which that isn't views."""
-BUILT_IN = (DEFAULT_STORE, ARTIFACTS)
 
 
 # --- the workspace ---------------------------------------------------------------------------------------------------
@@ -69,6 +62,11 @@ def workspace_id(call: AzureCall) -> str:
 def list_workspaces(call: AzureCall) -> Answer:
     """Lists the one workspace that there is."""
     return Answer({"value": [show(call).body]})
+
+
+def list_keys(_call: AzureCall) -> Answer:
+    """Gives no keys: a server has none, each user has a token."""
+    return Answer({"userStorageKey": None, "userStorageArmId": None, "appInsightsInstrumentationKey": None})
 
 
 # --- computes --------------------------------------------------------------------------------------------------------
@@ -191,115 +189,3 @@ def list_nodes(call: AzureCall) -> Answer:
 
 
 _NODE_STATES = {state: state.value for state in NodeState if state is not NodeState.OFF}
-
-
-# --- datastores ------------------------------------------------------------------------------------------------------
-def list_datastores(call: AzureCall) -> Answer:
-    """Lists the datastores, or the default one."""
-    views = call.control.catalogs.datastores.list()
-    if str(call.query.get("isDefault", "")).lower() == "true":
-        views = [one for one in views if one.is_default]
-    return Answer({"value": [_datastore(call, one) for one in views]})
-
-
-def show_datastore(call: AzureCall) -> Answer:
-    """Shows a datastore."""
-    return Answer(_datastore(call, call.control.catalogs.datastores.show(call.name("a datastore"))))
-
-
-def _datastore(call: AzureCall, view: DatastoreView) -> Table:
-    """Every kind of datastore is reached by the Blob protocol here: the server passes on what it reads and writes."""
-    host = call.base.partition("://")[2]
-    properties = {
-        "datastoreType": "AzureBlob",
-        # The client appends a suffix of Azure's, which the `#` discards: the blobs are at this server's own address.
-        "accountName": f"{host}/blob/ws#",
-        "containerName": view.name,
-        "endpoint": STORAGE_SUFFIX,
-        "protocol": "https",
-        "credentials": {"credentialsType": "Sas", "secrets": None},
-        "isDefault": view.is_default,
-        "description": str(view.document.get("description") or f"drumbeat's datastore {view.name} ({view.type})"),
-        "tags": {key: str(value) for key, value in words.mapping(view.document.get("tags")).items()},
-        "properties": {},
-        "serviceDataAccessAuthIdentity": "None",
-        "subscriptionId": call.workspace.subscription,
-        "resourceGroup": call.workspace.group,
-    }
-    return resource(call, f"datastores/{view.name}", properties, system_data(SINCE))
-
-
-STORAGE_SUFFIX = "drumbeat.invalid"
-_TYPES = {"azureblob": "azure_blob", "azurefile": "azure_file", "azuredatalakegen2": "azure_data_lake_gen2"}
-_SECRETS = {"key": "account_key", "sastoken": "sas_token", "clientsecret": "client_secret"}
-
-
-def put_datastore(call: AzureCall) -> Answer:
-    """Creates a datastore with its credentials, which are sealed."""
-    name, given = call.name("a datastore"), words.snake_keys(call.properties)
-    kind = _TYPES.get(words.folded(given.get("datastore_type")))
-    if kind is None:
-        what = f"drumbeat has no datastores of type {str(given.get('datastore_type'))[:40]!a}"
-        raise RefusedError(what, where=name, fix=f"It has {', '.join(_TYPES.values())}.")
-    place = {key: given.get(key) for key in ("account_name", "container_name", "filesystem", "file_share_name")}
-    document = without_nulls(
-        {
-            "name": name,
-            "type": kind,
-            **place,
-            "endpoint": given.get("endpoint"),
-            "protocol": given.get("protocol"),
-            "description": given.get("description") or None,
-            "tags": given.get("tags") or None,
-            "credentials": _credentials(given.get("credentials")),
-        }
-    )
-    is_checked = str(call.query.get("skipValidation", "")).lower() != "true"
-    made, _ = call.control.catalogs.datastores.create(document, "datastore", check=is_checked)
-    echo = {key: value for key, value in call.properties.items() if key != "credentials"}
-    kept = {**_datastore(call, made)["properties"], **without_nulls(echo)}
-    kept["credentials"] = {"credentialsType": _credentials_type(given.get("credentials")), "secrets": None}
-    return Answer(resource(call, f"datastores/{name}", kept, system_data(SINCE)), 201)
-
-
-def _credentials_type(value: object) -> str:
-    return str(words.snake_keys(value).get("credentials_type") or "None")
-
-
-def _credentials(value: object) -> Table | None:
-    given = words.snake_keys(value)
-    secrets = words.snake_keys(given.get("secrets"))
-    match words.folded(given.get("credentials_type", "none")):
-        case "accountkey":
-            return {"account_key": secrets.get("key")}
-        case "sas":
-            return {"sas_token": secrets.get("sas_token")}
-        case "serviceprincipal":
-            return {
-                "tenant_id": given.get("tenant_id"), "client_id": given.get("client_id"),
-                "client_secret": secrets.get("client_secret"),
-            }  # fmt: skip
-        case "none":
-            return None
-        case other:
-            raise RefusedError(f"drumbeat reads no stores with credentials of type {other[:40]!a}")
-
-
-def delete_datastore(call: AzureCall) -> Answer:
-    """Deletes a datastore, but not its content."""
-    call.control.catalogs.datastores.delete(call.name("a datastore"))
-    return Answer(status=200)
-
-
-def list_secrets(call: AzureCall) -> Answer:
-    """Gives a signature of the person who asks, never a key of an account. A reader's is for reading."""
-    name = call.name("a datastore")
-    store = call.control.catalogs.datastores.show(name).name
-    may_write = call.principal.role is not Role.READER
-    token = sas.blob_query(call.tokens, store, call.digest, may_write=may_write)
-    return Answer({"secretsType": "Sas", "sasToken": token})
-
-
-def now() -> str:
-    """Returns the time as the API writes it."""
-    return datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")

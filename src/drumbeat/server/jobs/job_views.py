@@ -104,7 +104,7 @@ def _facts(record: Record, *, has_nodes: bool = True) -> dict[str, Any]:
         "environment": plan.environment, "command": plan.command, "world_size": plan.world_size,
         "node_count": plan.nodes, "processes_per_node": plan.processes_per_node, "parent": job.parent,
         "person": job.user, "type": job.kind, "mesh": plan.mesh,
-        "elastic": plan.elastic, "services": tuple(_services(job)), "best_trial": _best_trial(job),
+        "elastic": plan.elastic, "services": tuple(service_views(job)), "best_trial": _best_trial(job),
         "has_slow_rank": job.state is State.RUNNING and slow_subject(job) in job.reported_subjects,
     }  # fmt: skip
 
@@ -138,7 +138,7 @@ def _outputs(job: Job) -> tuple[OutputView, ...]:
     )
 
 
-def _services(job: Job) -> Iterator[ServiceView]:
+def service_views(job: Job) -> Iterator[ServiceView]:
     """Yields the services of each node, as its agent last reported them."""
     for node in range(job.plan.nodes if job.plan.services else 0):
         status = job.nodes[node] if node < len(job.nodes) else None

@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from drumbeat.model.api.sessions import ServiceView
+from drumbeat.model.azure_statuses import azure_service_status, azure_service_type
 from drumbeat.server.azure.translation import words
 from drumbeat.server.azure.translation.arm_ids import ANONYMOUS, Workspace, plain_name, without_nulls
 
@@ -85,10 +87,36 @@ def job_properties(job: ShownJob, workspace: Workspace) -> Table:
         "services": {
             "Studio": {"jobServiceType": "Studio", "endpoint": job.studio, "port": None, "status": None},
             "Tracking": {"jobServiceType": "Tracking", "endpoint": job.tracking, "port": None, "status": None},
+            **{key: _service(one, job.studio) for key, one in words.mapping(document.get("services")).items()},
         },
         "parentJobName": job.parent or None,
     }
     return {**made, **_OF_KIND[job.kind](document, workspace)}
+
+
+def _service(value: object, page: str) -> Table:
+    given = words.mapping(value)
+    kind = str(given.get("type") or "")
+    own = {"logDir": given.get("log_dir"), "sshPublicKeys": given.get("ssh_public_keys")}
+    return {
+        "jobServiceType": azure_service_type(kind),
+        "endpoint": None if kind == "ssh" else page,
+        "port": given.get("port"),
+        "nodes": {"nodesValueType": "All"} if given.get("nodes") else None,
+        "properties": without_nulls({**words.mapping(given.get("properties")), **own}),
+    }
+
+
+def service_instance(service: ServiceView, job: str, page: str) -> Table:
+    """Returns a service as it is on its node. page: the job's, on which a button opens it."""
+    return {
+        "type": azure_service_type(service.type),
+        "status": azure_service_status(service),
+        "error": {"error": {"code": "ServiceFailed", "message": service.problem}} if service.problem else None,
+        "endpoint": page if service.is_web else None,
+        "port": None,
+        "properties": {"command": service.command(job)},
+    }
 
 
 def job_input(value: object, workspace: Workspace) -> Table:

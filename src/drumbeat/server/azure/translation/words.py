@@ -42,7 +42,6 @@ SERVICES = {
     "tensorboard": "tensor_board",
     "vscode": "vs_code",
 }
-AZURE_SERVICES = {"ssh": "SSH", "jupyter_lab": "JupyterLab", "tensor_board": "TensorBoard", "vs_code": "VSCode"}
 DISTRIBUTIONS = {"pytorch": "PyTorch", "mpi": "Mpi", "tensorflow": "TensorFlow", "ray": "Ray"}
 PRIORITIES = {1: "low", 2: "medium", 3: "high"}
 
