@@ -4,8 +4,8 @@
 
 starts a server of its own, runs the scripts of `tests/support/azure_scripts` with each release, and writes
 `tests/golden/azure/VERSION.jsonl`: a request a line with its status, without tokens, keys, signatures and addresses.
-What is left out: answers of files and logs, repeated looks at a job, requests about children, which a test doesn't run,
-and those that score, which the router answers.
+What is left out: answers of files and logs, repeated looks at a job and at how far something is, requests about
+children, which a test doesn't run, and those that score, which the router answers.
 """
 
 from __future__ import annotations
@@ -103,6 +103,8 @@ def _recorded(version: str, folder: Path) -> list[dict[str, Any]]:
 
 
 _PAGE = re.compile(r"http://127\.0\.0\.1:\d+")
+_PROGRESS = re.compile(r"/operations/|/cancellation|/(operation|deletion)$")
+"""How far something is, which differs with each run."""
 _RUN = re.compile(r"/(?:jobs|runs)/([^/?]+)")
 
 
@@ -126,7 +128,7 @@ def _kept(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
             parts.path.startswith("/blob/") and one["method"] in ("GET", "HEAD") and one["status"] < 400
             and "restype=container" not in path
         )  # fmt: skip
-        if is_of_child or is_look or is_answer or "/operations/" in path or "/cancellation" in path:
+        if is_of_child or is_look or is_answer or _PROGRESS.search(parts.path):
             continue
         seen.add(path)
         kept.append(_plain(one))

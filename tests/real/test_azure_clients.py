@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import shutil
 from concurrent.futures import ThreadPoolExecutor
@@ -14,6 +15,7 @@ from tools.kept_programs import AZURE_MLFLOW
 
 from . import azure_clients
 from .azure_clients import NEWEST, OLDER, SHARED, prepare, run_script
+from .store_servers import an_azurite
 
 pytestmark = [pytest.mark.real, pytest.mark.feature("A1")]
 
@@ -65,6 +67,22 @@ def test_large_file_and_many_files_arrive_and_come_back_byte_for_byte(own_house,
     before = server.memory_info().rss
     run_script(own_house, "transfers", version)
     assert server.memory_info().rss - before < 200 << 20
+
+
+@pytest.mark.thorough
+def test_datastore_of_an_own_account_is_made_filled_read_and_written_by_a_job(own_house, tmp_path):
+    prepare(own_house)
+    (own_house.folder / "words").mkdir()
+    for name, text in (("1", "one "), ("2", "two\n")):
+        (own_house.folder / "words" / f"{name}.txt").write_text(text)
+    with an_azurite(tmp_path) as azurite:
+        container = azurite.container()
+        held = {"account": azurite.account, "container": container, "endpoint": azurite.endpoint, "key": azurite.key}
+        (own_house.folder / "store.json").write_text(json.dumps(held))
+        run_script(own_house, "own_store")
+        with azurite.service() as service:
+            blobs = {one.name.rpartition("/")[2] for one in service.get_container_client(container).list_blobs()}
+    assert {"1.txt", "2.txt", "all.txt"} <= blobs
 
 
 @pytest.mark.thorough

@@ -7,6 +7,7 @@ from azure.ai.ml.entities import CommandComponent
 from connection import connect
 
 client = connect()
+assert client.components.validate(load_component(source="./component.yml")).passed
 loaded = client.components.create_or_update(load_component(source="./component.yml"))
 assert (loaded.name, loaded.version) == ("train_component", "1")
 assert client.components.get("train_component", version="1").display_name == "Train"

@@ -22,6 +22,7 @@ job = command(
     tags={"team": "blue"},
 )
 job.set_limits(timeout=600)
+assert client.jobs.validate(job).passed
 sent = client.jobs.create_or_update(job)
 assert sent.studio_url
 printed = io.StringIO()

@@ -24,6 +24,12 @@ client.jobs.create_or_update(seen)
 seen = client.jobs.get(sent.name)
 assert (seen.display_name, seen.tags["team"], seen.status) == ("slept", "green", "Canceled")
 
+if hasattr(client.jobs, "update"):  # Not in 1.25 and 1.30.
+    client.jobs.update(sent.name, display_name="slept well", description="a nap", tags={"kind": "toy"})
+    seen = client.jobs.get(sent.name)
+    assert (seen.display_name, seen.description) == ("slept well", "a nap")
+    assert (seen.tags["team"], seen.tags["kind"]) == ("green", "toy")
+
 if hasattr(client.jobs, "begin_delete"):  # Not in 1.25 and 1.30.
     client.jobs.begin_delete(sent.name).wait()
     assert sent.name not in [one.name for one in client.jobs.list(list_view_type=ListViewType.ALL)]

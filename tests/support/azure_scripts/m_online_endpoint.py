@@ -67,6 +67,13 @@ renewed = client.online_endpoints.get_keys(name="toy-endpoint")
 assert renewed.primary_key == keys.primary_key
 assert renewed.secondary_key != keys.secondary_key
 
+seen = client.online_endpoints.get(name="toy-endpoint")
+assert (seen.description, seen.auth_mode) == ("adds", "key")
+passing = ManagedOnlineEndpoint(name="toy-tokens", auth_mode="aml_token")
+client.begin_create_or_update(passing).result()
+assert client.online_endpoints.get_keys(name="toy-tokens").access_token
+client.online_endpoints.begin_delete(name="toy-tokens").result()
+
 client.online_deployments.begin_delete(name="green", endpoint_name="toy-endpoint").result()
 assert [one.name for one in client.online_deployments.list(endpoint_name="toy-endpoint")] == ["blue"]
 client.online_endpoints.begin_delete(name="toy-endpoint").result()

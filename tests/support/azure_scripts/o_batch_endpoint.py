@@ -39,6 +39,8 @@ deployment = ModelBatchDeployment(
 done = client.batch_deployments.begin_create_or_update(deployment).result()
 assert (done.name, done.endpoint_name) == ("blue", "toy-batch")
 assert [one.name for one in client.batch_deployments.list(endpoint_name="toy-batch")] == ["blue"]
+seen = client.batch_deployments.get(name="blue", endpoint_name="toy-batch")
+assert (seen.name, seen.endpoint_name) == ("blue", "toy-batch")
 made = client.batch_endpoints.get("toy-batch")
 made.defaults.deployment_name = "blue"
 client.batch_endpoints.begin_create_or_update(made).result()
@@ -50,6 +52,8 @@ job = client.batch_endpoints.invoke(
 client.jobs.stream(job.name)
 assert client.jobs.get(job.name).status == "Completed"
 assert job.name in [one.name for one in client.batch_endpoints.list_jobs("toy-batch")]
+of_blue = client.batch_deployments.list_jobs(name="blue", endpoint_name="toy-batch")
+assert job.name in [one.name for one in of_blue]
 client.jobs.download(job.name, download_path="./counted", output_name="score")
 rows = [path.read_text() for path in pathlib.Path("counted").rglob("counts.csv")]
 assert len(rows) == 1, rows

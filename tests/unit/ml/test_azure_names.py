@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import inspect
 import json
@@ -10,12 +11,15 @@ from typing import Any
 
 import pytest
 
+from drumbeat.ml import MLClient
+from drumbeat.ml.calls.operation import Operations
 from drumbeat.ml.public_names import FAMILIES, OPERATIONS_REFUSED, PLACES, REFUSED, WHOLE
 
 pytestmark = pytest.mark.feature("J8")
 
 TABLE: dict[str, dict[str, dict[str, Any]]] = json.loads(Path(__file__).with_name("azure_names.json").read_text())
 """`tools/azure_names.py` writes it."""
+SCRIPTS = Path(__file__).parents[2] / "support" / "azure_scripts"
 OF_PYTHON = {"Enum", "Optional", "Union", "logging", "module_logger"}
 NOT_TAKEN = {
     "Command": {"component"},
@@ -84,6 +88,38 @@ OPERATIONS_ONLY_OF_AZURE = {
 }  # fmt: skip
 
 
+NOT_CALLED = {
+    "ComponentOperations": {"download", "prepare_for_sign"},
+    "ComputeOperations": {"enable_sso"},
+    "DataOperations": {"import_data", "list_materialization_status", "mount", "share"},
+    "DatastoreOperations": {"mount"},
+    "EnvironmentOperations": {"share"},
+    "ModelOperations": {"package", "share"},
+    "WorkspaceOperations": {
+        "begin_create", "begin_delete", "begin_diagnose", "begin_provision_network", "begin_sync_keys", "begin_update",
+    },
+}  # fmt: skip
+"""Operations without a script: those of registries and clouds, and mounts and downloads that never reach a server."""
+
+
+def test_each_operation_is_called_by_a_script_for_azures_sdk():
+    client = MLClient(object(), "s", "g", "w")
+    called = [
+        ast.unparse(node)
+        for path in SCRIPTS.glob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Attribute)
+    ]
+    missing = {
+        f"client.{attribute}.{method}"
+        for attribute, operations in vars(client).items()
+        if isinstance(operations, Operations)
+        for method in {*TABLE["operations"][type(operations).__name__]["methods"]}
+        - NOT_CALLED.get(type(operations).__name__, set())
+    }
+    assert missing - {*called} == set()
+
+
 @pytest.mark.parametrize("name", [*PLACES["constants"]])
 def test_constants_have_azures_words(name: str):
     cls = found("constants", name)
@@ -110,8 +146,6 @@ def test_unknown_names_are_attribute_errors():
 
 
 def test_operations_that_drumbeat_lacks_say_why():
-    from drumbeat.ml import MLClient
-
     client = MLClient(object(), "s", "g", "w")
     for name in OPERATIONS_REFUSED:
         with pytest.raises(AttributeError, match=rf"MLClient\.{name}: \S"):
