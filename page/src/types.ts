@@ -48,7 +48,14 @@ export interface Job {
   type: "command" | "sweep" | "pipeline" | "deployment"; story?: StoryLine[];
   /** The job that it was run again from, and those that were run again from it, the newest first. */
   origin?: string; successors?: string[];
+  /** The job that it continues from a checkpoint, and those of its successors that continue from its last one. */
+  continues?: Continued; continued_by?: string[];
 }
+export interface Continued { job: string; step: number | null }
+/** The last checkpoint of a job. is_certain: else only its nodes know whether there is one. problem: why no job can continue from it. */
+export interface Checkpoint { job: string; step: number | null; saved_at: string | null; size: number; is_certain: boolean; problem: string; fix: string }
+/** A snapshot of code, and the last job that ran it. */
+export interface CodeSnapshot { digest: string; job: string; submitted_at: string }
 export interface Elastic { min_nodes: number; nodes: number; max_nodes: number; grow: "at_checkpoint" | "at_once" }
 export interface NodePreflight { node: number; machine: string; host: string; clock_ms: number; free_bytes: number; write_ms: number }
 /** -1: not measured. */

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { inputsOf, isAbout, readText, textFor, valueAt, withValue } from "../src/screens/job/run-again-form";
+import { checkpointLabel, inputsOf, isAbout, otherCode, readText, requestOf, standsFor, textFor, valueAt, withValue } from "../src/screens/job/run-again-form";
 
 const FILE = `name: first
 command: python train.py
@@ -58,5 +58,35 @@ describe("the form of a job that is run again", () => {
     expect(isAbout(problem("inputs.data.path"), ["inputs", "data", "path"])).toBe(true);
     expect(isAbout(problem("inputs.data2"), ["inputs", "data"])).toBe(false);
     expect(isAbout(problem(""), ["compute"])).toBe(false);
+  });
+});
+
+test("what is half typed stays as it is typed, and gives way to another value", () => {
+  for (const [typed, value] of [["0.", "0"], ["0.00", "0"], ["0.005", "0.005"], ["1e", "1e"], ["", ""], ["null", ""], ["07", "07"], ["a: b", "a: b"]]) expect([typed, standsFor(typed!, value!)]).toEqual([typed, true]);
+  expect(standsFor("0.1", "0.4")).toBe(false);
+});
+
+describe("the beginning of a job that is run again", () => {
+  const last = { job: "first", step: 1300, saved_at: "2026-11-30T10:00:00Z", size: 1, is_certain: true, problem: "", fix: "" };
+
+  test("says from which step it continues, and how long that was before the end", () => {
+    expect(checkpointLabel(last, "2026-11-30T10:12:10Z")).toBe("from its last checkpoint (step 1,300, 12 min before it ended)");
+    expect(checkpointLabel(last, "2026-11-30T10:00:09Z")).toBe("from its last checkpoint (step 1,300, when it ended)");
+    expect(checkpointLabel({ ...last, step: null }, null)).toBe("from its last checkpoint");
+    expect(checkpointLabel({ ...last, step: null, saved_at: null, is_certain: false }, null)).toBe("from its last checkpoint, if it saved one");
+  });
+
+  test("asks for no more than was chosen, and other code has no commit", () => {
+    const document = { command: "true", properties: { "azureml.git.commit": "a", "mlflow.source.git.branch": "b", mine: "c" } };
+    expect(requestOf(document, { like: "first", resume: false, code: "" })).toEqual({ document, like: "first" });
+    expect(requestOf(document, { like: "first", resume: true, code: "d1" })).toEqual({
+      document: { command: "true", properties: { mine: "c" } }, like: "first", resume: true, code: "d1",
+    });
+  });
+
+  test("offers each other snapshot", () => {
+    const codes = [{ digest: "d1", job: "a", submitted_at: "" }, { digest: "d2", job: "b", submitted_at: "" }];
+    expect(otherCode(codes, "d2")).toEqual([codes[0]]);
+    expect(otherCode(codes, "")).toEqual(codes);
   });
 });

@@ -57,10 +57,14 @@ class House:
         body = {"document": {**DOCUMENT, "name": name, **document}}
         answer = self.http.post("/api/v1/jobs", json=body)
         assert answer.status_code == 201, answer.text
-        gang = self.first_gang(name)
+        self.await_gang(name)
+        return name
+
+    def await_gang(self, job: str) -> None:
+        """Waits until the gang of a job's first attempt is started."""
+        gang = self.first_gang(job)
         with self.engine.changed:
             assert self.engine.changed.wait_for(lambda: gang in self.engine.gangs, timeout=60)
-        return name
 
     def first_gang(self, job: str) -> str:
         """The name of the gang of a job's first attempt."""
@@ -72,12 +76,12 @@ class House:
         record, _ = self.control.jobs.submit(request, parent)
         return record.job.name
 
-    def agent(self, job: str, node: int = 0) -> "Agent":
-        return Agent(self, job, node)
+    def agent(self, job: str, node: int = 0, checkpoints: str = "/checkpoints") -> "Agent":
+        return Agent(self, job, node, checkpoints)
 
-    def finish(self, job: str, code: int = 0) -> None:
-        """Walks a job of one node and one rank to its end."""
-        agent = self.agent(job)
+    def finish(self, job: str, code: int = 0, checkpoints: str = "/checkpoints") -> None:
+        """Walks a job of one node and one rank to its end. checkpoints: where the node keeps them."""
+        agent = self.agent(job, checkpoints=checkpoints)
         for phase in (Phase.ENROLLED, Phase.READY, Phase.RUNNING):
             agent.say(phase)
         exits = (RankExit(0, code, None, 0.0, 0),)
@@ -93,6 +97,7 @@ class Agent:
     house: House
     job: str
     node: int = 0
+    checkpoints: str = "/checkpoints"
 
     @property
     def path(self) -> str:
@@ -117,7 +122,7 @@ class Agent:
         return answer.json()["directive"]
 
     def status(self, phase: Phase, exits: tuple[RankExit, ...] = ()) -> AgentStatus:
-        member = Member(self.node, "host", "127.0.0.1", "/root", "/checkpoints")
+        member = Member(self.node, "host", "127.0.0.1", "/root", self.checkpoints)
         return AgentStatus(phase, 1, member, port=1234, exits=exits)
 
     def metrics(self, lines: bytes, offset: int = 0, attempt: int = 1) -> httpx.Response:

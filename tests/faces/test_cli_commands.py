@@ -607,6 +607,26 @@ def test_job_is_run_again_with_changes(drumbeat: Type, server: FakeServer):
 
 
 @pytest.mark.feature("M16")
+def test_job_is_continued_from_its_last_checkpoint_with_other_code(drumbeat: Type, server: FakeServer):
+    for name in ("cifar-7f3a", "mnist-11"):
+        server.jobs[name] = a_job(name=name, state="failed")
+    told = drumbeat("run", "--like", "cifar", "--resume", "--code-of", "mnist", "--detach")
+    assert told.exit_code == 0, told.stderr
+    assert server.calls[-1] == ("run_again", "cifar-7f3a", (), None, ("resume", True), ("code_of", "mnist-11"))
+    drumbeat("plan", "--like", "cifar", "--code", "new")
+    assert server.calls[-1] == ("plan_again", "cifar-7f3a", (), None, ("code", Path("new")))
+
+
+@pytest.mark.feature("M16")
+@pytest.mark.parametrize("words", [("--resume",), ("--code", "new"), ("--code-of", "mnist")])
+def test_options_of_running_again_need_the_job(drumbeat: Type, server: FakeServer, words: tuple[str, ...]):
+    told = drumbeat("run", "job.yml", *words)
+    assert told.exit_code == 2
+    assert f"{words[0]} changes a job that is run again, and none is named" in told.stderr
+    assert server.calls == []
+
+
+@pytest.mark.feature("M16")
 def test_plan_of_a_job_that_is_run_again_is_shown(drumbeat: Type, server: FakeServer):
     server.jobs["cifar-7f3a"] = a_job(name="cifar-7f3a")
     server.preview = preview()

@@ -6,7 +6,6 @@ import math
 import os
 import threading
 import time
-import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
@@ -17,6 +16,7 @@ from drumbeat.client import job_downloads, job_events, job_upload, partial_file_
 from drumbeat.client.calls.azure import AzureCalls
 from drumbeat.client.calls.computes import ComputeCalls
 from drumbeat.client.calls.data import DataCalls
+from drumbeat.client.calls.earlier_jobs import EarlierJobCalls
 from drumbeat.client.calls.endpoints import EndpointCalls
 from drumbeat.client.calls.metrics import MetricCalls
 from drumbeat.client.calls.models import ModelCalls
@@ -30,13 +30,13 @@ from drumbeat.client.job_request import build_request
 from drumbeat.client.responses import view, views
 from drumbeat.model import wire
 from drumbeat.model.api.jobs import End, Event, EventView, FileView, JobView, JobWithEvents, LogPiece, PreviewView
-from drumbeat.model.api.page import DefinitionView, PageLinkView
+from drumbeat.model.api.page import PageLinkView
 from drumbeat.model.api.pipelines import PipelineView
-from drumbeat.model.api.requests import MAX_BATCH, JobBatch, JobChange, JobRequest, Labels
+from drumbeat.model.api.requests import MAX_BATCH, JobBatch, JobChange, Labels
 from drumbeat.model.api.server import ServerView
 from drumbeat.model.api.space import Freed, Usage
 from drumbeat.model.api.sweeps import SweepView, TrialView
-from drumbeat.model.errors import NotFoundError, SpecError
+from drumbeat.model.errors import NotFoundError
 from drumbeat.model.states import JobKind
 
 if TYPE_CHECKING:
@@ -51,6 +51,7 @@ PAGE = 256 << 10
 class Client(
     ComputeCalls,
     DataCalls,
+    EarlierJobCalls,
     MetricCalls,
     UserCalls,
     AzureCalls,
@@ -118,29 +119,6 @@ class Client(
         """Returns what `submit` would run; nothing is started, sent or written."""
         return view(PreviewView, self._post("/plan", job, job_upload.Given(sets, name), is_sending=False))
 
-    def run_again(self, like: str, *, sets: Sequence[str] = (), name: str | None = None) -> JobView:
-        """Runs a job again, with its code and files, and with changes: `key.path=value` in its job file.
-
-        It may be any job, also a trial or a step. name: of the new job. Raises NotFoundError, SpecError, RefusedError.
-        """
-        request = self._request_like(like, sets, name)
-        return view(JobView, self.connection.call("POST", "/jobs", json=wire.to_wire(request)))
-
-    def plan_again(self, like: str, *, sets: Sequence[str] = (), name: str | None = None) -> PreviewView:
-        """Returns what `run_again` would run; nothing is started."""
-        request = self._request_like(like, sets, name)
-        return view(PreviewView, self.connection.call("POST", "/plan", json=wire.to_wire(request)))
-
-    def _request_like(self, like: str, sets: Sequence[str], name: str | None) -> JobRequest:
-        from drumbeat.jobfile.reading import overrides
-
-        document = {key: value for key, value in self.definition(like).document.items() if key != "name"}
-        _, problems = overrides.apply(document, sets)
-        if problems:
-            raise SpecError.from_problems(problems)
-        document |= {"name": name} if name else {}
-        return JobRequest(document, uuid.uuid4().hex, f"job {like}", like=like)
-
     def _post(self, path: str, job: GivenJob, given: job_upload.Given, *, is_sending: bool) -> Any:
         # The file is checked first: an invalid one starts no server.
         written = job_upload.written(job, given)
@@ -151,10 +129,6 @@ class Client(
     def get(self, name: str) -> JobWithEvents:
         """One job, with its story. Raises NotFoundError."""
         return view(JobWithEvents, self.connection.call("GET", f"/jobs/{part(name)}"))
-
-    def definition(self, name: str) -> DefinitionView:
-        """The job file as it was submitted, and the plan that was made of it. Raises NotFoundError."""
-        return view(DefinitionView, self.connection.call("GET", f"/jobs/{part(name)}/definition"))
 
     def page_link(self, job: str = "") -> str:
         """A link that opens the server's web page once, within ten minutes. job: whose screen it opens."""

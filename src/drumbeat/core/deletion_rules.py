@@ -1,8 +1,8 @@
 """Decides what may be deleted, and why the rest is kept, from records alone.
 
-A job is kept while it isn't over, while a registered version of data lies in its folder, and while a job that stays
-names one of its outputs as an input; the best trial of a sweep, while the sweep stays. A snapshot is kept while a job
-or a registered version that stays names it.
+A job is kept while it isn't over, while a registered version of data lies in its folder, while a job that stays names
+one of its outputs as an input, and until a job that continues it has its checkpoints; the best trial of a sweep, while
+the sweep stays. A snapshot is kept while a job or a registered version that stays names it.
 """
 
 from __future__ import annotations
@@ -46,6 +46,8 @@ class JobNeeds:
     """The sweep or pipeline that it is a part of."""
     best: str = ""
     """Of a sweep, the job of its best trial."""
+    continues: str = ""
+    """The job whose checkpoints it still has to copy."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +84,14 @@ def needs_of_job(job: Job) -> JobNeeds:
         frozenset(digest for digest in (plan.code, context, *named, *_pending_snapshots(job)) if digest),
         job.parent,
         _best_trial_job(job),
+        _continued_job(job),
     )
+
+
+def _continued_job(job: Job) -> str:
+    """The job whose checkpoints this one still needs: its nodes copy them before its ranks start for the first time."""
+    has_begun = job.started_at is not None or job.state.is_terminal
+    return job.plan.resumption.job if job.plan.resumption and not has_begun else ""
 
 
 def _best_trial_job(job: Job) -> str:
@@ -136,7 +145,11 @@ def decide(
     by_name = {one.name: one for one in jobs}
     asked_for = [by_name[name] for name in dict.fromkeys(asked) if name in by_name and name not in with_outputs]
     wanted = _with_children(asked_for, [one for one in jobs if one.name not in with_outputs])
-    kept = {one.name: why for one in wanted if (why := _own_reason(one, assets) or _kept_for_parent(one, by_name))}
+    kept = {
+        one.name: why
+        for one in wanted
+        if (why := _own_reason(one, assets) or _kept_for_parent(one, by_name) or kept_checkpoints(one.name, jobs))
+    }
     readers, families = _readers(wanted, jobs), _families(jobs)
     going = {one.name for one in wanted} - kept.keys()
     # A job that is kept keeps the jobs whose outputs it names, and its parent; these keep others.
@@ -186,6 +199,15 @@ def _kept_for_parent(job: JobNeeds, by_name: Mapping[str, JobNeeds]) -> KeptItem
         return None
     fix = f"Cancel that first: drumbeat cancel {parent.name}"
     return KeptItem(f"job {job.name}", f"it is a part of {parent.name}, which is {parent.state}", fix)
+
+
+def kept_checkpoints(name: str, jobs: Iterable[JobNeeds]) -> KeptItem | None:
+    """Returns why the checkpoints of a job stay: another one is to continue from them."""
+    other = next((one.name for one in jobs if one.continues == name), "")
+    if not other:
+        return None
+    why = f"{other} continues it, and has no copy of its checkpoints yet"
+    return KeptItem(f"job {name}", why, f"Wait until that runs, or cancel it: drumbeat cancel {other}")
 
 
 def _kept_child(name: str, families: Mapping[str, list[str]], going: set[str]) -> str:

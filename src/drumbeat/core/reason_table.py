@@ -207,10 +207,12 @@ REASONS: dict[Reason, ReasonRow] = {
     ),
     Reason.NODES_REFUSED: ReasonRow("the engine refused to start the nodes", State.FAILED),
     Reason.SHARE_MISSING: ReasonRow(
-        "a machine lacks a share of its compute; it isn't used for this job any more",
+        "a machine lacks a share of its compute, or the checkpoints that the job continues from; it isn't used for "
+        "this job any more",
         State.FAILED,
         Retry.FREE,
-        "Mount the share on that machine, or take it out of the compute: drumbeat compute show NAME.",
+        "Mount the share on that machine, or take it out of the compute: drumbeat compute show NAME. Checkpoints on "
+        "the disks of machines are found on those machines alone.",
         takes_nodes=True,
         recurs_within=timedelta(),
     ),

@@ -121,7 +121,8 @@ class AgentStatus:
     builds_environment: bool = False
     """The node builds the environment of its ranks or pulls their image, or waits until another job has done so."""
     is_share_missing: bool = field(default=False, metadata={wire.KEY: "is_lacking"})
-    """The error is that this machine lacks a share of its compute; another one may have it."""
+    """The error is that this machine lacks a share of its compute, or the checkpoints that the job continues from;
+    another one may have them."""
     is_silent: bool = False
     """The ranks of the round have given no sign of work for `Plan.hang_after_s`."""
     is_idle: bool = False

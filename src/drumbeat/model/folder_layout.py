@@ -25,6 +25,9 @@ RUN_ARTIFACTS = "mlflow-artifacts"
 LAST_GOOD = ".last-good"
 """The folder, in that of the checkpoints, of copies from which saves that were cut off are put back."""
 
+STEP_FOLDER = re.compile(r"step-(\d{12,})")
+"""The name of a checkpoint of `drumbeat.train.Checkpoints`, with its step."""
+
 MANIFEST = ".drumbeat-manifest.json"
 """Written beside the files of an output or an upload in a datastore: it says whether all of them are in place. Listings
 leave it out.

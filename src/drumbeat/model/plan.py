@@ -334,6 +334,20 @@ class HangRules:
 
 
 @dataclass(frozen=True)
+class Resumption:
+    """The checkpoints of an earlier job with which a job begins: a copy of them is in its own folder."""
+
+    job: str
+    """The earlier job."""
+    folders: tuple[str, ...]
+    """Where its nodes had them; a node takes the first of these folders that has files."""
+    step: int | None = None
+    """The step of the last one; None = it isn't known."""
+    is_per_machine: bool = False
+    """Whether each machine has a folder of its own: another one may have what this one lacks."""
+
+
+@dataclass(frozen=True)
 class Plan(HangRules, NodeOptions, LauncherOptions, Deadlines, RankRuntime, StagedFiles, RankTable):
     """Everything that the agents need to know of a job; the same object that `drumbeat plan` prints.
 
@@ -362,3 +376,5 @@ class Plan(HangRules, NodeOptions, LauncherOptions, Deadlines, RankRuntime, Stag
     """Whether the job takes over no nodes of another job, and no other job takes over its own."""
     conditions: tuple[JobCondition, ...] = ()
     """When the job ends early, or someone is notified; `ConditionState.condition` is a place among them."""
+    resumption: Resumption | None = None
+    """With which checkpoints the job begins; None = with none."""

@@ -46,6 +46,7 @@ from drumbeat.server.jobs.jobs import Jobs
 from drumbeat.server.jobs.ledger import Ledger
 from drumbeat.server.jobs.log_reader import LogReader
 from drumbeat.server.jobs.planner import Planner
+from drumbeat.server.jobs.resumptions import Resumptions
 from drumbeat.server.jobs.time_book import JobReadings, TimeBook
 from drumbeat.server.jobs.use_history import UseHistories
 from drumbeat.server.loop.bus import Bus, node_topic
@@ -195,7 +196,8 @@ class Control:
         self.notice_sender = NoticeSender(self.loop, self.catalogs.notices)
         self.loop.closing_effects = partial(end_notices, self.catalogs.notices)
         self.loop.notice_effects = partial(condition_notices, self.catalogs.notices)
-        self.jobs = Jobs(self.loop, planner, self.engines, setting.artifacts, events_writer, self.quotas)
+        resumptions = Resumptions(self.loop, self.engines, self.metrics.last_save)
+        self.jobs = Jobs(self.loop, planner, self.engines, setting.artifacts, events_writer, self.quotas, resumptions)
         proposals = Proposals(self.loop, setting.samplers)
         steps = Steps(self.loop, self.jobs, EarlierResults(store, self.data, self.engines.is_visible))
         endpoint_catalog, router = EndpointCatalog(store, setting.key), setting.router

@@ -27,6 +27,11 @@ from drumbeat.model.states import TERMINAL
 from tests.unit.cli.samples import a_job, sample
 
 
+def _given(more: Mapping[str, object]) -> list[tuple[str, object]]:
+    """The options that a command gave, without those that say nothing."""
+    return [(name, value) for name, value in more.items() if value]
+
+
 @dataclass
 class FakeServer:
     """events: what `stream` tells of any job; before an `End` it waits until the job was canceled, if `is_endless`."""
@@ -96,14 +101,16 @@ class FakeServer:
         self.jobs.setdefault(new.name, new)
         return new
 
-    def run_again(self, like: str, *, sets: Sequence[str] = (), name: str | None = None) -> JobView:
-        self._called("run_again", like, tuple(sets), name)
+    def run_again(self, like: str, *, sets: Sequence[str] = (), name: str | None = None, **more: object) -> JobView:
+        self._called("run_again", like, tuple(sets), name, *_given(more))
         new = a_job(name=name or "again-7f3a", state="queued")
         self.jobs[new.name] = new
         return new
 
-    def plan_again(self, like: str, *, sets: Sequence[str] = (), name: str | None = None) -> PreviewView:
-        self._called("plan_again", like, tuple(sets), name)
+    def plan_again(
+        self, like: str, *, sets: Sequence[str] = (), name: str | None = None, **more: object
+    ) -> PreviewView:
+        self._called("plan_again", like, tuple(sets), name, *_given(more))
         assert self.preview
         return self.preview
 

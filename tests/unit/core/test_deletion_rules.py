@@ -1,5 +1,6 @@
 """What may be deleted, and why the rest is kept."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -15,6 +16,7 @@ from drumbeat.core.deletion_rules import (
     needs_of_asset,
     needs_of_job,
 )
+from drumbeat.model.plan import Resumption
 from drumbeat.model.states import State
 from tests.support.messages import Messages
 from tests.support.sample_jobs import full_job
@@ -55,6 +57,22 @@ def test_job_with_a_registered_version_in_its_folder_stays(messages: Messages):
     messages.check(kept.why)
     messages.check(kept.fix)
     assert decide(["b"], [job("a"), job("b")], [version]).jobs == ("b",)
+
+
+def test_job_stays_until_the_one_that_continues_it_has_its_checkpoints(messages: Messages):
+    waiting = job("b", State.QUEUED, continues="a")
+    kept = decide(["a"], [job("a"), waiting], []).reasons["a"]
+    messages.check(f"{kept.why} | {kept.fix}")
+    assert decide(["a"], [job("a"), job("b", State.RUNNING)], []).jobs == ("a",)
+
+
+def test_job_needs_the_checkpoints_until_its_ranks_have_started():
+    begins = Resumption("first", ("/kept",), 3)
+    plain = full_job("second")
+    new = replace(plain, plan=replace(plain.plan, resumption=begins), state=State.STAGING, started_at=None)
+    assert needs_of_job(new).continues == "first"
+    assert needs_of_job(replace(new, started_at=NOW)).continues == ""
+    assert needs_of_job(replace(new, state=State.CANCELED)).continues == ""
 
 
 def test_job_whose_output_another_job_names_stays(messages: Messages):

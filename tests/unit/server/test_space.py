@@ -13,7 +13,7 @@ from drumbeat.core.child_jobs import SweepProgress, TrialProgress
 from drumbeat.model.api.requests import EnvironmentFiles, JobRequest
 from drumbeat.model.api.space import Freed, SpaceItem
 from drumbeat.model.errors import ConflictError, NotFoundError, RefusedError, StorageError
-from drumbeat.model.plan import PythonEnvironment
+from drumbeat.model.plan import PythonEnvironment, Resumption
 from drumbeat.model.states import State
 from drumbeat.server.database.records import Change
 from drumbeat.server.home_folder import FolderArtifacts
@@ -201,6 +201,18 @@ def test_prune_that_keeps_outputs_removes_logs_with_an_event(house):
     ]  # fmt: skip
     assert house.store.events("a")[-1].sentence == "logs and checkpoints were removed by prune"
     assert house.control.space.prune(NOW, keep_outputs=True, is_dry=False) == Freed()
+
+
+def test_checkpoints_that_another_job_is_to_continue_from_are_not_pruned(house):
+    ended(house, "a")
+    plan = house.store.load(ended(house, "b", outputs=False)).job.plan
+    change(house, "b", state=State.QUEUED, started_at=None, plan=replace(plan, resumption=Resumption("a", ("/kept",))))
+    for keep_outputs in (True, False):
+        freed = house.control.space.prune(NOW, keep_outputs=keep_outputs, is_dry=False)
+        assert freed.items == ()
+        why = "b continues it, and has no copy of its checkpoints yet"
+        assert [(one.what, one.why) for one in freed.kept] == [("job a", why)]
+    assert any(one.path.startswith("logs/") for one in house.control.jobs.files("a"))
 
 
 def test_prune_that_keeps_outputs_keeps_those_of_trials_and_their_sweep(house):

@@ -4,7 +4,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import type { ComponentType } from "preact";
 import { segment } from "../../api";
 import { counted, number, whole } from "../../format";
-import { moment, useAnswer, useEvents, useJobEvents, useMayAct, type Answer } from "../../hooks";
+import { moment, useAnswer, useEvents, useJobEvents, type Answer } from "../../hooks";
 import { late } from "../../parts/late";
 import { Answered, Refused } from "../../parts/placeholders";
 import { shownState, StateWord } from "../../parts/job-state";
@@ -19,6 +19,7 @@ import { Cause } from "./status-sentence";
 import { elasticOf, sizeOf } from "./progress";
 import { Labels } from "./labels";
 import { LogsTab } from "./logs";
+import { RunAgain } from "./run-again-button";
 import { Services } from "./services";
 import { SlowRank } from "./slow-rank";
 import { StateStrip } from "./state-timeline";
@@ -88,7 +89,7 @@ function LiveJob({ first, answer }: { first: Job; answer: Answer<Job> }) {
   );
 }
 
-function Head({ job, links, reload, take }: { job: Job; links: Pick<Job, "origin" | "successors">; reload: () => void; take: (job: Job) => void }) {
+function Head({ job, links, reload, take }: { job: Job; links: Links; reload: () => void; take: (job: Job) => void }) {
   return (
     <header class="job-head">
       <div class="job-title">
@@ -104,13 +105,15 @@ function Head({ job, links, reload, take }: { job: Job; links: Pick<Job, "origin
       <dl class="facts">
         {job.display_name && job.display_name !== job.name && <Fact label="called">{job.display_name}</Fact>}
         {job.parent && <Fact label="part of"><a href={jobHref(job.parent)}>{job.parent}</a></Fact>}
-        {links.origin && <Fact label="run again from"><a href={jobHref(links.origin)}>{links.origin}</a></Fact>}
-        {links.successors && (
-          <Fact label="run again as">
-            {links.successors.slice(0, MAX_SUCCESSORS).map((name, n) => <>{n > 0 && ", "}<a key={name} href={jobHref(name)}>{name}</a></>)}
-            {links.successors.length > MAX_SUCCESSORS && ` and ${whole(links.successors.length - MAX_SUCCESSORS)} more`}
+        {links.continues && (
+          <Fact label="continues">
+            {links.origin ? <a href={jobHref(links.origin)}>{links.origin}</a> : `${links.continues.job}, which was deleted,`}
+            {links.continues.step === null ? " from its last checkpoint" : ` from its checkpoint at step ${whole(links.continues.step)}`}
           </Fact>
         )}
+        {links.origin && !links.continues && <Fact label="run again from"><a href={jobHref(links.origin)}>{links.origin}</a></Fact>}
+        <Successors label="continued by" names={links.continued_by ?? []} />
+        <Successors label="run again as" names={(links.successors ?? []).filter((name) => !links.continued_by?.includes(name))} />
         <Fact label="experiment"><a href={href("/", { experiment: job.experiment })}>{job.experiment}</a></Fact>
         {job.person && <Fact label="person"><a href={href("/", { person: job.person })}>{job.person}</a></Fact>}
         <Fact label="size">{sizeOf(job)}{job.type === "command" ? `, ${job.launcher}` : ""}</Fact>
@@ -133,20 +136,19 @@ function Head({ job, links, reload, take }: { job: Job; links: Pick<Job, "origin
   );
 }
 
+type Links = Pick<Job, "origin" | "successors" | "continues" | "continued_by">;
+
 const MAX_SUCCESSORS = 5;
 
-function RunAgain({ job }: { job: Job }) {
-  const [isOpen, setOpen] = useState(false);
-  if (!useMayAct()) return null;
+function Successors({ label, names }: { label: string; names: string[] }) {
+  if (!names.length) return null;
   return (
-    <>
-      <button type="button" onClick={() => setOpen(true)}>Run again…</button>
-      {isOpen && <LateDialog job={job} onClose={() => setOpen(false)} />}
-    </>
+    <Fact label={label}>
+      {names.slice(0, MAX_SUCCESSORS).map((name, n) => <>{n > 0 && ", "}<a key={name} href={jobHref(name)}>{name}</a></>)}
+      {names.length > MAX_SUCCESSORS && ` and ${whole(names.length - MAX_SUCCESSORS)} more`}
+    </Fact>
   );
 }
-
-const LateDialog = late<{ job: Job; onClose: () => void }>(() => import("./run-again").then((one) => one.RunAgainDialog), null);
 
 /** Goes to the list, unless the event of the deletion, or the person, has left the job's screen already. */
 function leave(name: string): void {

@@ -2,6 +2,8 @@
 
 import { isMap, isScalar, parse, parseDocument, type Document } from "yaml";
 import type { Problem } from "../../api";
+import { about, between, whole } from "../../format";
+import type { Checkpoint, CodeSnapshot } from "../../types";
 
 export type KeyPath = (string | number)[];
 
@@ -73,6 +75,9 @@ function scalarOf(written: string): unknown {
   }
 }
 
+/** Whether what is typed is this value, such as `0.` while it becomes `0.5`: it stays as it was typed. */
+export const standsFor = (typed: string, value: string): boolean => typed === value || shown(scalarOf(typed)) === value;
+
 /** A table whose last key was removed goes, too. */
 function prune(document: Document, path: KeyPath): void {
   const table = path.length ? document.getIn(path) : undefined;
@@ -88,3 +93,28 @@ export function isAbout(problem: Problem, path: KeyPath): boolean {
   const own = path.join(".");
   return key === own || own.startsWith(`${key}.`) || key.startsWith(`${own}.`);
 }
+
+/** From where a job continues: `from its last checkpoint (step 300, 12 min before it ended)`. */
+export function checkpointLabel(last: Checkpoint, endedAt: string | null): string {
+  const before = last.saved_at && endedAt ? between(last.saved_at, endedAt) : undefined;
+  const when = before === undefined ? "" : before < SOON_S ? "when it ended" : `${about(before)} before it ended`;
+  const known = [last.step === null ? "" : `step ${whole(last.step)}`, when].filter(Boolean).join(", ");
+  return `from its last checkpoint${known && ` (${known})`}${last.is_certain ? "" : ", if it saved one"}`;
+}
+
+const SOON_S = 30;
+
+/** The snapshots that a job may run beside its own one. */
+export const otherCode = (snapshots: readonly CodeSnapshot[], own: string): CodeSnapshot[] => snapshots.filter((one) => one.digest !== own);
+
+export interface Start { like: string; resume: boolean; code: string }
+
+/** What the server is asked to plan or to run. code: "" = that of the job that is run again; the commit of another one isn't known. */
+export function requestOf(document: Record<string, unknown>, { like, resume, code }: Start): Record<string, unknown> {
+  const properties = Object.entries((document.properties ?? {}) as Record<string, unknown>);
+  const sent = code && properties.length ? { ...document, properties: Object.fromEntries(properties.filter(([key]) => !COMMIT.test(key))) } : document;
+  return { document: sent, like, ...(resume ? { resume } : {}), ...(code ? { code } : {}) };
+}
+
+/** Properties that say which commit the code is. */
+const COMMIT = /^(azureml|mlflow\.source)\.git\./;

@@ -1,20 +1,24 @@
 /** Runs a job again with changes: its settings as a form and its job file as text, checked by the server while they are typed. */
 
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import { act, ApiError, segment, type Problem } from "../../api";
+import { act, ApiError, segment, serverNow, type Problem } from "../../api";
 import { useAnswer } from "../../hooks";
 import { Dialog } from "../../parts/dialog";
 import { Answered, Refused } from "../../parts/placeholders";
 import { go, jobHref } from "../../router";
-import type { Definition, Job } from "../../types";
-import { inputsOf, isAbout, keyOf, readText, textFor, valueAt, withValue, type KeyPath } from "./run-again-form";
+import { dated } from "../../format";
+import type { Checkpoint, CodeSnapshot, Definition, Job } from "../../types";
+import { checkpointLabel, inputsOf, isAbout, keyOf, otherCode, readText, requestOf, standsFor, textFor, valueAt, withValue, type KeyPath } from "./run-again-form";
 
 const PAUSE_MS = 350;
 /** How long nothing is typed before the server is asked. */
 
 interface Checked { queue?: string; notes?: readonly string[]; never?: boolean; problems: readonly Problem[] }
 
-export function RunAgainDialog({ job, onClose }: { job: Job; onClose: () => void }) {
+/** What the dialog needs to know of the job that is run again. */
+export type Earlier = Pick<Job, "name" | "type" | "ended_at">;
+
+export function RunAgainDialog({ job, onClose }: { job: Earlier; onClose: () => void }) {
   const answer = useAnswer<Definition>(`/jobs/${segment(job.name)}/definition`);
   return (
     <Dialog title={`Run ${job.name} again`} onClose={onClose} isWide>
@@ -23,7 +27,7 @@ export function RunAgainDialog({ job, onClose }: { job: Job; onClose: () => void
   );
 }
 
-function Form({ job, definition, onClose }: { job: Job; definition: Definition; onClose: () => void }) {
+function Form({ job, definition, onClose }: { job: Earlier; definition: Definition; onClose: () => void }) {
   const [original] = useState(() => textFor(definition.text));
   const [text, setText] = useState(original);
   const [checked, setChecked] = useState<Checked>();
@@ -31,6 +35,11 @@ function Form({ job, definition, onClose }: { job: Job; definition: Definition; 
   const [isBusy, setBusy] = useState(false);
   const key = useRef(newKey());
   const computes = useAnswer<{ name: string }[]>("/computes");
+  const last = useAnswer<Checkpoint>(job.type === "command" ? `/jobs/${segment(job.name)}/checkpoint` : undefined).value;
+  const snapshots = useAnswer<CodeSnapshot[]>(job.type === "pipeline" ? undefined : `/jobs/${segment(job.name)}/snapshots`).value ?? [];
+  const [resume, setResume] = useState(false);
+  const [code, setCode] = useState("");
+  const start = { like: job.name, resume, code };
   const read = useMemo(() => readText(text), [text]);
   useEffect(() => {
     setChecked(undefined);
@@ -38,7 +47,7 @@ function Form({ job, definition, onClose }: { job: Job; definition: Definition; 
     if ("problem" in read) return setChecked({ problems: [read.problem] });
     let isOld = false;
     const timer = setTimeout(() => {
-      act<Checked>("POST", "/plan", {}, { document: read.document, like: job.name }).then(
+      act<Checked>("POST", "/plan", {}, requestOf(read.document, start)).then(
         (plan) => isOld || setChecked({ queue: plan.queue ?? "", notes: plan.notes ?? [], never: plan.never ?? false, problems: [] }),
         (refused) => isOld || setChecked({ problems: problemsOf(refused) }),
       );
@@ -47,12 +56,12 @@ function Form({ job, definition, onClose }: { job: Job; definition: Definition; 
       isOld = true;
       clearTimeout(timer);
     };
-  }, [read]);
-  const start = async () => {
+  }, [read, resume, code]);
+  const run = async () => {
     if ("problem" in read) return;
     setBusy(true);
     try {
-      const started = await act<Job>("POST", "/jobs", {}, { document: read.document, like: job.name, key: key.current });
+      const started = await act<Job>("POST", "/jobs", {}, { ...requestOf(read.document, start), key: key.current });
       onClose();
       go(jobHref(started.name));
     } catch (refused) {
@@ -63,7 +72,9 @@ function Form({ job, definition, onClose }: { job: Job; definition: Definition; 
   const problems = checked?.problems ?? [];
   const change = (path: KeyPath) => (value: string) => setText((before) => withValue(before, path, value, original));
   const fields = "problem" in read ? [] : inputsOf(text);
-  const paths: KeyPath[] = [...fields.map((one) => one.path), COMPUTE, NODES, PRIORITY, LIMIT];
+  const codes = otherCode(snapshots, String(definition.plan.code ?? ""));
+  const canResume = last !== undefined && !last.problem;
+  const paths: KeyPath[] = [...fields.map((one) => one.path), COMPUTE, NODES, PRIORITY, LIMIT, ...(canResume ? [RESUME] : []), ...(codes.length ? [CODE] : [])];
   const others = problems.filter((one) => !paths.some((path) => isAbout(one, path)));
   const about = (path: KeyPath) => problems.filter((one) => isAbout(one, path));
   const compute = valueAt(text, COMPUTE);
@@ -72,9 +83,24 @@ function Form({ job, definition, onClose }: { job: Job; definition: Definition; 
   return (
     <form class="run-again" onSubmit={(event) => {
       event.preventDefault();
-      void start();
+      void run();
     }}>
-      <p class="muted">With the code and the files of {job.name}{job.type === "command" ? "" : `; it is a ${job.type}`}.</p>
+      <p class="muted">With the {code ? "" : "code and the "}files of {job.name}{job.type === "command" ? "" : `; it is a ${job.type}`}.{job.type !== "pipeline" && <> A browser can't send a folder; <code>drumbeat run --like {job.name} --code FOLDER</code> does.</>}</p>
+      {(canResume || codes.length > 0) && (
+        <fieldset>
+          <legend>Beginning</legend>
+          <div class="run-fields">
+            {canResume && (
+              <WordedChoice isWide label="Starts" value={resume ? "resume" : ""} change={(value) => setResume(value === "resume")} problems={about(RESUME)}
+                options={[["", "from the beginning"], ["resume", checkpointLabel(last, job.ended_at)]]} />
+            )}
+            {codes.length > 0 && (
+              <WordedChoice isWide label="Code" value={code} change={setCode} problems={about(CODE)}
+                options={[["", `that of ${job.name}`], ...codes.map((one): [string, string] => [one.digest, `that of ${one.job}, ${dated(one.submitted_at, serverNow())}`])]} />
+            )}
+          </div>
+        </fieldset>
+      )}
       {fields.length > 0 && (
         <fieldset>
           <legend>Inputs</legend>
@@ -118,6 +144,8 @@ const COMPUTE: KeyPath = ["compute"];
 const NODES: KeyPath = ["resources", "instance_count"];
 const PRIORITY: KeyPath = ["queue_settings", "priority"];
 const LIMIT: KeyPath = ["limits", "timeout"];
+const RESUME: KeyPath = ["resume"];
+const CODE: KeyPath = ["code"];
 
 const problemsOf = (refused: unknown): readonly Problem[] =>
   refused instanceof ApiError && refused.problems.length ? refused.problems : [{ what: refused instanceof ApiError ? refused.what : String(refused), where: "", fix: "" }];
@@ -125,22 +153,30 @@ const problemsOf = (refused: unknown): readonly Problem[] =>
 interface FieldProps { label: string; value: string; change: (value: string) => void; problems: Problem[]; none?: string }
 
 function TextField({ label, value, change, problems, none = "", kind = "text" }: FieldProps & { kind?: "text" | "number" }) {
+  const [typed, setTyped] = useState(value);
   return (
     <label class="run-field">
       <span>{label}</span>
-      <input type={kind === "number" ? "text" : kind} inputMode={kind === "number" ? "numeric" : "text"} value={value} placeholder={none} aria-invalid={problems.length > 0} onInput={(event) => change(event.currentTarget.value)} />
+      <input type={kind === "number" ? "text" : kind} inputMode={kind === "number" ? "numeric" : "text"} value={standsFor(typed, value) ? typed : value} placeholder={none} aria-invalid={problems.length > 0} onInput={(event) => {
+        setTyped(event.currentTarget.value);
+        change(event.currentTarget.value);
+      }} />
       <Problems problems={problems} />
     </label>
   );
 }
 
-function Choice({ label, value, change, problems, none = "", options }: FieldProps & { options: string[] }) {
+const Choice = ({ options, none = "", ...field }: FieldProps & { options: string[] }) => (
+  <WordedChoice {...field} options={[["", none], ...options.map((one): [string, string] => [one, one])]} />
+);
+
+/** A choice among values that have words of their own. */
+function WordedChoice({ label, value, change, problems, options, isWide = false }: FieldProps & { options: [string, string][]; isWide?: boolean }) {
   return (
-    <label class="run-field">
+    <label class={`run-field${isWide ? " whole-row" : ""}`}>
       <span>{label}</span>
       <select value={value} aria-invalid={problems.length > 0} onChange={(event) => change(event.currentTarget.value)}>
-        <option value="">{none}</option>
-        {options.map((one) => <option key={one} value={one}>{one}</option>)}
+        {options.map(([one, words]) => <option key={one} value={one}>{words}</option>)}
       </select>
       <Problems problems={problems} />
     </label>

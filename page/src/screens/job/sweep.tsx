@@ -11,6 +11,7 @@ import { href, jobHref, setQuery, usePlace } from "../../router";
 import type { Job, StoryLine, Sweep, Trial } from "../../types";
 import { Took } from "../../parts/time";
 import { isPlain } from "./progress";
+import { RunAgain } from "./run-again-button";
 import { Importance, SettingScatter } from "./sweep-settings";
 import { useSweep, useTrialJobs } from "./sweep-requests";
 
@@ -57,6 +58,7 @@ function Best({ sweep }: { sweep: Sweep }) {
           <dl class="settings">
             {Object.entries(best.parameters).map(([key, value]) => <div key={key}><dt>{key}</dt><dd class="number">{text(value)}</dd></div>)}
           </dl>
+          {best.state && ENDED.has(best.state) && <RunAgain job={{ name: best.job, type: "command", ended_at: null }} label="Run it again…" />}
         </div>
       )}
     </div>

@@ -178,8 +178,10 @@ def _facts(job: JobWithEvents) -> list[tuple[str, object]]:
         ("engine says", _engines_word(job)),
         ("type", job.type if job.type != JobKind.COMMAND else ""),
         ("part of", job.parent),
-        ("run again from", job.origin),
-        ("run again as", ", ".join(job.successors)),
+        ("continues", _continued(job)),
+        ("run again from", job.origin if not job.continues else ""),
+        ("continued by", ", ".join(job.continued_by)),
+        ("run again as", ", ".join(name for name in job.successors if name not in job.continued_by)),
         ("shape", _shape(job)),
         ("mesh", format_mesh(job.mesh)),
         ("nodes", job.elastic or ""),
@@ -195,6 +197,15 @@ def _facts(job: JobWithEvents) -> list[tuple[str, object]]:
         *((title, format_moment(at)) for title, at in _moments(job) if at is not None),
         ("exit code", job.exit_code),
     ]
+
+
+def _continued(job: JobWithEvents) -> str:
+    """Says which job it continues, and from where."""
+    if job.continues is None:
+        return ""
+    step = f"checkpoint at step {job.continues.step:,}" if job.continues.step is not None else "last checkpoint"
+    gone = "" if job.origin else ", a deleted job,"
+    return f"{job.continues.job}{gone} from its {step}"
 
 
 def _shape(job: JobView) -> str:

@@ -155,7 +155,9 @@ def _requeue(job: Job, now: datetime, sentence: str, reason: Reason) -> Decision
         job, slots=(), nodes=(), roster=None, verdict=None, stop_at=None, lost=(), observed=None, taken=None
     )
     kept = job.plan.nodes - len(job.lost) if job.plan.elastic else 0
-    freed = replace(freed, avoided=avoided, kept=kept, queued_at=job.retry_at or now)
+    freed = replace(
+        freed, avoided=avoided, kept=kept, checkpoints=job.checkpoint_folders, queued_at=job.retry_at or now
+    )
     return move(freed, now, State.QUEUED, reason, sentence, StopGang(job.attempt, _taken_gang(job)))
 
 

@@ -145,6 +145,9 @@ class Job:
     taken: TakenNodes | None = None
     """The nodes that its attempt took over from another job; None = it was given nodes of its own, or has none."""
 
+    checkpoints: tuple[str, ...] = ()
+    """The folders of checkpoints on the nodes of the last attempt that was given up; () = there was none."""
+
     first_version: int = 1
     """The version that its record began with: beyond those of the deleted jobs that had its name. Set by the store."""
 
@@ -162,6 +165,12 @@ class Job:
     def unique_name(self) -> str:
         """The name that no other job has or had: what outlives a job is kept under it."""
         return unique_name(self.name, self.first_version)
+
+    @property
+    def checkpoint_folders(self) -> tuple[str, ...]:
+        """Where its nodes keep their checkpoints, or those of the last attempt that had nodes; () = it had none."""
+        folders = (status.member.checkpoints for status in self.nodes if status)
+        return tuple(dict.fromkeys(folders)) or self.checkpoints
 
     @property
     def gang(self) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, ClassVar
 
@@ -13,6 +14,17 @@ from drumbeat.jobfile.compute.shares import Share
 from drumbeat.jobfile.reading.field_types import AsText, Count, Filled, Tally, Text, Wait
 from drumbeat.jobfile.reading.frozen_model import Contradiction, Model
 from drumbeat.model.shares import SharePlan
+
+
+class CheckpointScope(StrEnum):
+    """Which nodes of a compute see a job's folder of checkpoints."""
+
+    COMPUTE = "compute"
+    """All of them."""
+    MACHINE = "machine"
+    """Those on the same machine; all, if the folder happens to be shared."""
+    NODE = "node"
+    """One alone, with which it ends."""
 
 
 class ComputeKeys(Model):
@@ -56,6 +68,11 @@ class ComputeKeys(Model):
     def path_first(self, own: str) -> str:
         """The folder of programs that its ranks find first, "" = none. own: the server's."""
         return own
+
+    @property
+    def checkpoint_scope(self) -> CheckpointScope:
+        """Which of its nodes see a job's folder of checkpoints."""
+        return CheckpointScope.COMPUTE
 
     def sees(self, place: Path) -> bool:
         """Whether its nodes have what the server's machine has at that path, under the same path."""

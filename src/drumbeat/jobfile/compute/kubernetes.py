@@ -7,6 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal, cast
 
 from pydantic import Field
 
+from drumbeat.jobfile.compute.compute_keys import CheckpointScope
 from drumbeat.jobfile.compute.compute_values import Absolute
 from drumbeat.jobfile.compute.remote_compute import RemoteCompute
 from drumbeat.jobfile.reading.error_messages import nearest, shown, words
@@ -129,6 +130,10 @@ class KubernetesCompute(RemoteCompute):
         default_factory=dict,
         description="Anything else of a pod (`metadata`, `spec`), merged last; the container is called `agent`.",
     )
+
+    @property
+    def checkpoint_scope(self) -> CheckpointScope:
+        return CheckpointScope.COMPUTE if self.folder else CheckpointScope.NODE
 
     def contradictions(self) -> Iterator[Contradiction]:
         yield from self._wrong_volumes()

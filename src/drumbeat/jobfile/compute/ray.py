@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from drumbeat.jobfile.compute.compute_keys import ScaledCompute
+from drumbeat.jobfile.compute.compute_keys import CheckpointScope, ScaledCompute
 from drumbeat.jobfile.compute.compute_values import Home
 from drumbeat.jobfile.compute.remote_compute import RemoteCompute
 from drumbeat.jobfile.reading.error_messages import shown
@@ -77,6 +77,10 @@ class RayCompute(RemoteCompute, ScaledCompute):
         description="Seconds without a job after which you expect a machine to be switched off; the autoscaler's own "
         "number is in effect.",
     )
+
+    @property
+    def checkpoint_scope(self) -> CheckpointScope:
+        return CheckpointScope.MACHINE
 
     def contradictions(self) -> Iterator[Contradiction]:
         yield from super().contradictions()

@@ -7,6 +7,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field
 
+from drumbeat.jobfile.compute.compute_keys import CheckpointScope
 from drumbeat.jobfile.compute.compute_values import Address, Home, Leaving, SshOption
 from drumbeat.jobfile.compute.remote_compute import RemoteCompute
 from drumbeat.jobfile.reading.error_messages import shown
@@ -63,6 +64,10 @@ class SshCompute(RemoteCompute):
         description="How a host says that it will soon be gone, beside a scheduled shutdown and `/run/nologin`: a file "
         "that exists then, or a command that exits 0 then.",
     )
+
+    @property
+    def checkpoint_scope(self) -> CheckpointScope:
+        return CheckpointScope.MACHINE
 
     def contradictions(self) -> Iterator[Contradiction]:
         seen: dict[str, int] = {}

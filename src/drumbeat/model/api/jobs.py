@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import Any
 
 from drumbeat.model.agent import WAITS
+from drumbeat.model.api.checkpoints import ContinuedView
 from drumbeat.model.api.constraints import limited
 from drumbeat.model.api.metrics import NotFiniteView, PrimaryView
 from drumbeat.model.api.preflight import PreflightView
@@ -149,6 +150,8 @@ PERSON = "Who submitted the job; absent when that is unknown."
 PREFLIGHT = "What the nodes of the present attempt measured before their ranks started; absent where they did not."
 ORIGIN = "The job that it was run again from; absent when there is none, or it was deleted."
 SUCCESSORS = "The jobs that were run again from it, the newest first; absent when there are none."
+CONTINUES = "The job that it continues from a checkpoint; absent when it began without one."
+CONTINUED_BY = "Those of `successors` that continue from its last checkpoint; absent when there are none."
 PARENT = "The sweep or pipeline that the job is a part of; absent when there is none."
 
 
@@ -241,6 +244,8 @@ class JobWithEvents(JobView):
     story: tuple[EventView, ...]
     origin: str = field(default="", metadata=limited(ORIGIN, exclude_if=operator.not_))
     successors: tuple[str, ...] = field(default=(), metadata=limited(SUCCESSORS, exclude_if=operator.not_))
+    continues: ContinuedView | None = field(default=None, metadata=limited(CONTINUES, exclude_if=operator.not_))
+    continued_by: tuple[str, ...] = field(default=(), metadata=limited(CONTINUED_BY, exclude_if=operator.not_))
     preflight: PreflightView | None = field(default=None, metadata=limited(PREFLIGHT, exclude_if=operator.not_))
 
 

@@ -107,6 +107,11 @@ class JobRequest:
         )
         | {IS_OPTIONAL: True},
     )
+    resume: bool = field(
+        default=False,
+        metadata=limited("Whether it continues `like` from its last checkpoint, of which it gets a copy.")
+        | {IS_OPTIONAL: True},
+    )
 
 
 MAX_BATCH = 500

@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from drumbeat.model.agent import Enrolment
+from drumbeat.model.agent import Enrolment, NodeMessage
 from drumbeat.model.errors import DrumbeatError, UnreachableError
 from drumbeat.node.agent.attempt_mounts import AttemptMounts
 from drumbeat.node.agent.inbox import Inbox
@@ -67,6 +67,7 @@ class NodeStager:
             InputStager(self._enrolment, ServerLink(self._enrolment), say, remote).stage(facts.round.number)
             self._mounts.take_links(ServerLink(self._enrolment).output_link)
             self._mounts.appear()
+            self._bring_checkpoints(say)
             self._check_checkpoints(facts.round.number)
 
         work = partial(setup.run, self.member, stage)
@@ -87,6 +88,16 @@ class NodeStager:
             self._inputs.close()
         if self._preflight is not None:
             self._preflight.close()
+
+    def _bring_checkpoints(self, say: Callable[[str], None]) -> None:
+        """Has a job that continues another one begin with its checkpoints. Raises DrumbeatError."""
+        if self._plan.resumption is None:
+            return
+        from drumbeat.node.inputs.earlier_checkpoints import bring
+
+        if copied := bring(self._enrolment, say):
+            node = self._enrolment.node
+            self._mounts.remember(NodeMessage(f"checkpoints of an earlier job on node {node}", copied))
 
     def _new_preflight(self, facts: AttemptFacts) -> Preflight:
         from drumbeat.node.preflight.preflight import Preflight

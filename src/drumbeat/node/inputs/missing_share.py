@@ -1,4 +1,6 @@
-"""The error of a node that lacks a share. Every agent loads this module; `shares` is loaded where there are any."""
+"""The error of a node that lacks what another one may have. Every agent loads this module; `shares` is loaded where
+there are any.
+"""
 
 from __future__ import annotations
 
@@ -6,4 +8,4 @@ from drumbeat.model.errors import RefusedError
 
 
 class MissingShareError(RefusedError):
-    """A share of the compute isn't on this node, so that the job can't run on it."""
+    """A share of the compute, or the checkpoints that the job continues from, are missing on this node."""

@@ -8,11 +8,11 @@ import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from drumbeat.model.folder_layout import STEP_FOLDER
+
 MAX_FILES = 10_000
 """The maximum number of files of a folder that are checked."""
 
-_PUBLISHED = re.compile(r"step-\d{12,}")
-"""The name of a checkpoint of `drumbeat.train.Checkpoints`, which needs no copies."""
 _TEMPORARY = re.compile(r"(^|[._-])(tmp|temp|part|partial)([._-]|$)", re.IGNORECASE)
 """The name of a file or folder that is renamed when it is complete."""
 _NUMBER = re.compile(r"(?<![0-9])(?<!rank)(?<!rank[_=-])(?<!shard)(?<!shard[_=-])(?<!-of-)[0-9]++(?!-of-)")
@@ -52,7 +52,7 @@ def _walk(root: str, below: str) -> Iterator[tuple[str, FileState]]:
         if entry.name.startswith(".") or _TEMPORARY.search(entry.name):
             continue
         if entry.is_dir(follow_symlinks=False):
-            if not _PUBLISHED.fullmatch(entry.name):
+            if not STEP_FOLDER.fullmatch(entry.name):
                 yield from _walk(root, f"{below}{entry.name}/")
             continue
         try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, cast
 
@@ -12,14 +12,21 @@ from drumbeat.core.pipelines.expansion import expand
 from drumbeat.core.pipelines.step_jobs import step_request
 from drumbeat.jobfile.data.paths import local_path
 from drumbeat.jobfile.pipelines.pipeline_job import PipelineJob
+from drumbeat.model.api.checkpoints import SnapshotView
 from drumbeat.model.api.requests import EnvironmentFiles, JobRequest
 from drumbeat.model.errors import NotFoundError, Problem, RefusedError, SpecError
 from drumbeat.server.database.records import Record
+from drumbeat.server.jobs.job_filter import JobFilter
 from drumbeat.server.loop.loop import Loop
 from drumbeat.server.resources.records import Use
 
 ORIGIN = "origin"
 """The kind of the use by which a job names the one that it is run again from. Its version is that job's unique name."""
+CONTINUED, RUN_AGAIN = "continued", "run again"
+"""The roles of that use: the job begins with the checkpoints of the other one, or without them."""
+MAX_SNAPSHOTS = 50
+_SCANNED = 500
+"""Number of jobs of an experiment whose snapshots are offered."""
 _FIX = "Change it in a job file, and run that: drumbeat run job.yml"
 
 
@@ -39,7 +46,8 @@ class EarlierRequests:
             return request
         record = self._loop.record(request.like)
         earlier = self._of(record)
-        if problems := list(_unsent(record.spec, request.document)):
+        sent = {"code", "trial.code"} if request.code else set[str]()
+        if problems := [one for one in _unsent(record.spec, request.document) if one.where not in sent]:
             raise SpecError.from_problems(problems)
         has_files = _environment_files(request.document) == _environment_files(record.spec)
         return replace(
@@ -49,13 +57,15 @@ class EarlierRequests:
             inputs={**_unmoved(earlier.inputs, record.spec, request.document), **request.inputs},
             environment=earlier.environment if has_files else EnvironmentFiles(),
             parts={**earlier.parts, **request.parts},
+            notes=(*request.notes, *_code_notes(request, earlier)),
         )
 
     def uses(self, request: JobRequest) -> tuple[Use, ...]:
         """Returns what is recorded of a job that is run again: from which one."""
         if not request.like:
             return ()
-        return (Use(ORIGIN, request.like, self._loop.record(request.like).job.unique_name, "run again"),)
+        role = CONTINUED if request.resume else RUN_AGAIN
+        return (Use(ORIGIN, request.like, self._loop.record(request.like).job.unique_name, role),)
 
     def origin(self, name: str) -> str:
         """Returns the job that a job was run again from; "" = none, or it was deleted."""
@@ -64,9 +74,29 @@ class EarlierRequests:
                 return use.name
         return ""
 
-    def successors(self, record: Record) -> tuple[str, ...]:
-        """Returns the jobs that were run again from a job, the newest first."""
-        return tuple(job for job, _ in self._loop.store.users(ORIGIN, record.job.name, record.job.unique_name))
+    def require_origins(self, uses: Iterable[Use]) -> None:
+        """Raises NotFoundError if a job that another one is run again from was deleted. Only on the loop's thread."""
+        for use in uses:
+            if use.kind == ORIGIN and not self._is_there(use):
+                raise NotFoundError(f"job {use.name} was deleted", where="like")
+
+    def successors(self, record: Record, role: str = "") -> tuple[str, ...]:
+        """Returns the jobs that were run again from a job, the newest first; with a role, those of that role."""
+        users = self._loop.store.users(ORIGIN, record.job.name, record.job.unique_name)
+        return tuple(job for job, its_role in users if not role or its_role == role)
+
+    def snapshots(self, name: str) -> list[SnapshotView]:
+        """Returns the code of a job and of the others of its experiment, each once, by the last job that ran it.
+
+        Raises NotFoundError.
+        """
+        own = self._loop.record(name)
+        chosen = JobFilter(experiments=(own.job.plan.experiment,), is_archived=None, limit=_SCANNED)
+        newest: dict[str, SnapshotView] = {}
+        for job in [one.job for one in (*self._loop.store.jobs(chosen), own)]:
+            if job.plan.code:
+                newest.setdefault(job.plan.code, SnapshotView(job.plan.code, job.name, job.submitted_at))
+        return list(newest.values())[:MAX_SNAPSHOTS]
 
     def _is_there(self, use: Use) -> bool:
         try:
@@ -91,6 +121,11 @@ class EarlierRequests:
         graph = expand(written, parent.job.name)
         path = next(one.path for one in parent.job.pipeline.steps if step_name(parent.job.name, one.path) == job.name)
         return step_request(whole, graph, parent.job.name, path, dict.fromkeys(graph.step(path).after, ""))
+
+
+def _code_notes(request: JobRequest, earlier: JobRequest) -> tuple[str, ...]:
+    is_other = request.code is not None and request.code != earlier.code
+    return (f"its code is another snapshot than that of {request.like}",) if is_other else ()
 
 
 def _unmoved(places: Mapping[str, str], before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, str]:

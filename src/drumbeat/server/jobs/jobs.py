@@ -57,6 +57,7 @@ from drumbeat.server.jobs import job_submission
 from drumbeat.server.jobs.earlier_requests import EarlierRequests
 from drumbeat.server.jobs.planner import Planner
 from drumbeat.server.jobs.preview import preview
+from drumbeat.server.jobs.resumptions import Resumptions, require_command
 from drumbeat.server.loop.loop import Loop
 from drumbeat.server.loop.outbox import PostponedError
 from drumbeat.server.outputs.events_writer import EVENTS, EventsWriter
@@ -91,10 +92,11 @@ class Jobs:
         artifacts: FolderArtifacts,
         events_writer: EventsWriter,
         quotas: Quotas,
+        resumptions: Resumptions,
     ) -> None:
         self._loop, self._planner, self._engines = loop, planner, engines
         self._artifacts, self._events_writer, self._quotas = artifacts, events_writer, quotas
-        self.earlier = EarlierRequests(loop)
+        self.earlier, self.resumptions = EarlierRequests(loop), resumptions
 
     # --- submitting -------------------------------------------------------------------------------------------
     def submit(
@@ -175,6 +177,8 @@ class Jobs:
         written = jobfile.from_dict(whole.document, request.source)
         key = request.key or secrets.token_hex(16)
         uses = (*component_uses(resolved.used), *self.earlier.uses(request))
+        if not isinstance(written, CommandJob):
+            require_command(request, written.type)
         if isinstance(written, PipelineJob):
             name, graph, plans = self._planned_steps(whole, written)
             job, first = new_pipeline(whole, graph, plans, name, now)
@@ -186,6 +190,7 @@ class Jobs:
             job, first = new_sweep(whole, written, planned, name, now)
         else:
             command, planned = (planner or self._planner).plan(whole)
+            planned = self.resumptions.planned(request, planned)
             job, first = job_submission.new_job(command, planned, now)
             kept = None if parent else replace(request, document={})
         job = replace(job, parent=parent, user=user)
@@ -313,6 +318,8 @@ class Jobs:
         if compute not in self._engines:
             raise no_compute(compute, self._engines)
         _require_sources(self._loop.store, submission.job.plan)
+        if submission.job.plan.resumption:
+            self.earlier.require_origins(submission.uses)
 
     def _require_sources(self, request: JobRequest) -> None:
         own = StepParts(request.code, request.inputs, request.environment)
@@ -346,6 +353,8 @@ class Jobs:
         self, request: JobRequest, written: jobfile.Job, by: Principal, go_on: Callable[[], None]
     ) -> PreviewView:
         notes, parent, sweep = (), "", ""
+        if not isinstance(written, CommandJob):
+            require_command(request, written.type)
         if isinstance(written, PipelineJob):
             return self._preview_pipeline(request, written, by, go_on)
         if isinstance(written, SweepJob):
@@ -356,6 +365,7 @@ class Jobs:
                 format_sweep(written),
             )
         command, planned = self._planner.plan(request)
+        planned = planned if parent else self.resumptions.planned(request, planned)
         job, _ = job_submission.new_job(command, planned, self._loop.clock.now())
         job = replace(job, user=by.user)
         seen = preview(job, replace(planned, notes=(*notes, *planned.notes)), self._loop, self._engines)

@@ -8,6 +8,7 @@ from typing import Annotated
 from fastapi import Depends, Query, Request, Response
 
 from drumbeat.jobfile.reading.writer import dumps_document
+from drumbeat.model.api.checkpoints import CheckpointView, ContinuedView, SnapshotView
 from drumbeat.model.api.jobs import EventView, JobPage, JobView, JobWithEvents, PreviewView
 from drumbeat.model.api.outlooks import OutlookView, StartView
 from drumbeat.model.api.page import DefinitionView
@@ -17,6 +18,7 @@ from drumbeat.server.context import ContextOf, ControlOf, PrincipalOf, current, 
 from drumbeat.server.control import Control
 from drumbeat.server.database import SqlStore
 from drumbeat.server.database.records import Record
+from drumbeat.server.jobs.earlier_requests import CONTINUED
 from drumbeat.server.jobs.job_filter import JobFilter, RequestedJobs
 from drumbeat.server.jobs.job_views import event_lines, job_view, job_with_events, listed_job
 from drumbeat.server.loop.bus import job_topic
@@ -109,7 +111,14 @@ def show(name: str, context: ContextOf) -> JobWithEvents:
     metrics = control.metrics.highlights([name]).get(name)
     shown = job_with_events(record, control.store.events(name), context.storage_notice(record.job), metrics)
     earlier = control.jobs.earlier
-    return replace(shown, origin=earlier.origin(name), successors=earlier.successors(record))
+    begins = record.job.plan.resumption
+    return replace(
+        shown,
+        origin=earlier.origin(name),
+        successors=earlier.successors(record),
+        continues=ContinuedView(begins.job, begins.step) if begins else None,
+        continued_by=earlier.successors(record, CONTINUED),
+    )
 
 
 @router.patch("/jobs/{name}")
@@ -126,6 +135,21 @@ def change(name: str, body: JobChange, control: ControlOf, principal: PrincipalO
 def story(name: str, control: ControlOf) -> list[EventView]:
     """Returns the events of a job, oldest first."""
     return event_lines(control.store.events(name))
+
+
+@router.get("/jobs/{name}/checkpoint")
+def show_checkpoint(name: str, control: ControlOf) -> CheckpointView:
+    """Returns the last checkpoint of a job, from which another one can continue, or why none can."""
+    return control.jobs.resumptions.view(name)
+
+
+@router.get("/jobs/{name}/snapshots")
+def list_snapshots(name: str, control: ControlOf) -> list[SnapshotView]:
+    """Returns the code that a job may run when it is run again: its own, and that of its experiment's other jobs.
+
+    Each by the last job that ran it, the newest first, at most 50.
+    """
+    return control.jobs.earlier.snapshots(name)
 
 
 @router.get("/jobs/{name}/outlook")

@@ -45,6 +45,13 @@ def _saves(stalls: list[Point], writes: list[Point]) -> list[Save]:
     ]
 
 
+def read_last_save(store: SqlMetricStore, name: str) -> tuple[int, datetime] | None:
+    """Returns step and time of the last checkpoint of a job, None = it has saved none."""
+    points = [one for some in store.curves([run_id(name)], WRITE, _MAX_SAVES).values() for one in some]
+    last = max(points, key=lambda point: point.at_ms, default=None)
+    return (last.step, datetime.fromtimestamp(last.at_ms / 1000, UTC)) if last else None
+
+
 class CheckpointSaves:
     """Reports saved checkpoints to elastic jobs, which may then grow to free nodes. Thread-safe."""
 

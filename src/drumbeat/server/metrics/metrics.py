@@ -40,7 +40,7 @@ from drumbeat.model.primary_metrics import PRIMARY_TAG, PrimaryMetric, goal_of, 
 from drumbeat.model.states import State
 from drumbeat.server.loop.bus import job_topic
 from drumbeat.server.loop.loop import Loop
-from drumbeat.server.metrics.checkpoint_points import CheckpointSaves, read_saves
+from drumbeat.server.metrics.checkpoint_points import CheckpointSaves, read_last_save, read_saves
 from drumbeat.server.metrics.gpu_use import mean_gpu_use
 from drumbeat.server.metrics.metric_records import HistoryPage, RunSearch
 from drumbeat.server.metrics.run_labels import RunLabels, records_of
@@ -390,6 +390,10 @@ class Metrics:
         if not names or self.is_empty:
             return {}
         return read_saves(self.store, names)
+
+    def last_save(self, name: str) -> tuple[int, datetime] | None:
+        """Returns step and time of a job's last checkpoint by `drumbeat.train.Checkpoints`; None = it saved none."""
+        return None if self.is_empty else read_last_save(self.store, name)
 
     def gpu_use(self, name: str) -> float | None:
         """Returns how busy the GPUs of a job were, from 0 to 1; None = nothing was recorded."""

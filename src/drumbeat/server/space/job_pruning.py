@@ -84,6 +84,9 @@ class JobPruner:
             size = space.logs + space.checkpoints
             if not size or needs.unplaced:
                 continue
+            if reason := deletion_rules.kept_checkpoints(name, world.jobs):
+                kept.append(reason)
+                continue
             try:
                 if not is_dry:
                     self._remove_logs(name)
