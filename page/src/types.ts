@@ -267,4 +267,5 @@ export interface RunTableAnswer { columns: RunColumn[]; runs: RunRow[]; total: n
 export interface RunField { field: string; unit: string; runs: number; values: number; is_default: boolean }
 export interface RunView { name: string; columns: string; where: string; sort: string; group_by: string; person: string; saved_at: string }
 /** A chart that is drawn for each job of an experiment. x: of a scatter chart, the metric on the axis of x. */
+export type CardSize = "normal" | "wide" | "tall" | "large";
 export interface SavedChart { name: string; kind: "lines" | "scatter" | "bars"; metrics: string[]; x: string; person: string; saved_at: string }

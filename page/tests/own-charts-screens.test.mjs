@@ -4,14 +4,16 @@ import { expect } from "vitest";
 import { eventually, page, server, test, useChromium, violations } from "./chromium-screens.mjs";
 import { completed } from "./scripted-server.mjs";
 
-let charts;
+let charts, sizes;
 const CHARTS = "/experiments/tests/charts";
+const SIZES = "/experiments/tests/card-sizes";
 const NAMES = ["train/loss", "val/loss", "speed"];
 const at = "2026-11-20T08:00:01Z";
 const pointsOf = (name) => [0, 1, 2, 3].map((step) => ({ step, at, value: (NAMES.indexOf(name) + 1) * (step + 1) }));
 
 useChromium({ width: 1280, height: 800, answers: () => {
   charts = [];
+  sizes = {};
   const series = NAMES.flatMap((name) => [0, 1].map((rank) => {
     const points = pointsOf(name);
     return { name, rank, count: points.length, last: points.at(-1), min: points[0], max: points.at(-1) };
@@ -20,6 +22,10 @@ useChromium({ width: 1280, height: 800, answers: () => {
   const answers = {
     "/page/session": { action_token: "t", person: "ada", role: "owner" },
     [CHARTS]: () => charts,
+    [SIZES]: (_query, request, body) => {
+      if (request.method === "PUT") sizes[body.card] = body.size;
+      return sizes;
+    },
   };
   for (const job of ["one", "two"]) {
     answers[`/jobs/${job}`] = { ...completed(job), story: [] };
@@ -91,6 +97,38 @@ test("a card is shown in full and closed by Escape", async () => {
   await eventually(() => page.locator("dialog").count()).toBe(0);
 });
 
+test("a card is made wide and tall for every job of the experiment, and as others again", async () => {
+  await open();
+  const card = () => page.locator(".chart-card", { has: page.locator(".chart-name", { hasText: /^speed$/ }) });
+  const measure = async (what) => (await card().locator(what).first().boundingBox());
+  const before = [(await card().boundingBox()).width, (await measure("canvas")).height];
+  const wide = page.getByRole("button", { name: "speed: the whole row" });
+  await wide.click();
+  await eventually(async () => (await card().boundingBox()).width).toBeGreaterThan(1.9 * before[0]);
+  await eventually(async () => (await measure("canvas")).width).toBeGreaterThan(1.8 * before[0]);
+  await page.getByRole("button", { name: "speed: twice as high" }).click();
+  await eventually(async () => (await measure("canvas")).height).toBeGreaterThan(1.9 * before[1]);
+  await eventually(() => sizes).toEqual({ speed: "large" });
+  expect(await violations("main")).toEqual([]);
+  await open("two");
+  await eventually(() => wide.getAttribute("aria-pressed")).toBe("true");
+  await eventually(async () => (await card().boundingBox()).width).toBeGreaterThan(1.9 * before[0]);
+  if (process.env.SHOTS) await page.screenshot({ path: `${process.env.SHOTS}/sizes.png`, fullPage: true });
+  await wide.click();
+  await page.getByRole("button", { name: "speed: twice as high" }).click();
+  await eventually(() => sizes).toEqual({ speed: "normal" });
+  await eventually(async () => Math.abs((await card().boundingBox()).width - before[0])).toBeLessThan(2);
+});
+
+test("a size that the server refuses is taken back, with its reason", async () => {
+  await open();
+  server.answers[SIZES] = { refused: 403, what: "the card size speed is bob's" };
+  const wide = page.getByRole("button", { name: "speed: the whole row" });
+  await wide.click();
+  await page.getByText("the card size speed is bob's").waitFor();
+  expect(await wide.getAttribute("aria-pressed")).toBe("false");
+});
+
 test("a line is hidden in all cards by its button in the legend, with the keyboard too, and stands in the address", async () => {
   await open("one", "&of=each");
   const buttons = page.locator(".chart-card").last().getByRole("button", { name: "rank 1", exact: true });
@@ -115,5 +153,5 @@ test("a reader sees the charts, and no way to change them", async () => {
   charts = [{ name: "losses", kind: "lines", metrics: ["train/loss"], x: "", person: "bob", saved_at: at }];
   await open();
   await eventually(() => own().count()).toBe(1);
-  for (const name of ["Make a chart…", "Pin loss", "Delete the chart losses"]) expect(await page.getByRole("button", { name }).count()).toBe(0);
+  for (const name of ["Make a chart…", "Pin loss", "Delete the chart losses", "speed: the whole row"]) expect(await page.getByRole("button", { name }).count()).toBe(0);
 });

@@ -277,3 +277,27 @@ def test_charts_that_draw_nothing_are_refused(house: House, client: Client, body
     answer = house.http.put(f"/api/v1/experiments/{EXPERIMENT}/charts/odd", json=body, headers=BEARER)
     assert answer.status_code == 422
     assert client.charts(EXPERIMENT) == []
+
+
+def test_size_of_a_card_is_kept_for_every_user(house: House, client: Client) -> None:
+    assert client.card_sizes(EXPERIMENT) == {}
+    client.set_card_size(EXPERIMENT, "val/loss", "wide")
+    client.set_card_size(EXPERIMENT, "loss", "tall")
+    client.set_card_size(EXPERIMENT, "val/loss", "large")
+    assert client.card_sizes(EXPERIMENT) == {"loss": "tall", "val/loss": "large"}
+    with Client(url=house.url, token=house.control.tokens.create("dora", Role.CONTRIBUTOR)) as dora:
+        assert dora.card_sizes(EXPERIMENT)["loss"] == "tall"
+        with pytest.raises(ForbiddenError):
+            dora.set_card_size(EXPERIMENT, "loss", "normal")
+        dora.set_card_size(EXPERIMENT, "dora's", "normal")
+    for card in ("loss", "val/loss"):
+        client.set_card_size(EXPERIMENT, card, "normal")
+    assert client.card_sizes(EXPERIMENT) == {}
+    body = {"card": "loss", "size": "huge"}
+    path = f"/api/v1/experiments/{EXPERIMENT}/card-sizes"
+    assert house.http.put(path, json=body, headers=BEARER).status_code == 422
+    with (
+        Client(url=house.url, token=house.control.tokens.create("eve", Role.READER)) as eve,
+        pytest.raises(ForbiddenError),
+    ):
+        eve.set_card_size(EXPERIMENT, "loss", "wide")

@@ -15,7 +15,7 @@ export interface ChartLine { label: string; x: number[]; y: (number | null)[]; i
 /** A colour that isn't that of the line's place. key: differs where it differs. */
 export interface LineColour { key: string; of: (style: CSSStyleDeclaration) => string }
 
-const HEIGHT = 170;
+export const HEIGHT = 170;
 const WHOLE = Array.from({ length: 15 }, (_, power) => [1, 2, 5].map((digit) => digit * 10 ** power)).flat();
 /** Between two marks of an axis of steps: there is no half a step. */
 const MAX_MARKED = 50;

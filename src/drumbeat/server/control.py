@@ -64,7 +64,7 @@ from drumbeat.server.metrics.outlooks import Outlooks
 from drumbeat.server.metrics.overview import Overviews
 from drumbeat.server.metrics.run_copies import RunCopies
 from drumbeat.server.metrics.run_table.run_table import RunTable
-from drumbeat.server.metrics.run_table.saved_views import SavedCharts, SavedViews
+from drumbeat.server.metrics.run_table.saved_views import CardSizes, SavedCharts, SavedViews
 from drumbeat.server.models.lineage import LineageReader
 from drumbeat.server.models.mlflow_rows import ModelRows
 from drumbeat.server.models.models import Models
@@ -260,6 +260,7 @@ class Control:
         self.outlooks = Outlooks(self.loop, self.metrics)
         self.run_table = RunTable(self.loop, self.metrics, self.experiments.title)
         self.saved_views, self.saved_charts = SavedViews(self.metrics, clock), SavedCharts(self.metrics, clock)
+        self.card_sizes = CardSizes(self.metrics, clock)
         self.job_labels = JobLabels(self.loop, self.metrics.write_labels)
         self.job_users = JobUsers(self.loop, self.experiments.names_in_jobs)
         self.prices = Prices(store, self.engines.state)

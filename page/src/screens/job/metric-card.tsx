@@ -35,10 +35,12 @@ export const OF_METRIC = "m:";
 const rankName = (rank: number): string => (rank >= 0 ? `rank ${rank}` : `node ${-1 - rank}`);
 
 /** series: of all metrics of the job. */
-export function MetricChart({ job, card, series, view, isSmall = false, isScatter = false, height, children }: {
+export function MetricChart({ job, card, series, view, isSmall = false, isScatter = false, isWide = false, height, children }: {
   job: Job; card: MetricCard; series: Series[]; view: View; isSmall?: boolean;
   /** Points without lines between them. */
-  isScatter?: boolean; height?: number;
+  isScatter?: boolean;
+  /** Over the whole row of cards. */
+  isWide?: boolean; height?: number;
   /** Buttons of the chart. */
   children?: ComponentChildren;
 }) {
@@ -78,7 +80,7 @@ export function MetricChart({ job, card, series, view, isSmall = false, isScatte
   const { title } = card;
   const xKind: XKind = axis === "relative" ? "seconds" : xMetric ? "number" : "step";
   return (
-    <figure class="chart-card" ref={figure}>
+    <figure class={`chart-card${isWide ? " is-wide" : ""}`} ref={figure}>
       <figcaption>
         {card.names.length === 1 && <StarButton job={job} metric={card.names[0]!} />}
         <span class="chart-name" title={card.names.join(", ")}>{title}</span>

@@ -11,6 +11,7 @@ import { ENDED } from "../../parts/job-state";
 import { setQuery, usePlace } from "../../router";
 import type { Job, Metrics, SavedChart, Series, StoryLine } from "../../types";
 import { EACH, MAX_RANKS, MetricChart, OF_METRIC, SYSTEM, type View } from "./metric-card";
+import { drawnAs, SizeButtons, useCardSizes } from "./card-sizes";
 import { chartsOf, OwnCharts, PinButton } from "./own-charts";
 
 const MAX_CHARTS = 24;
@@ -56,10 +57,12 @@ function Grid({ job, series, params }: { job: Job; series: Series[]; params: Rec
   const charts = useAnswer<SavedChart[]>(chartsOf(job), {}, true);
   const own = (charts.value ?? []).filter((one) => one.metrics.some((name) => names.includes(name)));
   const pinned = new Map(own.filter((one) => one.kind === "lines").map((one) => [one.metrics.join("\n"), one]));
+  const sizes = useCardSizes(job);
   const [full, setFull] = useState<MetricCard>();
   const buttons = (card: MetricCard) => (
     <>
       <PinButton job={job} card={card} pinned={pinned.get(card.names.join("\n"))} reload={charts.reload} />
+      <SizeButtons title={card.title} sizes={sizes} />
       <button type="button" class="quiet" aria-label={`${card.title} in full`} title="In full" onClick={() => setFull(card)}>⤢</button>
     </>
   );
@@ -68,7 +71,7 @@ function Grid({ job, series, params }: { job: Job; series: Series[]; params: Rec
       <Bar view={view} names={names} ranks={ranks} text={text} />
       {rank !== "" && rank !== EACH && !ranks.includes(Number(rank)) && <Nothing>There is no such rank: it has logged nothing, or isn't one of this job.</Nothing>}
       {text && !found.length && <Nothing>No metric's name has <code>{text}</code>.</Nothing>}
-      <OwnCharts job={job} charts={text ? [] : own} series={series} names={names} view={view} reload={charts.reload} />
+      <OwnCharts job={job} charts={text ? [] : own} series={series} names={names} view={view} sizes={sizes} reload={charts.reload} />
       {full && (
         <Dialog title={full.title} isWide="full" onClose={() => setFull(undefined)}>
           <MetricChart job={job} card={full} series={series} view={view} height={Math.max(240, innerHeight - 260)} />
@@ -77,7 +80,7 @@ function Grid({ job, series, params }: { job: Job; series: Series[]; params: Rec
       )}
       {sections.map((section) => (
         <Section key={section.prefix} experiment={job.experiment} title={sections.length > 1 ? section.prefix || "others" : ""} cards={section.cards} isSearch={text !== ""}>
-          {(card) => <MetricChart key={card.names.join(" ")} job={job} card={card} series={series} view={view}>{buttons(card)}</MetricChart>}
+          {(card) => <MetricChart key={card.names.join(" ")} job={job} card={card} series={series} view={view} {...drawnAs(sizes.of(card.title))}>{buttons(card)}</MetricChart>}
         </Section>
       ))}
       {Object.keys(params).length > 0 && <Params params={params} />}

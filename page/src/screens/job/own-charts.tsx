@@ -7,7 +7,8 @@ import { useMayAct } from "../../hooks";
 import { Dialog } from "../../parts/dialog";
 import type { MetricCard } from "../../parts/metric-groups";
 import { Refused } from "../../parts/placeholders";
-import type { Job, SavedChart, Series } from "../../types";
+import type { CardSize, Job, SavedChart, Series } from "../../types";
+import { drawnAs, SizeButtons, type Sizes } from "./card-sizes";
 import { MetricChart, OF_METRIC, type View } from "./metric-card";
 
 export const chartsOf = (job: Pick<Job, "experiment">): string => `/experiments/${segment(job.experiment)}/charts`;
@@ -33,8 +34,8 @@ export function PinButton({ job, card, pinned, reload }: { job: Job; card: Metri
   );
 }
 
-export function OwnCharts({ job, charts, series, names, view, reload }: {
-  job: Job; charts: SavedChart[]; series: Series[]; names: string[]; view: View; reload: () => void;
+export function OwnCharts({ job, charts, series, names, view, sizes, reload }: {
+  job: Job; charts: SavedChart[]; series: Series[]; names: string[]; view: View; sizes: Sizes; reload: () => void;
 }) {
   const mayAct = useMayAct();
   const [isMaking, setMaking] = useState(false);
@@ -51,7 +52,8 @@ export function OwnCharts({ job, charts, series, names, view, reload }: {
       {charts.length > 0 && (
         <div class="charts">
           {charts.map((chart) => (
-            <OwnChart key={chart.name} job={job} chart={chart} series={series} view={view}>
+            <OwnChart key={chart.name} job={job} chart={chart} series={series} view={view} size={sizes.of(chart.name)}>
+              <SizeButtons title={chart.name} sizes={sizes} />
               {mayAct && <button type="button" class="quiet" aria-label={`Delete the chart ${chart.name}`} title={`Delete it for all jobs of ${job.experiment}; ${chart.person || "a user"} made it`} onClick={() => remove(chart)}>×</button>}
             </OwnChart>
           ))}
@@ -63,12 +65,13 @@ export function OwnCharts({ job, charts, series, names, view, reload }: {
   );
 }
 
-function OwnChart({ job, chart, series, view, children }: { job: Job; chart: SavedChart; series: Series[]; view: View; children: preact.ComponentChildren }) {
+function OwnChart({ job, chart, series, view, size, children }: { job: Job; chart: SavedChart; series: Series[]; view: View; size: CardSize; children: preact.ComponentChildren }) {
+  const drawn = drawnAs(size);
   const card: MetricCard = { title: chart.name, names: chart.metrics.filter((name) => series.some((one) => one.name === name)) };
-  if (chart.kind === "bars") return <BarsCard card={card} series={series}>{children}</BarsCard>;
-  if (chart.kind === "lines") return <MetricChart job={job} card={card} series={series} view={view}>{children}</MetricChart>;
+  if (chart.kind === "bars") return <BarsCard card={card} series={series} {...drawn}>{children}</BarsCard>;
+  if (chart.kind === "lines") return <MetricChart job={job} card={card} series={series} view={view} {...drawn}>{children}</MetricChart>;
   const { zoom: _zoom, onZoom: _onZoom, ...rest } = view;
-  return <MetricChart job={job} card={card} series={series} view={{ ...rest, axis: OF_METRIC + chart.x, smooth: 0 }} isScatter>{children}</MetricChart>;
+  return <MetricChart job={job} card={card} series={series} view={{ ...rest, axis: OF_METRIC + chart.x, smooth: 0 }} {...drawn} isScatter>{children}</MetricChart>;
 }
 
 export interface BarRow { label: string; value: number | string; share: number }
@@ -86,17 +89,17 @@ export function barsOf(series: Series[], names: string[]): BarRow[] {
   }));
 }
 
-function BarsCard({ card, series, children }: { card: MetricCard; series: Series[]; children: preact.ComponentChildren }) {
+function BarsCard({ card, series, isWide, height, children }: { card: MetricCard; series: Series[]; isWide: boolean; height?: number; children: preact.ComponentChildren }) {
   const rows = barsOf(series, card.names);
   if (!rows.length) return null;
   return (
-    <figure class="chart-card">
+    <figure class={`chart-card${isWide ? " is-wide" : ""}`}>
       <figcaption>
         <span class="chart-name" title={card.names.join(", ")}>{card.title}</span>
         <span class="muted">last values</span>
         <span class="chart-files">{children}</span>
       </figcaption>
-      <div class="bars" role="group" tabIndex={0} aria-label={`${card.title}, ${counted(rows.length, "value")}`}>
+      <div class="bars" {...(height ? { style: { maxHeight: `${height}px` } } : {})} role="group" tabIndex={0} aria-label={`${card.title}, ${counted(rows.length, "value")}`}>
         {rows.map((row) => (
           <div key={row.label}>
             <span class="muted">{row.label}</span>

@@ -22,7 +22,16 @@ from drumbeat.model.api.metrics import (
 )
 from drumbeat.model.api.overview import OverviewView
 from drumbeat.model.api.resources import ResourcesView
-from drumbeat.model.api.runs import ChartRequest, RunFieldView, RunTableView, RunViewRequest, SavedChart, SavedRunView
+from drumbeat.model.api.runs import (
+    CardSize,
+    CardSizeRequest,
+    ChartRequest,
+    RunFieldView,
+    RunTableView,
+    RunViewRequest,
+    SavedChart,
+    SavedRunView,
+)
 from drumbeat.model.api.use import UseGroup, UseHistoryView
 from drumbeat.model.metrics import MLFLOW_CREDENTIALS
 from drumbeat.model.primary_metrics import Goal
@@ -269,6 +278,18 @@ class MetricCalls:
     def delete_chart(self, experiment: str, name: str) -> None:
         """Deletes a chart of an experiment. Raises NotFoundError; ForbiddenError for another user's chart."""
         self.connection.call("DELETE", f"/experiments/{part(experiment)}/charts/{part(name)}")
+
+    def card_sizes(self, experiment: str) -> dict[str, CardSize]:
+        """Returns how large the page draws cards of an experiment's metrics, by title. Raises NotFoundError."""
+        return self.connection.call("GET", f"/experiments/{part(experiment)}/card-sizes")
+
+    def set_card_size(self, experiment: str, card: str, size: CardSize) -> None:
+        """Sets how large the page draws a card for each job of an experiment.
+
+        Raises NotFoundError; ForbiddenError for a card whose size another user has set.
+        """
+        body = to_wire(CardSizeRequest(card, size))
+        self.connection.call("PUT", f"/experiments/{part(experiment)}/card-sizes", json=body)
 
     def _change(self, verb: str, params: dict[str, str]) -> ExperimentView:
         return view(ExperimentView, self.connection.call("POST", f"/experiments/{verb}", params=params))

@@ -138,3 +138,17 @@ class SavedChart:
     person: str
     """Who saved it."""
     saved_at: datetime
+
+
+CardSize = Literal["normal", "wide", "tall", "large"]
+"""As others; over the whole row; twice as high; or both."""
+
+
+@dataclass(frozen=True)
+class CardSizeRequest:
+    """How large a card of metrics is drawn."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = NO_OTHER_KEYS
+
+    card: str = field(metadata=limited("The title of the card.", min_length=1, max_length=500))
+    size: CardSize

@@ -9,6 +9,8 @@ from fastapi import Depends, Path, Query
 
 from drumbeat.core.run_queries.tokens import MAX_TEXT
 from drumbeat.model.api.runs import (
+    CardSize,
+    CardSizeRequest,
     ChartRequest,
     RunFieldView,
     RunTableView,
@@ -122,6 +124,18 @@ def save_chart(
 def delete_chart(name: Experiment, view: ViewName, control: ControlOf, principal: PrincipalOf) -> None:
     """Deletes a chart of an experiment."""
     control.saved_charts.delete(control.experiments.named(name)[0].id, view, principal)
+
+
+@router.get("/experiments/{name:anypath}/card-sizes")
+def list_card_sizes(name: Experiment, control: ControlOf) -> dict[str, CardSize]:
+    """Returns how large cards of an experiment's metrics are drawn, by title; those left out are normal."""
+    return control.card_sizes.all(control.experiments.named(name)[0].id)
+
+
+@router.put("/experiments/{name:anypath}/card-sizes", status_code=204)
+def set_card_size(name: Experiment, body: CardSizeRequest, control: ControlOf, principal: PrincipalOf) -> None:
+    """Sets how large a card is drawn for each job of an experiment, for every user."""
+    control.card_sizes.put(control.experiments.named(name)[0].id, body.card, body.size, principal)
 
 
 def _chosen(control: Control, requested: JobFilter) -> JobFilter:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
-from drumbeat.model.api.runs import ChartRequest, RunViewRequest, SavedChart, SavedRunView
-from drumbeat.model.errors import SpecError
+from drumbeat.model.api.runs import CardSize, ChartRequest, RunViewRequest, SavedChart, SavedRunView
+from drumbeat.model.errors import NotFoundError, SpecError
 from drumbeat.model.principal import Principal
 from drumbeat.ports.clock import Clock
 from drumbeat.server.metrics.metrics import Metrics
@@ -16,6 +17,7 @@ from drumbeat.server.metrics.run_table.run_table import RunQuery
 
 MAX_VIEWS = 100
 """Maximum number of views of an experiment, and of its charts."""
+MAX_SIZES = 500
 
 
 class SavedViews:
@@ -66,6 +68,29 @@ class SavedCharts:
     def delete(self, experiment: str, name: str, by: Principal) -> None:
         """Deletes a chart. Raises NotFoundError; ForbiddenError for another user's chart unless `by` is an owner."""
         self._entries.delete(experiment, name, by)
+
+
+class CardSizes:
+    """Keeps how large the cards of an experiment's metrics are drawn, by the title of the card. Thread-safe."""
+
+    def __init__(self, metrics: Metrics, clock: Clock) -> None:
+        self._entries = ExperimentEntries(metrics, clock, "card-sizes", "card size", "sizes", MAX_SIZES)
+
+    def all(self, experiment: str) -> dict[str, CardSize]:
+        """Returns the sizes that aren't normal, by card."""
+        return {card: entry["size"] for card, entry in self._entries.all(experiment).items()}
+
+    def put(self, experiment: str, card: str, size: CardSize, by: Principal) -> None:
+        """Sets the size of a card for every user.
+
+        Raises ForbiddenError for a card whose size another user has set, unless `by` is an owner; RefusedError where
+        the experiment has `MAX_SIZES`.
+        """
+        if size != "normal":
+            self._entries.put(experiment, card, {"size": size}, by)
+            return
+        with suppress(NotFoundError):
+            self._entries.delete(experiment, card, by)
 
 
 def _view(name: str, entry: dict[str, Any]) -> SavedRunView:
