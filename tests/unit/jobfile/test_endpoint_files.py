@@ -137,6 +137,7 @@ def test_kubernetes_resources_reach_the_server():
     made = defined(load_deployment(CORPUS / "deployment_kubernetes.yml"))
     assert made.requests == ResourceAmounts("0.1", "0.2Gi")
     assert made.limits == ResourceAmounts("0.2", "0.5Gi", "1")
+    assert any("cpu and memory of `resources` are ignored" in one for one in made.notes)
 
 
 def test_inline_model_is_read_with_its_type():

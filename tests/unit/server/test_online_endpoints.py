@@ -19,6 +19,7 @@ from drumbeat.model.endpoints import (
     OnlineDeployment,
     OnlineEndpoint,
     RequestSettings,
+    ResourceAmounts,
     ScaleSettings,
 )
 from drumbeat.model.errors import (
@@ -343,6 +344,13 @@ def test_replica_of_an_image_with_routes_runs_its_own_command_with_the_model_whe
     document, _ = replica(replace(SERVED, model=model, model_mount_path="/models/", scoring_script="score.py"))
     variables = document["environment_variables"]
     assert (variables["AZUREML_MODEL_DIR"], variables["AZUREML_ENTRY_SCRIPT"]) == ("/models/plus/3", "score.py")
+
+
+def test_gpus_of_kubernetes_resources_are_those_of_a_replica_unless_an_instance_type_says_otherwise():
+    resources = ResourceAmounts(cpu="1", gpu="2")
+    assert replica(replace(BLUE, limits=resources))[0]["resources"] == {"instance_type": "gpu:2"}
+    assert replica(replace(BLUE, requests=resources, instance_type="cpu"))[0]["resources"] == {"instance_type": "cpu"}
+    assert "resources" not in replica(replace(BLUE, limits=ResourceAmounts(memory="1Gi", gpu="0")))[0]
 
 
 def test_deployment_that_names_an_environment_has_the_routes_that_it_was_registered_with(stage: Stage):

@@ -158,8 +158,8 @@ Quantity = Annotated[
 class ContainerAmounts(Model):
     """Resources of one replica, in Kubernetes' words."""
 
-    cpu: Quantity | None = Field(default=None, description="CPUs, like `0.5` or `500m`.")
-    memory: Quantity | None = Field(default=None, description="Memory, like `1Gi`.")
+    cpu: Quantity | None = Field(default=None, description="CPUs, like `0.5` or `500m`. Ignored by drumbeat.")
+    memory: Quantity | None = Field(default=None, description="Memory, like `1Gi`. Ignored by drumbeat.")
     gpu: Annotated[AsText, pattern(r"[0-9]{1,4}", "a number of GPUs")] | None = Field(
         default=None, alias="nvidia.com/gpu", description="Number of GPUs."
     )
@@ -325,6 +325,12 @@ class KubernetesOnlineDeployment(OnlineDeploymentKeys):
     resources: ContainerResources = Field(
         default_factory=ContainerResources, description="What a replica needs, and the most that it may use."
     )
+
+    def ignored_notes(self) -> Iterator[str]:
+        yield from super().ignored_notes()
+        amounts = (self.resources.requests, self.resources.limits)
+        if any(one.cpu or one.memory for one in amounts):
+            yield "cpu and memory of `resources` are ignored: a replica has those of a job with one rank"
 
 
 def _choose_model(document: Mapping[str, Any], places: Places) -> type[Model]:

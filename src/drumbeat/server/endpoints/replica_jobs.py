@@ -93,8 +93,10 @@ def replica_request(
         document["environment"] = _without_routes(deployment.environment)
     if deployment.drumbeat.compute:
         document["compute"] = deployment.drumbeat.compute
-    if deployment.instance_type:
-        document["resources"] = {"instance_type": deployment.instance_type}
+    gpus = deployment.requests.gpu or deployment.limits.gpu
+    by_gpus = f"gpu:{int(gpus)}" if gpus.isdecimal() and int(gpus) else ""
+    if instance_type := deployment.instance_type or by_gpus:
+        document["resources"] = {"instance_type": instance_type}
     return JobRequest(
         document,
         source=source,
