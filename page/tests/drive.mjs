@@ -2,7 +2,8 @@
  * Drives Chromium through the page, for the tests of Python and for the pictures of the docs.
  *
  * Standard input: {playwright, axe, chromium, link, shots, steps: [{name, path, scheme, size, wait, click, type, key, shot,
- * checks}]}. Standard output: for each step what the browser reported, what axe found, and the text that a person sees.
+ * checks, looks}]}. Standard output: for each step what the browser reported, what axe found, and the text that a person sees.
+ * looks: [{scheme, size}] in which the screen, opened once, is checked one after the other.
  *
  * A step that is measured has `until: {css, text}`, an element that makes its screen usable: it gets a browser with an
  * empty cache, and `watch`, milliseconds for which its long tasks are observed afterwards. `url` leads elsewhere than to
@@ -14,6 +15,7 @@ import { readFileSync } from "node:fs";
 const SIZES = { laptop: { width: 1366, height: 768 }, phone: { width: 390, height: 844 }, wide: { width: 2560, height: 1440 } };
 const job = JSON.parse(readFileSync(0, "utf8"));
 const TAGS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"];
+const SETTLED_MS = 150;
 const PATIENCE_MS = job.patience_ms ?? 30_000;
 const { chromium } = await import(job.playwright);
 const browser = await chromium.launch({ executablePath: job.chromium, args: ["--no-sandbox", "--disable-dev-shm-usage"] });
@@ -73,10 +75,16 @@ async function stepped(step) {
   if (step.asks) await page.waitForFunction(hasAnswers, step.asks, { timeout: PATIENCE_MS }).catch(() => undefined);
   await page.waitForTimeout(step.pause ?? 150);
   if (step.shot) await page.screenshot({ path: step.shot, animations: "disabled" });
-  const violations = job.axe && step.checks !== false ? await axe(page) : [];
+  let [violations, wide] = [[], false];
+  for (const look of step.looks ?? [{}]) {
+    if (look.size) await page.setViewportSize(SIZES[look.size]);
+    if (look.scheme) await page.emulateMedia({ colorScheme: look.scheme });
+    if (step.looks) await page.waitForTimeout(SETTLED_MS);
+    if (job.axe && step.checks !== false) violations.push(...(await axe(page)).map((one) => `${Object.values(look).join(" ")} ${one}`.trim()));
+    wide ||= await page.evaluate(() => document.documentElement.scrollWidth > innerWidth + 1);
+  }
   const state = await page.evaluate(() => ({
     text: document.body.innerText,
-    wide: document.documentElement.scrollWidth > innerWidth + 1,
     foreign: [...document.querySelectorAll("main b, main i, main script, main iframe, main object")].length,
     first: performance.getEntriesByName("first-contentful-paint")[0]?.startTime ?? null,
     asked: performance.getEntriesByType("resource").map((one) => one.name.replace(location.origin, "")).filter((path) => path.startsWith("/api/v1/")),
@@ -84,7 +92,7 @@ async function stepped(step) {
   }));
   const url = page.url();
   await page.close();
-  return { name: step.name, reports, violations, ready, url, ...state };
+  return { name: step.name, reports, violations, wide, ready, url, ...state };
 }
 
 /** Opens a screen with an empty cache: when it was painted and usable, what it transferred, and its long tasks. */
@@ -135,7 +143,7 @@ function hasAnswers(paths) {
 
 async function axe(page) {
   // By the debugger's own way in: the page's policy lets no script in but its own.
-  await page.evaluate(readFileSync(job.axe, "utf8"));
+  if (!(await page.evaluate(() => "axe" in globalThis))) await page.evaluate(readFileSync(job.axe, "utf8"));
   const found = await page.evaluate((tags) => globalThis.axe.run(document, { resultTypes: ["violations"], runOnly: tags }), TAGS);
   return found.violations.map((one) => `${one.id}: ${one.help} (${one.nodes.length}): ${one.nodes[0].html.slice(0, 160)} ${one.nodes[0].failureSummary?.slice(0, 300) ?? ""}`);
 }
