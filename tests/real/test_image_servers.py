@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -115,7 +116,9 @@ def test_image_whose_command_fails_leaves_the_one_before_serving_and_its_words_i
     deploy(endpoint, FAILS)
     until(lambda: "no weights in this image" in endpoint.call("GET", "/deployments/blue/logs")["text"])
     until(lambda: "server ended with 9 before it was ready" in endpoint.call("GET", "/deployments/blue/logs")["text"])
-    assert "replaces the one before: 0 of 1 ready" in endpoint.show()["sentence"]
+    failed = endpoint.await_state("failed")
+    assert re.search("its last line is “no weights in this image”, then “.*server ended with 9", failed["sentence"])
+    assert "goes on" in failed["sentence"]
     assert endpoint.invoke().text == f"{BODY}|41|before|no secret"
 
 

@@ -21,6 +21,7 @@ def endpoint(own_house: House) -> Endpoint:
     return Endpoint(own_house)
 
 
+@pytest.mark.feature("R2")
 def test_deployment_with_two_replicas_answers_and_is_deleted(endpoint: Endpoint) -> None:
     assert httpx.post(endpoint.url, content=BODY).status_code == 401
     assert endpoint.invoke().status_code == 404  # It has no deployment with traffic.
