@@ -17,6 +17,7 @@ import pytest
 import websockets.sync.client as websocket
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
+from drumbeat.ml import MLClient
 from drumbeat.model.errors import ConflictError, NotFoundError, RefusedError
 from tools.installer import run_installer
 from tools.kept_folder import KEPT
@@ -126,6 +127,24 @@ def test_service_answers_its_person_and_gets_nothing_of_drumbeats(two_ranks: Run
     token = (two_ranks.house.home / "token").read_text().strip()
     program = httpx.get(browser.base_url, headers={"Authorization": f"Bearer {token}"}, trust_env=False)
     assert "authorization" not in program.json()
+
+
+@pytest.mark.feature("M7", "J8")
+def test_azures_sdk_gets_an_address_that_opens_a_service_and_why_another_fails(two_ranks: Running):
+    two_ranks.until_up("echo")
+    client = MLClient()
+    client.__dict__["client"] = two_ranks.house.client
+    until(lambda: client.jobs.show_services(two_ranks.job)["gone"].error, 60, "the end of the service")
+    services = client.jobs.show_services(two_ranks.job)
+    assert {name: one.status for name, one in services.items()} == {
+        "echo": "Running", "gone": "Failed", "shell": "Running",
+    }  # fmt: skip
+    assert "no such thing" in services["gone"].error
+    assert (services["gone"].endpoint, services["shell"].endpoint) == (None, None)
+    assert services["shell"].properties == {"command": f"drumbeat ssh {two_ranks.job}"}
+    with httpx.Client(trust_env=False, timeout=60) as browser:
+        assert browser.get(services["echo"].endpoint, follow_redirects=True).status_code == 200
+    assert client.jobs.show_services(two_ranks.job, node_index=3) is None
 
 
 @pytest.mark.feature("M7", "X1")
