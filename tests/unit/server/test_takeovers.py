@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from drumbeat.core.scheduling.quotas import Quota, QuotaKind
-from drumbeat.model.agent import Order, Phase, RankExit
+from drumbeat.model.agent import Order, Phase, RankExit, Takeover
 from drumbeat.model.states import State
 from tests.support.fake_engine import FakeEngine
 from tests.support.memory_store import MemoryStore
@@ -38,6 +38,14 @@ def go(house: House, name: str) -> None:
         house.say(name, 0, phase, exits=exits, handover=DIGEST)
 
 
+def heir_of(house: House) -> Takeover:
+    """What the agent on the nodes of `a` is told of the job that took them over, by the proof that it shows."""
+    until(lambda: house.control.agents.next_job("a", 1, 0, PROOF) is not None)
+    heir = house.control.agents.next_job("a", 1, 0, PROOF)
+    assert heir
+    return heir
+
+
 def test_equal_job_that_waits_takes_over_the_nodes_and_is_told_by_proof_alone(full: House):
     full.submit("b")
     secret = full.gang("a").node_secret(0)
@@ -51,8 +59,7 @@ def test_equal_job_that_waits_takes_over_the_nodes_and_is_told_by_proof_alone(fu
     assert agents.report("a", 1, 0, secret, status).order is Order.LEAVE
     assert agents.next_job("a", 1, 0, "") is None
     assert agents.next_job("a", 1, 0, PROOF + "0") is None
-    heir = agents.next_job("a", 1, 0, PROOF)
-    assert heir
+    heir = heir_of(full)
     assert (heir.job, heir.attempt, heir.root) == ("b", 1, "root.b.1")
     assert heir.secret not in ("", secret)
     assert full.engine.started == ["a.1"]
@@ -63,8 +70,7 @@ def test_node_that_has_enrolled_for_the_next_job_is_told_to_nobody_again(full: H
     full.submit("b")
     go(full, "a")
     until(lambda: full.state("b") is State.PROVISIONING)
-    heir = full.control.agents.next_job("a", 1, 0, PROOF)
-    assert heir
+    heir = heir_of(full)
     status = full.store.load("a").job.nodes[0]
     assert status
     full.control.agents.report("b", 1, 0, heir.secret, status)
@@ -98,8 +104,7 @@ def test_last_job_on_taken_nodes_ends_the_gang_under_its_first_name(full: House)
     full.submit("b")
     go(full, "a")
     until(lambda: full.state("b") is State.PROVISIONING)
-    heir = full.control.agents.next_job("a", 1, 0, PROOF)
-    assert heir
+    heir_of(full)
     until(lambda: full.store.load("b").job.observed is not None)
     full.control.jobs.cancel("b", "ada")
     until(lambda: full.engine.stopped == ["a.1"])
