@@ -264,7 +264,8 @@ export type RunCell = number | string | null;
 export interface RunColumn { field: string; unit: string }
 export interface RunRow { job: string; title: string; experiment: string; state: State; reason: string; type: Job["type"]; is_archived: boolean; values: RunCell[] }
 export interface RunTableAnswer { columns: RunColumn[]; runs: RunRow[]; total: number }
-export interface RunField { field: string; unit: string; runs: number; values: number; is_default: boolean }
+/** is_primary: it is the metric that counts of these runs. goal: which values of a metric are better; null = unknown. */
+export interface RunField { field: string; unit: string; runs: number; values: number; is_default: boolean; is_primary: boolean; goal: "maximize" | "minimize" | null }
 export interface RunView { name: string; columns: string; where: string; sort: string; group_by: string; person: string; saved_at: string }
 /** A chart that is drawn for each job of an experiment. x: of a scatter chart, the metric on the axis of x. */
 export type CardSize = "normal" | "wide" | "tall" | "large";

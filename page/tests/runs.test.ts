@@ -79,7 +79,7 @@ describe("the words of the address", () => {
 
 describe("what may follow in a filter", () => {
   const fields: RunField[] = [["metric.loss", "number"], ["metric.val/loss", "number"], ["input.lr", "any"], ["state", "text"]]
-    .map(([field, unit]) => ({ field: field!, unit: unit!, runs: 1, values: 1, is_default: false }));
+    .map(([field, unit]) => ({ field: field!, unit: unit!, runs: 1, values: 1, is_default: false, is_primary: false, goal: null }));
   const values = (field: string) => (field === "state" ? ["failed", "completed", "a b"] : []);
   const after = (text: string) => completionOf(text, text.length, fields, values);
 

@@ -801,8 +801,8 @@ test("of 87 metrics one is found by typing, sections fold, and a zoom stands in 
   await eventually(titles).toEqual(["grad/layer7"]);
   expect(page.url()).toContain("find=layer7%24");
   const surface = page.locator(".chart-card .u-over");
-  await eventually(async () => (await surface.boundingBox())?.width ?? 0).toBeGreaterThan(100);
-  const box = await surface.boundingBox();
+  let box;
+  await eventually(async () => (box = await surface.boundingBox())?.width ?? 0).toBeGreaterThan(100);
   await page.mouse.move(box.x + box.width * 0.25, box.y + 40);
   await page.mouse.down();
   await page.mouse.move(box.x + box.width * 0.5, box.y + 40, { steps: 4 });

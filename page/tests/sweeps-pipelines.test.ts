@@ -1,11 +1,12 @@
 import { expect, test } from "vitest";
 import { scaleOf } from "../src/parts/parallel-scale";
+import { bestSoFar } from "../src/parts/run-panels/best-so-far";
+import { doubtOf, tendencyOf } from "../src/parts/run-panels/importance";
+import type { PanelRun } from "../src/parts/run-panels/run-set";
 import { barsOf, type Span } from "../src/parts/timeline";
 import { changeOf } from "../src/screens/job/pipeline";
 import { flowsOf, runBefore } from "../src/screens/job/pipeline-times";
-import { bestSoFar } from "../src/screens/job/sweep-curves";
-import { doubtOf, tendencyOf } from "../src/screens/job/sweep-settings";
-import type { Job, Trial } from "../src/types";
+import type { Job } from "../src/types";
 
 const span = (name: string, submitted: number, start: number | null, end: number | null): Span => ({ name, job: name, state: "completed", submitted, start, end });
 
@@ -25,14 +26,14 @@ test("a job that runs has lasted until now, and one job alone fills the timeline
   expect([bars[0]!.ran, bars[0]!.seconds, total]).toEqual([1, 4, 4]);
 });
 
-const trial = (number: number, value: number | null) => ({ number, value }) as Trial;
+const trial = (number: number, value: number | null) => ({ number, value }) as PanelRun;
 
 test("the best so far follows the goal and leaves out trials without a value", () => {
-  const trials = [trial(2, 0.7), trial(0, 0.5), trial(1, null), trial(3, 0.6)];
-  const [best, each] = bestSoFar({ trials, goal: "maximize", primary_metric: "acc" });
+  const runs = [trial(2, 0.7), trial(0, 0.5), trial(1, null), trial(3, 0.6)];
+  const [best, each] = bestSoFar({ runs, goal: "maximize", metric: "acc" });
   expect([best!.x, best!.y]).toEqual([[0, 2, 3], [0.5, 0.7, 0.7]]);
   expect(each!.y).toEqual([0.5, 0.7, 0.6]);
-  expect(bestSoFar({ trials, goal: "minimize", primary_metric: "loss" })[0]!.y).toEqual([0.5, 0.5, 0.5]);
+  expect(bestSoFar({ runs, goal: "minimize", metric: "loss" })[0]!.y).toEqual([0.5, 0.5, 0.5]);
 });
 
 test("the outputs that flow between steps are found in the job file, also within a step that is a pipeline", () => {
@@ -69,6 +70,9 @@ test("a setting's tendency follows the goal; few trials are doubted", () => {
   expect(tendencyOf({ ...of, direction: 0.1 }, "maximize")).toBe("no direction");
   expect(tendencyOf({ ...of, highest: "adam", lowest: "sgd" }, "maximize")).toBe("best adam");
   expect(tendencyOf({ ...of, highest: "adam", lowest: "sgd" }, "minimize")).toBe("best sgd");
+  expect(tendencyOf({ ...of, direction: 0.8 }, "")).toBe("more of it, higher values");
+  expect(tendencyOf({ ...of, highest: "adam", lowest: "sgd" }, "")).toBe("highest adam");
+  expect(doubtOf(["lr"], 4, "run")).toBe("4 runs are too few to say how much lr matters: that takes 10");
   expect(doubtOf(["lr", "width"], 12)).toBe("12 trials are too few to tell lr from width: that takes 20");
   expect(doubtOf(["lr"], 4)).toBe("4 trials are too few to say how much lr matters: that takes 10");
   expect(doubtOf(["lr", "width"], 20)).toBe("");

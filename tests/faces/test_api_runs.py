@@ -137,6 +137,24 @@ def test_fields_say_what_runs_have_and_which_are_shown_at_first(house: House) ->
     assert {one["field"] for one in table(house)["columns"]} == set(defaults)
 
 
+def test_fields_say_which_metric_ranks_the_runs_and_which_values_are_better(house: House, client: Client) -> None:
+    job = house.submit("ranked", experiment_name="ranked")
+    send(house, job, points(job, "loss", 3, 1), points(job, "val/acc", 0.5), points(job, "lr", 0.1))
+
+    def ranked() -> dict[str, tuple[bool, str | None]]:
+        fields = table(house, "/experiments/ranked/run-fields")
+        return {one["field"]: (one["is_primary"], one["goal"]) for one in fields if one["unit"] == "number"}
+
+    guessed = ranked()
+    assert (guessed["metric.val/acc"], guessed["metric.loss"]) == ((True, "maximize"), (False, "minimize"))
+    assert guessed["metric.lr"] == guessed["nodes"] == (False, None)
+    client.set_primary_metric("ranked", "lr", "minimize")
+    chosen = ranked()
+    assert (chosen["metric.lr"], chosen["metric.val/acc"]) == ((True, "minimize"), (False, "maximize"))
+    client.set_primary_metric("ranked", "never/logged")
+    assert ranked() == guessed
+
+
 @pytest.mark.parametrize("parameter", ["columns", "where", "sort", "group_by"])
 def test_text_that_cannot_be_parsed_is_refused_with_its_place(house: House, parameter: str) -> None:
     answer = house.http.get(f"/api/v1/experiments/{EXPERIMENT}/runs", params={parameter: "metrc.x < 1"}, headers=BEARER)

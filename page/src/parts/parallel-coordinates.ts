@@ -1,20 +1,22 @@
-/** Parallel coordinates on a canvas: a line for each trial, and parts of axes that are chosen by dragging. */
+/** Parallel coordinates on a canvas: a line for each run, and parts of axes that are chosen by dragging. */
 
 import { number } from "../format";
-import type { Trial } from "../types";
+import type { PanelRun } from "./run-panels/run-set";
 import { scaleOf, type Scale } from "./parallel-scale";
 
 const [LEFT, RIGHT, TOP, BOTTOM] = [14, 74, 40, 18];
 const BUCKETS = 24;
-/** Shades of lines by their trial's value: lines of one shade are drawn together. */
+/** Shades of lines by their run's value: lines of one shade are drawn together. */
 const REACH_PX = 16;
 /** How near to an axis dragging begins. */
 const HOVER_PX = 6;
 const MIN_DRAG_PX = 4;
+const MAX_WIDE = 2500;
+/** Points of all lines together, up to which a line is wider than a pixel: browsers draw those much slower. */
 const FAINT = 0.07;
 
 export interface ParallelInput {
-  names: string[]; metric: string; isUp: boolean; trials: Trial[];
+  names: string[]; metric: string; isUp: boolean; runs: PanelRun[];
   onChosen: (rows: number[] | undefined) => void; onHover: (row: number | undefined) => void;
 }
 
@@ -28,6 +30,9 @@ interface Axis { name: string; scale: Scale; places: number[]; chosen: [number, 
 
 class ParallelChart {
   private readonly canvas = document.createElement("canvas");
+  /** The lines, drawn again only when they change: what follows the pointer is drawn over them. */
+  private readonly lines = document.createElement("canvas");
+  private hasLines = false;
   private readonly axes: Axis[];
   private readonly order: number[];
   private readonly shades: number[];
@@ -40,21 +45,21 @@ class ParallelChart {
   private hovered: number | undefined;
 
   constructor(private readonly element: HTMLElement, private readonly input: ParallelInput) {
-    const { names, metric, trials, isUp } = input;
-    const columns = [...names.map((name) => [name, trials.map((one) => one.parameters[name])] as const), [metric, trials.map((one) => one.value)] as const];
+    const { names, metric, runs, isUp } = input;
+    const columns = [...names.map((name) => [name, runs.map((one) => one.parameters[name])] as const), [metric, runs.map((one) => one.value)] as const];
     this.axes = columns.map(([name, cells]) => {
       const scale = scaleOf(cells, number);
       return { name, scale, places: cells.map(scale.at), chosen: undefined };
     });
-    // The share of the way from the worst trial to the best, by rank: a few outliers don't take the colours from the others.
-    const ranked = trials.map((_, n) => n).sort((a, b) => (isUp ? 1 : -1) * (trials[a]!.value! - trials[b]!.value!));
+    // The share of the way from the worst run to the best, by rank: a few outliers don't take the colours from the others.
+    const ranked = runs.map((_, n) => n).sort((a, b) => (isUp ? 1 : -1) * (runs[a]!.value! - runs[b]!.value!));
     this.order = ranked;
     this.shades = [];
     ranked.forEach((row, n) => (this.shades[row] = Math.round((n / Math.max(ranked.length - 1, 1)) * (BUCKETS - 1))));
     element.append(this.canvas);
     this.watch = new ResizeObserver(() => this.resize());
     this.watch.observe(element);
-    this.scheme.addEventListener("change", this.soon);
+    this.scheme.addEventListener("change", this.changed);
     this.canvas.addEventListener("pointerdown", this.pressed);
     this.canvas.addEventListener("pointermove", this.moved);
     this.canvas.addEventListener("pointerup", this.released);
@@ -65,7 +70,7 @@ class ParallelChart {
   close(): void {
     cancelAnimationFrame(this.frame);
     this.watch.disconnect();
-    this.scheme.removeEventListener("change", this.soon);
+    this.scheme.removeEventListener("change", this.changed);
     this.canvas.remove();
   }
 
@@ -73,9 +78,16 @@ class ParallelChart {
     const { clientWidth, clientHeight } = this.element;
     if (!clientWidth || (clientWidth === this.width && clientHeight === this.height)) return;
     [this.width, this.height] = [clientWidth, clientHeight];
-    [this.canvas.width, this.canvas.height] = [clientWidth * devicePixelRatio, clientHeight * devicePixelRatio];
+    for (const one of [this.canvas, this.lines]) [one.width, one.height] = [clientWidth * devicePixelRatio, clientHeight * devicePixelRatio];
+    this.hasLines = false;
     this.draw();
   }
+
+  /** Draws the lines anew. */
+  private readonly changed = (): void => {
+    this.hasLines = false;
+    this.soon();
+  };
 
   private readonly soon = (): void => {
     cancelAnimationFrame(this.frame);
@@ -102,10 +114,13 @@ class ParallelChart {
     const context = this.canvas.getContext("2d")!;
     const style = getComputedStyle(document.documentElement);
     const colour = (name: string) => style.getPropertyValue(name).trim();
+    if (!this.hasLines) this.drawLines(this.lines.getContext("2d")!, colour("--faint"), colour("--accent"));
+    this.hasLines = true;
+    context.setTransform(1, 0, 0, 1, 0, 0);
+    context.clearRect(0, 0, this.canvas.width, this.canvas.height);
+    context.drawImage(this.lines, 0, 0);
     context.setTransform(devicePixelRatio, 0, 0, devicePixelRatio, 0, 0);
-    context.clearRect(0, 0, this.width, this.height);
     context.lineJoin = "round";
-    this.drawLines(context, colour("--faint"), colour("--accent"));
     if (this.hovered !== undefined) {
       context.globalAlpha = 1;
       context.lineWidth = 3;
@@ -119,7 +134,10 @@ class ParallelChart {
     const active: number[][] = Array.from({ length: BUCKETS }, () => []);
     const others: number[] = [];
     for (const row of this.order) (this.isActive(row) ? active[this.shades[row]!]! : others).push(row);
-    context.lineWidth = 1.5;
+    context.setTransform(devicePixelRatio, 0, 0, devicePixelRatio, 0, 0);
+    context.clearRect(0, 0, this.width, this.height);
+    context.lineJoin = "round";
+    context.lineWidth = this.order.length * this.axes.length > MAX_WIDE ? 1 / devicePixelRatio : 1.5;
     context.globalAlpha = FAINT;
     context.strokeStyle = worst;
     context.stroke(this.path(others));
@@ -189,7 +207,7 @@ class ParallelChart {
       this.dragged.to = event.offsetY;
       const ends = [this.placeAt(from), this.placeAt(event.offsetY)].sort((a, b) => a - b) as [number, number];
       axis.chosen = Math.abs(event.offsetY - from) < MIN_DRAG_PX ? undefined : ends;
-      this.soon();
+      this.changed();
       return;
     }
     const isAxis = this.axisNear(event.offsetX) !== undefined;
@@ -202,9 +220,9 @@ class ParallelChart {
     const { axis, from, to } = this.dragged;
     this.dragged = undefined;
     if (Math.abs(to - from) < MIN_DRAG_PX) axis.chosen = undefined;
-    this.soon();
+    this.changed();
     const isAll = this.axes.every((one) => !one.chosen);
-    this.input.onChosen(isAll ? undefined : this.input.trials.map((_, row) => row).filter((row) => this.isActive(row)));
+    this.input.onChosen(isAll ? undefined : this.input.runs.map((_, row) => row).filter((row) => this.isActive(row)));
   };
 
   private readonly left = (): void => this.hover(undefined);

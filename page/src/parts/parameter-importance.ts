@@ -1,4 +1,4 @@
-/** How much a parameter of a sweep matters: the share of the results' variance that it explains alone, and how sure that is. */
+/** How much a parameter of several runs matters: the share of the results' variance that it explains alone, and how sure that is. */
 
 /** share: from 0 to 1. low, high: within which it lies in nine of ten samples of the same trials. direction: of a number, from -1 (more of it, lower results) to
  *  1. best: of words, the one with the highest and lowest mean of results. */
@@ -9,27 +9,45 @@ const PER_BIN = 12;
 const MIN_BINS = 4;
 const SAMPLES = 100;
 const MIN_SAMPLES = 20;
-const MAX_WORK = 1e6;
+const MAX_WORK = 1e7;
 const ROUNDS = 5;
-/** Trials for each parameter, with which the shares of one can be told from those of another. */
+/** Runs for each parameter, with which the shares of one can be told from those of another. */
 export const ENOUGH = 10;
 
 /** Shares that are 1 together at most, the highest first. Numbers are put into bins of equal count by their rank. */
 export function importanceOf(parameters: Record<string, unknown>[], values: number[]): Weighted[] {
+  const steps = importanceSteps(parameters, values);
+  let step = steps.next();
+  while (!step.done) step = steps.next();
+  return step.value;
+}
+
+/** The same in steps of which each takes a few milliseconds of thousands of runs: between them a page draws, and answers keys. */
+export function* importanceSteps(parameters: Record<string, unknown>[], values: number[]): Generator<undefined, Weighted[]> {
   const names = [...new Set(parameters.flatMap((one) => Object.keys(one)))];
-  const all = names.map((name) => {
+  if (values.length < 3 || !differs(values)) return [];
+  const usable: { name: string; settings: unknown[]; groups: Groups }[] = [];
+  for (const name of names) {
     const settings = parameters.map((one) => one[name]);
-    return { name, settings, groups: groupsOf(settings) };
-  });
-  const usable = all.filter(({ groups }) => groups.count > 1 && groups.count < values.length);
-  if (values.length < 3 || !usable.length || !differs(values)) return [];
+    const groups = groupsOf(settings);
+    if (groups.count > 1 && groups.count < values.length) usable.push({ name, settings, groups });
+    yield;
+  }
+  if (!usable.length) return [];
   const groups = usable.map((one) => one.groups);
   const whole = explained(groups, values, undefined);
-  const sampled = samples(values.length, groups.length).map((sample) => explained(groups, values, sample));
-  return usable.map(({ name, settings }, n) => {
+  const sampled: number[][] = [];
+  for (const sample of samples(values.length, groups.length)) {
+    yield;
+    sampled.push(explained(groups, values, sample));
+  }
+  const weighted: Weighted[] = [];
+  for (const [n, { name, settings }] of usable.entries()) {
+    yield;
     const own = sampled.map((shares) => shares[n]!).sort((a, b) => a - b);
-    return { name, share: whole[n]!, low: own[Math.floor(own.length * 0.05)]!, high: own[Math.ceil(own.length * 0.95) - 1]!, ...tendency(settings, values) };
-  }).sort((a, b) => b.share - a.share);
+    weighted.push({ name, share: whole[n]!, low: own[Math.floor(own.length * 0.05)]!, high: own[Math.ceil(own.length * 0.95) - 1]!, ...tendency(settings, values) });
+  }
+  return weighted.sort((a, b) => b.share - a.share);
 }
 
 const differs = (values: number[]): boolean => values.some((value) => value !== values[0]);
@@ -40,22 +58,22 @@ function partsOf(shares: number[], whole: number): number[] {
   return shares.map((one) => (sum ? (one * whole) / sum : 0));
 }
 
-/** The parameters that so few trials can't tell from each other; [] = there are enough. */
-export const tooFew = (names: string[], trials: number): string[] => (trials < ENOUGH * names.length ? names : []);
+/** The parameters that so few runs can't tell from each other; [] = there are enough. */
+export const tooFew = (names: string[], runs: number): string[] => (runs < ENOUGH * names.length ? names : []);
 
-/** Trials drawn with replacement, the same ones each time: a drawing that changes by itself looks like news. */
-function samples(count: number, parameters: number): Uint32Array[] {
+/** Runs drawn with replacement, the same ones each time: a drawing that changes by itself looks like news. */
+function* samples(count: number, parameters: number): Generator<Uint32Array> {
   let state = 1;
   const draw = () => {
     state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
     return Math.floor((state / 2 ** 32) * count);
   };
   const affordable = Math.max(MIN_SAMPLES, Math.min(SAMPLES, Math.floor(MAX_WORK / (count * parameters * ROUNDS))));
-  return Array.from({ length: affordable }, () => Uint32Array.from({ length: count }, draw));
+  for (let n = 0; n < affordable; n += 1) yield Uint32Array.from({ length: count }, draw);
 }
 
 /** The share of the variance that the effects of each parameter have, with those of all others taken off (an additive model, fitted by turns as in Hastie and
- *  Tibshirani's backfitting). sample: which trials count, and how often; undefined = all, once. */
+ *  Tibshirani's backfitting). sample: which runs count, and how often; undefined = all, once. */
 function explained(groups: Groups[], values: number[], sample: Uint32Array | undefined): number[] {
   const size = values.length;
   const rest = Float64Array.from({ length: size }, (_, n) => values[sample ? sample[n]! : n]!);
@@ -89,7 +107,7 @@ function explained(groups: Groups[], values: number[], sample: Uint32Array | und
   return partsOf(shares, total ? Math.max(0, 1 - (unexplained / free) / (total / (size - 1))) : 0);
 }
 
-/** of: the group of each trial, from 0. */
+/** of: the group of each run, from 0. */
 interface Groups { of: number[]; count: number }
 
 function groupsOf(settings: unknown[]): Groups {

@@ -1,8 +1,8 @@
 /** Points of jobs over one of their settings; each leads to its job. */
 
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { number, text } from "../format";
-import { jobHref } from "../router";
+import { go, jobHref } from "../router";
 import { scaleOf, type Scale } from "./parallel-scale";
 
 /** isBest: it stands out. */
@@ -11,9 +11,16 @@ export interface ScatterPoint { job: string; x: unknown; y: number; isBest: bool
 const HEIGHT = 300;
 const [LEFT, RIGHT, TOP, BOTTOM] = [64, 16, 12, 26];
 const [RADIUS, BEST_RADIUS] = [4, 6];
+const MAX_LINKS = 300;
+/** Points that are links of their own. More are drawn as one shape, in which the pointer finds the nearest: the page stays quick with thousands. */
+const REACH_PX = 12;
 
-/** isLogX, isLogY: undefined = where the values span more than two powers of ten. */
-export function Scatter({ points, xName, yName, isLogX, isLogY }: { points: ScatterPoint[]; xName: string; yName: string; isLogX?: boolean | undefined; isLogY?: boolean | undefined }) {
+interface Placed extends ScatterPoint { cx: number; cy: number }
+
+/** noun: what one of the points is. isLogX, isLogY: undefined = where the values span more than two powers of ten. */
+export function Scatter({ points, noun, xName, yName, isLogX, isLogY }: {
+  points: ScatterPoint[]; noun: string; xName: string; yName: string; isLogX?: boolean | undefined; isLogY?: boolean | undefined;
+}) {
   const box = useRef<HTMLDivElement>(null);
   const [width, setWidth] = useState(600);
   useEffect(() => {
@@ -24,20 +31,55 @@ export function Scatter({ points, xName, yName, isLogX, isLogY }: { points: Scat
   const [xs, ys] = [scaleOf(points.map((one) => one.x), number, isLogX), scaleOf(points.map((one) => one.y), number, isLogY)];
   const x = (share: number): number => LEFT + share * (width - LEFT - RIGHT);
   const y = (share: number): number => HEIGHT - BOTTOM - share * (HEIGHT - TOP - BOTTOM);
-  const ordered = [...points].sort((a, b) => Number(a.isBest) - Number(b.isBest));
+  const placed = points.map((one): Placed => ({ ...one, cx: x(xs.at(one.x)), cy: y(ys.at(one.y)) }));
+  const told = (one: ScatterPoint): string => `${one.job}: ${xName} ${text(one.x)}, ${yName} ${number(one.y)}`;
+  const isShape = points.length > MAX_LINKS;
+  const links = isShape ? placed.filter((one) => one.isBest) : placed.sort((a, b) => Number(a.isBest) - Number(b.isBest));
   return (
     <div ref={box} class="scatter">
-      <svg width={width} height={HEIGHT} role="group" aria-label={`${yName} over ${xName}, ${points.length} trials; the table of trials has the same values`}>
+      <svg width={width} height={HEIGHT} role="group" aria-label={`${yName} over ${xName}, ${points.length} ${noun}s; the table of ${noun}s has the same values`}>
         <Axes xs={xs} ys={ys} x={x} y={y} width={width} />
-        {ordered.map((one) => (
-          <a key={one.job} href={jobHref(one.job)} aria-label={`${one.job}: ${xName} ${text(one.x)}, ${yName} ${number(one.y)}`}>
-            <title>{`${one.job}: ${xName} ${text(one.x)}, ${yName} ${number(one.y)}`}</title>
-            <circle class={one.isBest ? "best-point" : ""} cx={x(xs.at(one.x))} cy={y(ys.at(one.y))} r={one.isBest ? BEST_RADIUS : RADIUS} />
+        {isShape && <Shape points={placed} told={told} width={width} />}
+        {links.map((one) => (
+          <a key={one.job} href={jobHref(one.job)} aria-label={told(one)}>
+            <title>{told(one)}</title>
+            <circle class={one.isBest ? "best-point" : ""} cx={one.cx} cy={one.cy} r={one.isBest ? BEST_RADIUS : RADIUS} />
           </a>
         ))}
       </svg>
     </div>
   );
+}
+
+/** Thousands of points as the dots of one line; the pointer names the nearest, and a click leads to it. */
+function Shape({ points, told, width }: { points: Placed[]; told: (point: ScatterPoint) => string; width: number }) {
+  const [near, setNear] = useState<Placed>();
+  const dots = points.map((one) => `M${one.cx.toFixed(1)} ${one.cy.toFixed(1)}h0`).join("");
+  // What was pointed at has another place after a change.
+  useEffect(() => setNear(undefined), [dots]);
+  const drawn = useMemo(() => <path class="scatter-dots" d={dots} stroke-width={RADIUS * 2} />, [dots]);
+  const isRight = near && near.cx > width / 2;
+  return (
+    <g class={near ? "pointed" : ""} aria-hidden="true" onPointerLeave={() => setNear(undefined)} onClick={() => near && go(jobHref(near.job))}
+      onPointerMove={(event) => {
+        const { left, top } = event.currentTarget.ownerSVGElement!.getBoundingClientRect();
+        setNear(nearest(points, event.clientX - left, event.clientY - top));
+      }}>
+      <rect class="scatter-ground" x={LEFT} y={0} width={width - LEFT} height={HEIGHT - BOTTOM} />
+      {drawn}
+      {near && <circle class="near-point" cx={near.cx} cy={near.cy} r={BEST_RADIUS} />}
+      {near && <text class="near-text" x={near.cx + (isRight ? -10 : 10)} y={Math.max(near.cy - 10, TOP + 4)} text-anchor={isRight ? "end" : "start"}>{told(near)}</text>}
+    </g>
+  );
+}
+
+function nearest(points: Placed[], x: number, y: number): Placed | undefined {
+  let [found, least]: [Placed | undefined, number] = [undefined, REACH_PX];
+  for (const one of points) {
+    const distance = Math.hypot(one.cx - x, one.cy - y);
+    if (distance <= least) [found, least] = [one, distance];
+  }
+  return found;
 }
 
 function Axes({ xs, ys, x, y, width }: { xs: Scale; ys: Scale; x: (share: number) => number; y: (share: number) => number; width: number }) {

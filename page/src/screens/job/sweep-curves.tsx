@@ -6,8 +6,9 @@ import { useAnswer, useThrottled } from "../../hooks";
 import { Chart, type ChartLine } from "../../parts/chart";
 import { spanOf, Timeline } from "../../parts/timeline";
 import { Nothing, Refused } from "../../parts/placeholders";
+import { BestSoFar } from "../../parts/run-panels/best-so-far";
 import type { Job, JobCurve, StoryLine, Sweep } from "../../types";
-import { trialCurvesOf, useSweep, useTrialJobs } from "./sweep-requests";
+import { setOf, trialCurvesOf, useSweep, useTrialJobs } from "./sweep-requests";
 
 export function TrialCurvesTab({ job }: { job: Job; story: StoryLine[] }) {
   const sweep = useSweep(job);
@@ -24,6 +25,7 @@ export function TrialCurvesTab({ job }: { job: Job; story: StoryLine[] }) {
     const all: ChartLine[] = (curves.value ?? []).map((curve) => ({ label: curve.job, x: curve.steps, y: curve.values.map(drawable) }));
     return { others: all.filter((line) => line.label !== best), lines: all.filter((line) => line.label === best) };
   }, [curves.value, best]);
+  const set = useMemo(() => sweep.value && setOf(sweep.value), [sweep.value]);
   const metric = curves.value?.[0]?.name ?? sweep.value?.primary_metric;
   if (!curves.value || !sweep.value) {
     const error = curves.error ?? sweep.error;
@@ -40,30 +42,9 @@ export function TrialCurvesTab({ job }: { job: Job; story: StoryLine[] }) {
         </figcaption>
         <Chart lines={lines} others={others} label={`${metric} of every trial`} height={420} />
       </figure>
-      <BestSoFar sweep={sweep.value} />
+      <BestSoFar set={set!} order="by the number of the trial" />
       <TrialTimeline sweep={sweep.value} />
     </div>
-  );
-}
-
-/** How the best value came: the value of each trial, and the best of it and those before. */
-export function bestSoFar({ trials, goal, primary_metric: metric }: Pick<Sweep, "trials" | "goal" | "primary_metric">): ChartLine[] {
-  const valued = trials.filter((trial) => trial.value !== null).sort((a, b) => a.number - b.number);
-  const better = goal === "minimize" ? Math.min : Math.max;
-  let best: number | undefined;
-  const x = valued.map((trial) => trial.number);
-  const bests = valued.map((trial) => (best = best === undefined ? trial.value! : better(best, trial.value!)));
-  return [{ label: `best ${metric} so far`, x, y: bests }, { label: metric, x, y: valued.map((trial) => trial.value), isPoints: true }];
-}
-
-function BestSoFar({ sweep }: { sweep: Sweep }) {
-  const lines = useMemo(() => bestSoFar(sweep), [sweep]);
-  if (lines[0]!.x.length < 2) return null;
-  return (
-    <figure class="chart-card">
-      <figcaption><span class="chart-name">Best {sweep.primary_metric} so far</span><span class="muted">by the number of the trial</span></figcaption>
-      <Chart lines={lines} xKind="number" label={`Best ${sweep.primary_metric} so far, ${counted(lines[0]!.x.length, "trial")}`} height={220} />
-    </figure>
   );
 }
 

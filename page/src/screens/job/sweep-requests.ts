@@ -3,6 +3,8 @@
 import { segment, type Query } from "../../api";
 import { useAnswer, useChange, useEvents, useJobEvents, useThrottled, type Answer } from "../../hooks";
 import { ENDED } from "../../parts/job-state";
+import { settingOf } from "../../parts/parallel-scale";
+import type { RunSet } from "../../parts/run-panels/run-set";
 import type { Job, JobPage, Sweep } from "../../types";
 
 const MAX_POINTS = 100;
@@ -20,6 +22,13 @@ export function useSweep(job: Job): Answer<Sweep> {
   // The stream begins with the job as it is: of one that has ended that is nothing new.
   useJobEvents(job.name, "state", (now) => (!ENDED.has(now.state) || answer.value?.state !== now.state) && reload());
   return answer;
+}
+
+/** The trials of a sweep as panels draw them: a setting typed as `1e-4` is a number. */
+export function setOf({ trials, best, goal, primary_metric: metric }: Sweep): RunSet {
+  const runs = trials.map(({ job, number, value, parameters }) => (
+    { job, number, value, parameters: Object.fromEntries(Object.entries(parameters).map(([name, one]) => [name, settingOf(one)])) }));
+  return { noun: "trial", metric, goal, best: trials.find((trial) => trial.number === best)?.job, runs };
 }
 
 /** A trial has the state and sentence that its job has; its times are the job's own. */

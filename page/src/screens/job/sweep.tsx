@@ -1,19 +1,21 @@
 /** A sweep: the best trial so far, all trials, their curves, and which settings led where. */
 
-import { useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useMemo, useState } from "preact/hooks";
 import { number, text } from "../../format";
 import { useGradual } from "../../hooks";
 import { Answered, Nothing } from "../../parts/placeholders";
-import { drawParallel } from "../../parts/parallel-coordinates";
 import { settingOf } from "../../parts/parallel-scale";
 import { ENDED, StateWord } from "../../parts/job-state";
+import { Importance } from "../../parts/run-panels/importance";
+import { Parallel } from "../../parts/run-panels/parallel";
+import { settingNames, valued } from "../../parts/run-panels/run-set";
+import { SettingScatter } from "../../parts/run-panels/setting-scatter";
 import { href, jobHref, setQuery, usePlace } from "../../router";
 import type { Job, StoryLine, Sweep, Trial } from "../../types";
 import { Took } from "../../parts/time";
 import { isPlain } from "./progress";
 import { RunAgain } from "./run-again-button";
-import { Importance, SettingScatter } from "./sweep-settings";
-import { useSweep, useTrialJobs } from "./sweep-requests";
+import { setOf, useSweep, useTrialJobs } from "./sweep-requests";
 
 interface TabProps { job: Job; story: StoryLine[] }
 
@@ -77,7 +79,7 @@ type Order = "number" | "value" | `p:${string}`;
 function TrialTable({ sweep }: { sweep: Sweep }) {
   const { query } = usePlace();
   const order = (query.get("sort") ?? "value") as Order;
-  const names = parametersOf(sweep.trials);
+  const names = settingNames(sweep.trials);
   const trials = useMemo(() => sorted(sweep, order), [sweep, order]);
   const [limit, setLimit] = useState(100);
   const drawn = useGradual(limit);
@@ -120,7 +122,6 @@ function TrialTable({ sweep }: { sweep: Sweep }) {
   );
 }
 
-const parametersOf = (trials: Trial[]): string[] => [...new Set(trials.flatMap((trial) => Object.keys(trial.parameters)))];
 
 function sorted(sweep: Sweep, order: Order): Trial[] {
   const sign = sweep.goal === "minimize" ? 1 : -1;
@@ -136,60 +137,23 @@ const compare = (one: unknown, other: unknown): number => compareSettings(settin
 const compareSettings = (one: unknown, other: unknown): number =>
   typeof one === "number" && typeof other === "number" ? one - other : String(one).localeCompare(String(other));
 
-/** A trial as charts draw it: a setting typed as `1e-4` is a number. */
-function withNumbers(trial: Trial): Trial {
-  return { ...trial, parameters: Object.fromEntries(Object.entries(trial.parameters).map(([name, value]) => [name, settingOf(value)])) };
-}
-
 export function SettingsTab({ job }: TabProps) {
   const answer = useSweep(job);
   return (
     <Answered answer={answer}>
       {(sweep) => {
-        const scored = sweep.trials.filter((trial) => trial.value !== null).map(withNumbers);
+        const set = setOf(sweep);
+        const scored = valued(set.runs);
         if (scored.length < 2) return <Nothing>It needs two trials with a value of {sweep.primary_metric}.</Nothing>;
+        const names = settingNames(scored);
         return (
           <>
-            <Parallel sweep={sweep} trials={scored} />
-            <SettingScatter sweep={sweep} trials={scored} names={parametersOf(scored)} />
-            <Importance sweep={sweep} trials={scored} />
+            <Parallel set={set} names={names} />
+            <SettingScatter set={set} names={names} />
+            <Importance set={set} names={names} />
           </>
         );
       }}
     </Answered>
-  );
-}
-
-function Parallel({ sweep, trials }: { sweep: Sweep; trials: Trial[] }) {
-  const box = useRef<HTMLDivElement>(null);
-  const [chosen, setChosen] = useState<number[]>();
-  const [hovered, setHovered] = useState<number>();
-  const names = parametersOf(trials);
-  // Drawn again only when a trial has another value: what was chosen on the axes stays otherwise.
-  const shape = trials.map((trial) => `${trial.number} ${trial.value}`).join();
-  useLayoutEffect(() => {
-    // What was chosen and pointed at are rows of the former drawing.
-    setChosen(undefined);
-    setHovered(undefined);
-    return drawParallel(box.current!, {
-      names, metric: sweep.primary_metric, isUp: sweep.goal !== "minimize", trials, onChosen: setChosen, onHover: setHovered,
-    });
-  }, [shape]);
-  const pointed = hovered === undefined ? undefined : trials[hovered];
-  const picked = chosen?.map((n) => trials[n]!).filter(Boolean) ?? [];
-  return (
-    <figure class="chart-card">
-      <figcaption>
-        <span class="chart-name">Settings and {sweep.primary_metric}</span>
-        {pointed ? <span class="number">{pointed.job}: {number(pointed.value)}</span> : <span class="muted">drag along an axis to choose</span>}
-      </figcaption>
-      <div class="parallel" ref={box} role="img" aria-label={`Parallel coordinates of ${names.join(", ")} and ${sweep.primary_metric}; the table of trials has the same values`} />
-      {picked.length > 0 && picked.length < trials.length && (
-        <p class="picked-trials">
-          {picked.length} chosen: {picked.slice(0, 12).map((trial) => <a key={trial.number} href={jobHref(trial.job)}>{trial.job}</a>)}
-          {picked.length > 1 && picked.length <= 20 && <a class="button" href={href("/compare", { job: picked.map((trial) => trial.job) })}>Compare them</a>}
-        </p>
-      )}
-    </figure>
   );
 }

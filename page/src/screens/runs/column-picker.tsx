@@ -17,7 +17,7 @@ export function ColumnPicker({ fields, columns, choose, onClose }: {
   const [text, setText] = useState("");
   const isFound = (field: string) => field.toLowerCase().includes(text.trim().toLowerCase());
   const toggle = (field: string) => choose(columns.includes(field) ? columns.filter((one) => one !== field) : [...columns, field]);
-  const all = [...fields, ...columns.filter((one) => !/^(min|max)\(/.test(one) && !fields.some(({ field }) => field === one)).map((field) => ({ field, unit: "any", runs: 0, values: 0, is_default: false }))];
+  const all = [...fields, ...columns.filter((one) => !/^(min|max)\(/.test(one) && !fields.some(({ field }) => field === one)).map((field) => ({ field, unit: "any", runs: 0, values: 0, is_default: false, is_primary: false, goal: null }))];
   return (
     <Dialog title="Columns" onClose={onClose}>
       <input type="search" aria-label="Search columns" placeholder="Search" value={text} onInput={(event) => setText(event.currentTarget.value)} />

@@ -3,10 +3,12 @@
 import { useCallback, useMemo, useRef, useState } from "preact/hooks";
 import { act, get, type Query } from "../../api";
 import { counted, whole } from "../../format";
-import { useAnswer, useEvents, useMayAct, useReading, useThrottled } from "../../hooks";
+import { useAnswer, useMayAct, useReading, useThrottled } from "../../hooks";
 import { useKey } from "../../keys";
+import { late } from "../../parts/late";
 import { Note } from "../../parts/note";
 import { Nothing, Refused } from "../../parts/placeholders";
+import { Tabs } from "../../parts/tabs";
 import { experimentIn, go, href, setQuery, usePlace } from "../../router";
 import type { Experiment, RunField, RunRow, RunTableAnswer, RunView } from "../../types";
 import { MAX_COMPARED } from "../compare-requests";
@@ -15,20 +17,25 @@ import { ColumnPicker } from "./column-picker";
 import { FilterLine } from "./filter-line";
 import { groupsOf, sortedRuns } from "./run-order";
 import { askedFor, choiceOf, FIRST, isNumber, MAX_RUNS, PAGE, partsOf, pathOf, sortedBy, sortOf, sortText, withParts, type Choice } from "./run-query";
+import { useRunChanges } from "./run-changes";
 import { RunTable } from "./run-table";
 import { Views } from "./views";
 
 const INTERVAL_MS = 4000;
+const TABS = [{ id: "table", label: "Table" }, { id: "analysis", label: "Analysis" }];
 /** The tag of an experiment with its note. */
 const NOTE = "mlflow.note.content";
 const MAX_VALUES = 50;
 /** Values of a field that the filter line offers. */
+
+const Analysis = late(() => import("./analysis").then((one) => one.Analysis));
 
 export function RunsScreen() {
   const { path, query } = usePlace();
   const experiment = experimentIn(path) ?? "";
   const isArchived = query.has("archived");
   const hasParts = query.has("parts");
+  const tab = query.get("tab") === "analysis" ? "analysis" : "table";
   const views = useAnswer<RunView[]>(experiment ? pathOf(experiment, "views") : undefined);
   const viewName = query.get("view") ?? "";
   const view = views.value?.find((one) => one.name === viewName);
@@ -52,7 +59,7 @@ export function RunsScreen() {
   const asked = withUsed(wanted.length ? wanted : usual, sort, choice.group);
   // All runs are read once, and sorted here: another order needs no answer of the server.
   const all = useReading<RunTableAnswer>(
-    first.value && first.value.total > FIRST ? JSON.stringify([runsPath, choice.where, isArchived, [...asked].sort()]) : "",
+    tab === "table" && first.value && first.value.total > FIRST ? JSON.stringify([runsPath, choice.where, isArchived, [...asked].sort()]) : "",
     (signal) => allRuns(runsPath, askedFor({ ...choice, sort: "" }, asked, isArchived), signal), true);
   const table = (first.value && first.value.total > FIRST && all.value ? all.value : first.value) ?? before;
   if (table && table !== before) kept.current = { path: runsPath, table };
@@ -69,10 +76,7 @@ export function RunsScreen() {
   }, [runs, shownRuns, choice.group]);
   const [hasPicker, setPicker] = useState(false);
   const reload = useThrottled(() => [first, all, fields].forEach((answer) => answer.reload()), INTERVAL_MS);
-  useEvents("jobs", ({ jobs, removed, is_partial }) => {
-    if (is_partial || removed.length || !experiment || jobs.some((job) => job.experiment === experiment)) reload();
-  });
-  useEvents("again", reload);
+  useRunChanges(experiment, reload);
   const selected = useMemo(() => new Set(query.getAll("sel")), [query]);
   const select = (of: string[], isSelected: boolean) => {
     const next = new Set(selected);
@@ -99,14 +103,16 @@ export function RunsScreen() {
       {experiment && <ExperimentNote experiment={experiment} />}
       <div class="filters run-filters">
         <FilterLine value={choice.where} fields={fields.value ?? []} valuesOf={valuesFor} apply={(where) => change({ where })} error={isFilterWrong ? error : undefined} />
-        <button type="button" onClick={() => setPicker(true)}>Columns</button>
-        <label class="select">
-          <span>Group by</span>
-          <select value={choice.group} onChange={(event) => change({ group: event.currentTarget.value })}>
-            <option value="">nothing</option>
-            {[...new Set([...(choice.group ? [choice.group] : []), ...(fields.value ?? []).filter((one) => !isNumber(one.unit)).map((one) => one.field)])].map((field) => <option key={field} value={field}>{field}</option>)}
-          </select>
-        </label>
+        {tab === "table" && <button type="button" onClick={() => setPicker(true)}>Columns</button>}
+        {tab === "table" && (
+          <label class="select">
+            <span>Group by</span>
+            <select value={choice.group} onChange={(event) => change({ group: event.currentTarget.value })}>
+              <option value="">nothing</option>
+              {[...new Set([...(choice.group ? [choice.group] : []), ...(fields.value ?? []).filter((one) => !isNumber(one.unit)).map((one) => one.field)])].map((field) => <option key={field} value={field}>{field}</option>)}
+            </select>
+          </label>
+        )}
         {experiment && <Views experiment={experiment} views={views.value ?? []} chosen={viewName} choice={choice} reload={views.reload} />}
         <label class="check"><input type="checkbox" checked={hasParts} onChange={(event) => setQuery({ parts: event.currentTarget.checked ? "1" : "" })} /> trials and steps</label>
         <label class="check"><input type="checkbox" checked={isArchived} onChange={(event) => setQuery({ archived: event.currentTarget.checked ? "1" : "" })} /> archived too</label>
@@ -116,10 +122,15 @@ export function RunsScreen() {
       {!table && !error && <p class="nothing loading">Loading…</p>}
       {table && !error && (
         <>
-          <p class="muted run-count" role="status">{countText(table, choice)}</p>
-          {table.total === 0 ? <Nothing>{choice.where ? "No run meets the filter." : "No runs yet."} {choice.where && <button type="button" onClick={() => change({ where: "" })}>Without a filter</button>}</Nothing>
-            : <RunTable runs={shownRuns} groups={groups} columns={columns} sort={sort} selected={selected} select={select}
-                order={(column, isAdded) => change({ sort: sortText(sortedBy(sort, column.field, isNumber(column.unit), isAdded)) })} />}
+          <Tabs tabs={TABS} chosen={tab} label="Of these runs" />
+          <div id="tab-panel" role="tabpanel" aria-labelledby={`tab-${tab}`}>
+            <h2 class="hidden">{TABS.find((one) => one.id === tab)!.label}</h2>
+            <p class="muted run-count" role="status">{countText(table, choice)}</p>
+            {table.total === 0 ? <Nothing>{choice.where ? "No run meets the filter." : "No runs yet."} {choice.where && <button type="button" onClick={() => change({ where: "" })}>Without a filter</button>}</Nothing>
+              : tab === "analysis" ? <Analysis path={runsPath} experiment={experiment} where={choice.where} isArchived={isArchived} fields={fields.value} selected={selected} />
+              : <RunTable runs={shownRuns} groups={groups} columns={columns} sort={sort} selected={selected} select={select}
+                  order={(column, isAdded) => change({ sort: sortText(sortedBy(sort, column.field, isNumber(column.unit), isAdded)) })} />}
+          </div>
         </>
       )}
       {hasPicker && <ColumnPicker fields={fields.value ?? []} columns={wanted.length ? wanted : usual} choose={(next) => change({ columns: next.join(",") })} onClose={() => setPicker(false)} />}

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Annotated, Any, ClassVar, Literal
 
 from drumbeat.model.api.constraints import NO_OTHER_KEYS, Constraint, limited
+from drumbeat.model.primary_metrics import Goal
 
 
 @dataclass(frozen=True)
@@ -83,6 +84,10 @@ class RunFieldView:
     values: int = 0
     is_default: bool = False
     """Whether it is a column when none are chosen."""
+    is_primary: bool = False
+    """Whether it is the metric by which these runs are ranked together."""
+    goal: Goal | None = None
+    """Which values of a metric are better; None = unknown."""
 
 
 @dataclass(frozen=True)

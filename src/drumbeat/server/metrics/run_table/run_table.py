@@ -15,6 +15,7 @@ from drumbeat.core.run_queries.parser import SortKey, parse_fields, parse_filter
 from drumbeat.core.run_queries.run_table import grouped, matching, sorted_rows, spread_of
 from drumbeat.model.api.runs import GroupCell, RunColumn, RunFieldView, RunGroup, RunTableRow, RunTableView
 from drumbeat.model.metrics import value_to_json
+from drumbeat.model.primary_metrics import Goal, PrimaryMetric, goal_of
 from drumbeat.server.jobs.job_filter import JobFilter
 from drumbeat.server.loop.loop import Loop
 from drumbeat.server.metrics.metrics import Metrics
@@ -104,13 +105,12 @@ class RunTable:
         ]
         started = sum(row.facts.started_at is not None for row in rows)
         fields += [(Field("attribute", key), started, 0) for key in ("duration", "gpu_hours") if started]
-        uses = (
-            []
-            if self._metrics.is_empty
-            else self._metrics.store.field_uses([row.facts.run for row in rows], MAX_FIELDS)
-        )
-        if logged_runs := max((one.runs for one in uses if one.kind == "metric"), default=0):
-            fields += [(PRIMARY, logged_runs, 0)]
+        runs = [row.facts.run for row in rows]
+        uses = [] if self._metrics.is_empty else self._metrics.store.field_uses(runs, MAX_FIELDS)
+        logged_by = {one.key: one.runs for one in uses if one.kind == "metric"}
+        common = self._metrics.store.common_primary(runs, logged_by) if logged_by else None
+        if logged_by:
+            fields += [(PRIMARY, max(logged_by.values()), 0)]
         fields += [(Field("attribute", "experiment"), len(rows), len({row.facts.experiment for row in rows}))]
         fields += [
             (Field("input", key), runs, values) for key, runs, values in _counted(row.facts.inputs for row in rows)
@@ -121,12 +121,20 @@ class RunTable:
             if not (one.kind == "tag" and one.key.startswith(_OWN_TAGS))
         ]
         logged = {field for field, _, _ in fields}
-        tags = [(Field("tag", key), runs, 0) for key, runs, _ in _counted(row.facts.tags for row in rows)]
+        tags = [(Field("tag", key), count, 0) for key, count, _ in _counted(row.facts.tags for row in rows)]
         fields += [one for one in tags if one[0] not in logged]
         defaults = _defaults(fields)
         return [
-            RunFieldView(str(field), field.unit.value, runs, values, is_default=field in defaults)
-            for field, runs, values in fields
+            RunFieldView(
+                str(field),
+                field.unit.value,
+                count,
+                values,
+                is_default=field in defaults,
+                is_primary=common is not None and field == Field("metric", common.name),
+                goal=_goal(field, common),
+            )
+            for field, count, values in fields
         ]
 
     def _default_columns(self, rows: Sequence[_Row], named: Sequence[Field]) -> tuple[Field, ...]:
@@ -189,6 +197,13 @@ class RunTable:
                 return stored
             case _:
                 return facts.attributes[field.key]
+
+
+def _goal(field: Field, common: PrimaryMetric | None) -> Goal | None:
+    """Returns which values of a metric are better, by the metric that counts or by its name."""
+    if field.kind != "metric":
+        return None
+    return common.goal if common and common.name == field.key else goal_of(field.key)
 
 
 def _value(row: _Row, field: Field) -> Cell:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Row, select
@@ -57,6 +58,23 @@ def primaries(connection: Connection, chosen_runs: Sequence[str]) -> dict[str, P
         for row in connection.execute(select(series).where(series.c.id.in_(numbers))):
             primary[row.run] = _primary(connection, row, picks[row.run])
     return primary
+
+
+def common_primary(
+    connection: Connection, chosen_runs: Sequence[str], logged_by: Mapping[str, int]
+) -> PrimaryMetric | None:
+    """Returns the metric by which these runs are ranked together: the one that most runs, or their experiments, name.
+
+    Where none is named, it is guessed by the names. logged_by: how many runs have logged each metric.
+    """
+    named: Counter[PrimaryMetric] = Counter()
+    for start in range(0, len(chosen_runs), _MAX_PARAMETERS):
+        for wanted in _wanted(connection, chosen_runs[start : start + _MAX_PARAMETERS]).values():
+            named.update([metric for metric, _ in wanted if metric.name in logged_by][:1])
+    if named:
+        return named.most_common(1)[0][0]
+    places = [(place, -runs, name) for name, runs in logged_by.items() if (place := guess_place(name)) is not None]
+    return PrimaryMetric(guess := min(places)[2], goal_of(guess)) if places else None
 
 
 def _names(connection: Connection, some: Sequence[str]) -> dict[str, list[_Named]]:

@@ -23,6 +23,7 @@ from drumbeat.model.metrics import (
     Source,
     run_id,
 )
+from drumbeat.model.primary_metrics import PrimaryMetric
 from drumbeat.server.database.database import Database, parse_url
 from drumbeat.server.database.upgrade import Revisions, upgrade
 from drumbeat.server.metrics.metric_records import (
@@ -265,6 +266,10 @@ class SqlMetricStore:
     def primaries(self, runs: Sequence[str]) -> dict[str, PrimarySeries]:
         """Returns the primary series of rank 0 of each of these runs that has one, never one of `system/…`."""
         return self._read(lambda connection: primary_series.primaries(connection, runs))
+
+    def common_primary(self, runs: Sequence[str], logged_by: Mapping[str, int]) -> PrimaryMetric | None:
+        """Returns the metric by which these runs are ranked together. logged_by: how many runs have logged each."""
+        return self._read(lambda connection: primary_series.common_primary(connection, runs, logged_by))
 
     def means(self, run: str, names: Collection[str]) -> dict[tuple[str, int], float]:
         """Returns the mean of the finite values of each series with one of these names, by name and rank."""
