@@ -35,7 +35,8 @@ function Screen({ path }: { path: string }) {
   const job = jobIn(path);
   const experiment = experimentIn(path);
   const endpoint = endpointIn(path);
-  const target = TARGETS.find((one) => one.path === (endpoint === undefined ? path : "/endpoints"));
+  const of = endpoint !== undefined ? "/endpoints" : path.startsWith("/docs/") ? "/docs" : path;
+  const target = TARGETS.find((one) => one.path === of);
   const name = job ?? experiment ?? endpoint;
   useEffect(() => {
     document.title = name ? `${name} · drumbeat` : `${target?.label ?? "Nothing here"} · drumbeat`;

@@ -16,4 +16,5 @@ export const TARGETS: Target[] = [
   { path: "/schedules", label: "Schedules", key: "t", screen: late(() => import("./screens/schedules").then((one) => one.SchedulesScreen)) },
   { path: "/ledger", label: "Ledger", key: "l", screen: late(() => import("./screens/ledger").then((one) => one.LedgerScreen)) },
   { path: "/server", label: "Server", key: "s", screen: late(() => import("./screens/server").then((one) => one.ServerScreen)) },
+  { path: "/docs", label: "Docs", key: "h", screen: late(() => import("./screens/docs").then((one) => one.DocsScreen)) },
 ];

@@ -12,7 +12,8 @@ import { build } from "vite";
 
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
 const API = "/api/v1";
-const TYPES = { ".html": "text/html; charset=utf-8", ".js": "text/javascript", ".svg": "image/svg+xml", ".css": "text/css" };
+const DOCS = "/ui/docs-files/";
+const TYPES = { ".html": "text/html; charset=utf-8", ".js": "text/javascript", ".svg": "image/svg+xml", ".css": "text/css", ".png": "image/png" };
 const CHROMIUMS = ["chromium", "chromium-browser", "google-chrome"];
 
 /** Chromium's path; undefined where it is missing. */
@@ -125,11 +126,20 @@ export class ScriptedServer {
   }
 
   sendFile(path, response) {
+    if (path.startsWith(DOCS)) return sendDocs(path.slice(DOCS.length), response);
     const file = join(this.folder, path.startsWith("/ui/assets/") ? path.slice("/ui/".length) : "index.html");
     if (!existsSync(file)) return void response.writeHead(404).end();
     response.writeHead(200, { "Content-Type": TYPES[extname(file)] ?? "application/octet-stream" });
     response.end(readFileSync(file));
   }
+}
+
+/** A page of the documentation or a picture of it, from the clone. */
+function sendDocs(path, response) {
+  const file = join(ROOT, "..", path);
+  if (!/^(README\.md|docs\/[\w./-]+)$/.test(path) || !existsSync(file)) return void response.writeHead(404).end();
+  response.writeHead(200, { "Content-Type": TYPES[extname(file)] ?? "text/markdown" });
+  response.end(readFileSync(file));
 }
 
 /** A file, or the range of it that is asked for. */

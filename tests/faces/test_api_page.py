@@ -5,6 +5,7 @@ import re
 from base64 import b64encode
 from collections.abc import Iterator
 from hashlib import sha256
+from pathlib import Path
 
 import httpx
 import pytest
@@ -12,6 +13,8 @@ import pytest
 from drumbeat.server.page.routes import BUILT
 
 from .api_house import House, house_in
+
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="module")
@@ -139,6 +142,20 @@ def test_assets_are_hashed_and_kept_by_browsers(browser: httpx.Client) -> None:
     assert browser.get("/ui/assets/none.js").status_code == 404
     assert browser.get("/ui/assets/%2e%2e/%2e%2e/routes.py").status_code in (200, 404)
     assert "APIRouter" not in browser.get("/ui/assets/../../routes.py").text
+
+
+@pytest.mark.feature("M3")
+def test_documentation_is_sent_to_browsers_and_nothing_beside_it(browser: httpx.Client) -> None:
+    readme = browser.get("/ui/docs-files/README.md")
+    assert readme.text == (ROOT / "README.md").read_text()
+    assert readme.headers["content-type"] == "text/markdown; charset=utf-8"
+    assert "default-src 'none'" in readme.headers["content-security-policy"]
+    for path, kind in (("docs/decisions/README.md", "text/markdown"), ("docs/images/page-job.png", "image/png")):
+        answer = browser.get(f"/ui/docs-files/{path}")
+        assert answer.content == (ROOT / path).read_bytes()
+        assert answer.headers["content-type"].startswith(kind)
+    for path in ("docs/none.md", "docs", "CHANGELOG.md", "docs/openapi.json", "docs/%2e%2e/LICENSE", "/etc/hosts"):
+        assert browser.get(f"/ui/docs-files/{path}").status_code == 404
 
 
 @pytest.mark.feature("X1")

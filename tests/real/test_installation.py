@@ -10,9 +10,12 @@ from pathlib import Path
 import pytest
 
 from drumbeat import __version__
+from drumbeat.server.page.docs import docs_files
 
 from .house import a_house
 from .installation import Installation, build_wheel, download_dependencies
+
+README = Path(__file__).parents[2] / "README.md"
 
 pytestmark = [pytest.mark.feature("U1"), pytest.mark.timeout(900)]
 
@@ -69,6 +72,15 @@ def test_wheel_holds_every_file_that_the_page_names(wheel: Path):
     assert named | chunks <= built
     here = Path(__file__).parents[2] / "src" / "drumbeat" / "server" / "page" / "built"
     assert built == {str(file.relative_to(here)) for file in here.rglob("*") if file.is_file()}
+
+
+def test_wheel_holds_the_documentation_that_the_page_shows(wheel: Path):
+    folder = "drumbeat/server/page/docs/"
+    names = {name.removeprefix(folder) for name in zipfile.ZipFile(wheel).namelist() if name.startswith(folder)}
+    assert names == set(docs_files())
+    assert {"docs/sweeps.md", "docs/images/page-job.png"} <= names
+    (about,) = (name for name in zipfile.ZipFile(wheel).namelist() if name.endswith(".dist-info/METADATA"))
+    assert README.read_text() in zipfile.ZipFile(wheel).read(about).decode()
 
 
 @pytest.mark.thorough

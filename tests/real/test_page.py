@@ -103,6 +103,7 @@ SCREENS = {
     "models": ("/data?tab=models", "No model"),
     "environments": ("/data?tab=environments", "Curated"),
     "datastores": ("/data?tab=datastores", "built in"),
+    "docs": ("/docs", "Every command has"),
     "ledger": ("/ledger", "idle while held"),
     "server": ("/server", "What takes space"),
     "nowhere": ("/nowhere", "no such page"),
@@ -200,7 +201,7 @@ def test_walk_goes_to_every_screen_of_the_page():
     targets = re.findall(r'path: "(/[a-z]*)", label', (PAGE / "targets.ts").read_text())
     tabs = re.findall(r'\{ id: "([a-z]+)", label', "".join(path.read_text() for path in TABBED))
     walked = [path for path, _ in SCREENS.values()]
-    assert len(targets) == 9
+    assert len(targets) == 10
     assert len(tabs) > 15
     assert {*targets} <= {path.partition("?")[0] for path in walked}
     first = {"overview": "/jobs/good", "trials": "/jobs/tuned", "graph": "/jobs/flow", "data": "/data"}

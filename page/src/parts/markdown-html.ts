@@ -5,7 +5,7 @@ import { Marked } from "marked";
 
 /** Headings of a note stand below those of the screen. */
 const LOWER = 2;
-const escaped = (text: string): string => text.replace(/[&<>"']/g, (one) => `&#${one.charCodeAt(0)};`);
+export const escaped = (text: string): string => text.replace(/[&<>"']/g, (one) => `&#${one.charCodeAt(0)};`);
 
 const marked = new Marked({
   gfm: true,
@@ -22,10 +22,10 @@ const marked = new Marked({
   },
 });
 
-const ALLOWED_TAGS = [
+export const ALLOWED_TAGS = [
   "a", "blockquote", "br", "code", "del", "em", "h3", "h4", "h5", "h6", "hr", "li", "ol", "p", "pre", "strong", "table", "tbody", "td", "th", "thead", "tr", "ul",
 ];
-const ALLOWED_URI_REGEXP = /^(https?:|mailto:|\/ui\/)/i;
+export const ALLOWED_URI_REGEXP = /^(https?:|mailto:|\/ui\/)/i;
 
 DOMPurify.addHook("afterSanitizeAttributes", (node) => {
   if (node.nodeName !== "A" || !node.getAttribute("href") || node.getAttribute("href")!.startsWith("/ui/")) return;

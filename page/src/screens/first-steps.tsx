@@ -1,6 +1,7 @@
 /** What a server without jobs shows: the commands to begin with, which work as they stand. */
 
 import { CopyButton } from "../parts/copy-button";
+import { href } from "../router";
 
 interface Step {
   what: string;
@@ -32,6 +33,7 @@ export function FirstSteps() {
           </li>
         ))}
       </ol>
+      <p>More in the <a href={href("/docs")}>documentation</a>: <a href={href("/docs/jobfile")}>job files</a>, <a href={href("/docs/sweeps")}>sweeps</a>, <a href={href("/docs/computes")}>computes</a>.</p>
     </section>
   );
 }

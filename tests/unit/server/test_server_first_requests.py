@@ -94,6 +94,7 @@ def test_code_of_a_screen_comes_with_what_it_imports() -> None:
     for path, names in {
         "/compare": ["compare", "chart"],
         "/experiments/cifar?sort=name": ["runs"],
+        "/docs/sweeps": ["docs"],
         "/jobs/one?tab=settings": ["sweep", "sweep-requests"],
     }.items():
         place, _, query = path.partition("?")

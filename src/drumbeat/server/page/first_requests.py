@@ -57,6 +57,7 @@ SCREENS: Mapping[str, str] = {
     "/data": "src/screens/catalog.tsx",
     "/endpoints": "src/screens/endpoints/endpoints.tsx",
     "/schedules": "src/screens/schedules.tsx",
+    "/docs": "src/screens/docs.tsx",
     "/ledger": "src/screens/ledger.tsx",
     "/server": "src/screens/server.tsx",
 }
@@ -133,6 +134,8 @@ def first_requests(path: str, query: str, job: KnownJob | None = None) -> FirstR
         return _of_job(name, words, job)
     if path == "/runs" or (path.startswith("/experiments/") and path != "/experiments/"):
         return FirstRequests(module=RUNS)
+    if path.startswith("/docs/"):
+        return FirstRequests(module=SCREENS["/docs"])
     if path.startswith("/endpoints/") and (name := unquote(path.split("/")[2])):
         own = address("/endpoint-requests", [("endpoint", name), ("curves", "true")])
         return FirstRequests((address(f"/online-endpoints/{segment(name)}"), own), SCREENS["/endpoints"])

@@ -23,6 +23,8 @@ from drumbeat.server.access.page_addresses import safe_return
 from drumbeat.server.access.page_sessions import SESSION_LIFETIME_S
 from drumbeat.server.access.request_guard import PAGE, PRINTED_BY_MLFLOW, valid_session
 from drumbeat.server.context import ContextOf, ServerContext
+from drumbeat.server.page import docs
+from drumbeat.server.page.docs import docs_files
 from drumbeat.server.page.first_requests import FirstRequests, KnownJob, first_requests, job_in, known_job
 from drumbeat.server.routing import new_router
 from drumbeat.server.url_paths import rest
@@ -157,6 +159,16 @@ async def send_asset(path: str, accept_encoding: Annotated[str, Header()] = "") 
     if "gzip" not in accept_encoding:
         return Response(file.content, headers=headers, media_type=file.type)
     return Response(file.zipped, headers={**headers, "Content-Encoding": "gzip"}, media_type=file.type)
+
+
+@router.get(f"{PAGE}/docs-files/" + rest("path"))
+def send_docs_file(path: str) -> Response:
+    """Returns a page of the documentation as markdown, or one of its pictures."""
+    file = docs_files().get(path)
+    if file is None:
+        return Response(status_code=404, headers=HEADERS)
+    headers = {**HEADERS, "Cache-Control": "no-cache"}
+    return Response(file.read_bytes(), headers=headers, media_type=docs.TYPES[file.suffix])
 
 
 @router.get(f"{PAGE}/" + rest("path"))
