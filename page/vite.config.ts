@@ -1,4 +1,5 @@
-import { defineConfig, type Plugin } from "vite";
+import { fileURLToPath } from "node:url";
+import { build, defineConfig, type Plugin } from "vite";
 
 /** Code of uPlot's that runs as it is loaded: it opens the browser's tables of languages and time zones, which takes longer
  * than everything else in it. The page writes numbers and times itself. */
@@ -54,10 +55,23 @@ const codeNamed: Plugin = {
   },
 };
 
+/** The reader of PDF, one script of its own: a frame without an origin loads no modules. */
+const pdfFrame: Plugin = {
+  name: "pdf-frame",
+  async generateBundle() {
+    const built = await build({
+      configFile: false, logLevel: "error",
+      build: { write: false, target: "es2022", lib: { entry: fileURLToPath(new URL("src/pdf-frame/frame.ts", import.meta.url)), formats: ["iife"], name: "frame" } },
+    });
+    const [script] = (built as { output: { code?: string }[] }[])[0]!.output;
+    this.emitFile({ type: "asset", name: "pdf-frame.js", source: script!.code! });
+  },
+};
+
 // The built files are committed: names and contents depend on the sources and the lock alone.
 export default defineConfig({
   base: "/ui/",
-  plugins: [withoutTables, stylesWithin, codeNamed],
+  plugins: [withoutTables, stylesWithin, codeNamed, pdfFrame],
   build: {
     outDir: "../src/drumbeat/server/page/built",
     emptyOutDir: true,
@@ -68,5 +82,6 @@ export default defineConfig({
     modulePreload: { polyfill: false },
     reportCompressedSize: true,
     chunkSizeWarningLimit: 700,
+    rolldownOptions: { checks: { pluginTimings: false } },
   },
 });

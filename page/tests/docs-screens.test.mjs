@@ -33,6 +33,7 @@ test("a page that isn't there leads to the others, and a phone doesn't scroll si
   await page.getByRole("heading", { name: "There is no such page" }).waitFor();
   await page.getByRole("link", { name: "The documentation" }).click();
   await page.locator(".docs table").first().waitFor();
+  expect(await violations()).toEqual([]);
   await open("/docs/sweeps");
   await page.locator(".docs h2").first().waitFor();
   expect(await page.evaluate(() => document.documentElement.scrollWidth)).toBeLessThanOrEqual(390);

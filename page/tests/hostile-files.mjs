@@ -29,13 +29,14 @@ async function preview(file) {
   await page.goto(`${server}/ui/jobs/${errand.job}?tab=outputs&file=${encodeURIComponent(file)}`);
   await page.locator(".preview h2").waitFor();
   await page.waitForTimeout(PAUSE_MS);
-  return page.mainFrame().childFrames()[0];
+  await page.waitForFunction(() => !document.querySelector(".preview").innerText.includes("Loading…"));
+  return (await page.locator(".preview iframe").count()) ? page.mainFrame().childFrames()[0] : undefined;
 }
 
 for (const file of errand.files) {
   const frame = await preview(file);
   if (frame) {
-    shown[file] = await frame.locator("body").innerText();
+    shown[file] = (await frame.locator("body").innerText()) || undefined;
     // Playwright's own scripts run in the frame; what they can read, a script of the file's could at most.
     cookies.push(await frame.evaluate(() => {
       try {
@@ -44,7 +45,7 @@ for (const file of errand.files) {
         return error.name;
       }
     }));
-    const links = "a, x-a, button";
+    const links = "a, x-a, button, canvas";
     const count = await frame.locator(links).count();
     for (let n = 0; n < count; n += 1) {
       const again = await preview(file);

@@ -3,7 +3,8 @@
  * broken off where the test says so, and the page's streams of events.
  */
 
-import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { createHash } from "node:crypto";
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { createServer } from "node:http";
 import { tmpdir } from "node:os";
 import { delimiter, extname, join } from "node:path";
@@ -126,12 +127,23 @@ export class ScriptedServer {
   }
 
   sendFile(path, response) {
+    if (path === "/ui/pdf-frame") return sendFrame(this.folder, response);
     if (path.startsWith(DOCS)) return sendDocs(path.slice(DOCS.length), response);
     const file = join(this.folder, path.startsWith("/ui/assets/") ? path.slice("/ui/".length) : "index.html");
     if (!existsSync(file)) return void response.writeHead(404).end();
     response.writeHead(200, { "Content-Type": TYPES[extname(file)] ?? "application/octet-stream" });
     response.end(readFileSync(file));
   }
+}
+
+/** The frame of a PDF, with the policy that the server's routes give it. */
+function sendFrame(folder, response) {
+  const source = readFileSync(join(ROOT, "..", "src", "drumbeat", "server", "page", "routes.py"), "utf8");
+  const script = readFileSync(join(folder, "assets", readdirSync(join(folder, "assets")).find((name) => name.startsWith("pdf-frame-"))));
+  const digest = `sha256-${createHash("sha256").update(script).digest("base64")}`;
+  const policy = /FRAME_POLICY = \(([^)]*)\)/.exec(source)[1].replace(/[\s"]*\n[\s"]*/g, " ").replace("{digest}", digest).trim();
+  response.writeHead(200, { "Content-Type": TYPES[".html"], "Content-Security-Policy": policy });
+  response.end(`<!doctype html><html lang="en"><title>PDF</title><body><script>${script}</script></body></html>`);
 }
 
 /** A page of the documentation or a picture of it, from the clone. */

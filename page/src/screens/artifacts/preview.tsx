@@ -7,6 +7,7 @@ import { Markdown } from "../../parts/note";
 import { Nothing, Refused } from "../../parts/placeholders";
 import type { FileEntry } from "../../types";
 import { DataTable } from "./data-table";
+import { Pdf } from "./pdf";
 import { MAX_TABLE, separated, tableInJson, type TableData } from "./table-data";
 import { countOf, TENSOR_FILES, type Tensor } from "./tensor-files";
 
@@ -14,6 +15,7 @@ const MAX_TEXT = 256 << 10;
 const MAX_IMAGE = 32 << 20;
 const MAX_FILM = 64 << 20;
 const MAX_HTML = 8 << 20;
+const MAX_PDF = 32 << 20;
 const BLOBS: Record<string, [kind: "image" | "audio" | "video", type: string]> = {
   png: ["image", "image/png"], jpg: ["image", "image/jpeg"], jpeg: ["image", "image/jpeg"], gif: ["image", "image/gif"],
   webp: ["image", "image/webp"], svg: ["image", "image/svg+xml"],
@@ -25,7 +27,8 @@ type Seen =
   | { kind: "image" | "audio" | "video"; url: string }
   | { kind: "table"; data: TableData }
   | { kind: "tensors"; tensors: Tensor[] }
-  | { kind: "html" | "pdf" | "binary" }
+  | { kind: "pdf"; bytes: ArrayBuffer }
+  | { kind: "html" | "binary" }
   | { kind: "large"; most: number }
   | { kind: "text" | "markdown"; text: string; isCut: boolean };
 
@@ -71,7 +74,7 @@ function Shown({ seen, name, address }: { seen: Seen; name: string; address: str
     case "tensors": return <Tensors tensors={seen.tensors} name={name} />;
     // The server's answer forbids scripts and requests, and so does the frame.
     case "html": return <iframe class="preview-html" sandbox="" src={`${address}?preview=html`} title={name} />;
-    case "pdf": return <Nothing>A browser's reader of PDF runs scripts that are in it: download it to look at it.</Nothing>;
+    case "pdf": return <Pdf bytes={seen.bytes} name={name} />;
     case "binary": return <Nothing>It is binary: download it to look at it.</Nothing>;
     case "large": return <Nothing>The page shows such files of at most {sizeOf(seen.most)}: download it to look at it.</Nothing>;
     default: return <TextPreview {...seen} />;
@@ -88,7 +91,10 @@ async function look(job: string, file: FileEntry): Promise<Seen> {
     const { bytes } = await getFile(job, file.path, most);
     return { kind, url: URL.createObjectURL(new Blob([bytes], { type })) };
   }
-  if (ending === "pdf") return { kind: "pdf" };
+  if (ending === "pdf") {
+    if (file.size > MAX_PDF) return { kind: "large", most: MAX_PDF };
+    return { kind: "pdf", bytes: (await getFile(job, file.path, MAX_PDF)).bytes };
+  }
   if (ending === "html" || ending === "htm") return file.size > MAX_HTML ? { kind: "large", most: MAX_HTML } : { kind: "html" };
   const tensors = TENSOR_FILES[ending];
   if (tensors) return { kind: "tensors", tensors: await tensors(async (from, length) => new DataView((await getFile(job, file.path, length, from)).bytes), file.size) };

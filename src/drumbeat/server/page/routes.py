@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Annotated
 
 from anyio import move_on_after, to_thread
@@ -23,8 +23,8 @@ from drumbeat.server.access.page_addresses import safe_return
 from drumbeat.server.access.page_sessions import SESSION_LIFETIME_S
 from drumbeat.server.access.request_guard import PAGE, PRINTED_BY_MLFLOW, valid_session
 from drumbeat.server.context import ContextOf, ServerContext
-from drumbeat.server.page import docs
-from drumbeat.server.page.docs import docs_files
+from drumbeat.server.page.docs import TYPES as DOCS_TYPES
+from drumbeat.server.page.docs import read_docs
 from drumbeat.server.page.first_requests import FirstRequests, KnownJob, first_requests, job_in, known_job
 from drumbeat.server.routing import new_router
 from drumbeat.server.url_paths import rest
@@ -51,6 +51,11 @@ TYPES = {
     ".css": "text/css; charset=utf-8",
     ".svg": "image/svg+xml",
 }
+FRAME_POLICY = (
+    "sandbox allow-scripts; default-src 'none'; script-src '{digest}'; img-src data: blob:; font-src data:; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'self'"
+)
+"""Content-Security-Policy of the frame that draws a PDF: one script, without origin, session and network."""
 USED_LINK = """\
 <!doctype html><html lang="en"><title>drumbeat</title>
 <h1>This link was used or has expired</h1>
@@ -71,7 +76,7 @@ class BuiltFile:
 
 @cache
 def built_files() -> dict[str, BuiltFile]:
-    """Reads the page's files, by path, once; together they are smaller than a megabyte."""
+    """Reads the page's files, by path, once; together they are smaller than three megabytes."""
     files = [file for file in BUILT.rglob("*") if file.suffix in TYPES]
     return {str(file.relative_to(BUILT)): _read(file) for file in files}
 
@@ -161,14 +166,34 @@ async def send_asset(path: str, accept_encoding: Annotated[str, Header()] = "") 
     return Response(file.zipped, headers={**headers, "Content-Encoding": "gzip"}, media_type=file.type)
 
 
+@cache
+def pdf_frame() -> tuple[bytes, str]:
+    """Returns the frame that draws a PDF, compressed, and its policy.
+
+    The script stands in it: a frame without an origin is refused every file of the server.
+    """
+    script = next(file.content for path, file in built_files().items() if path.startswith("assets/pdf-frame-"))
+    digest = f"sha256-{b64encode(sha256(script).digest()).decode()}"
+    page = b'<!doctype html><html lang="en"><title>PDF</title><body><script>%s</script></body></html>' % script
+    return gzip.compress(page, 6, mtime=0), FRAME_POLICY.format(digest=digest)
+
+
+@router.get(f"{PAGE}/pdf-frame")
+def send_pdf_frame() -> Response:
+    """Returns the frame that draws a PDF, which the page hands to it. Every browser takes it compressed."""
+    content, policy = pdf_frame()
+    headers = {**HEADERS, "Content-Security-Policy": policy, "Cache-Control": "private, max-age=600"}
+    return HTMLResponse(content, headers={**headers, "Content-Encoding": "gzip"})
+
+
 @router.get(f"{PAGE}/docs-files/" + rest("path"))
 def send_docs_file(path: str) -> Response:
     """Returns a page of the documentation as markdown, or one of its pictures."""
-    file = docs_files().get(path)
-    if file is None:
+    content = read_docs(path)
+    if content is None:
         return Response(status_code=404, headers=HEADERS)
     headers = {**HEADERS, "Cache-Control": "no-cache"}
-    return Response(file.read_bytes(), headers=headers, media_type=docs.TYPES[file.suffix])
+    return Response(content, headers=headers, media_type=DOCS_TYPES[PurePosixPath(path).suffix])
 
 
 @router.get(f"{PAGE}/" + rest("path"))
