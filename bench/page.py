@@ -1,5 +1,5 @@
-"""The web page in headless Chromium: 10,000 jobs, a sweep of 1,000 trials, 20 curves of a million points, a log of a
-million lines, and live data.
+"""The web page in headless Chromium: 10,000 jobs, a sweep of 1,000 trials, 20 curves of a million points, 200 compared
+ones, 2,000 runs of 30 columns, a log of a million lines, a table of 100,000 rows, a gallery, and live data.
 
     python -m bench.page --rounds 3 --write docs/bench/page.md
 
@@ -16,13 +16,27 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bench.page_data import CURVES, LOGGED, MILLION, SWEEP, curve_name, fill
+from bench.page_artifacts import DRAWN as DRAWN_JOB
+from bench.page_artifacts import IMAGES, ROWS, STEPS, TABLE
+from bench.page_data import (
+    CURVES,
+    FIELDS,
+    LOGGED,
+    MILLION,
+    RUNS,
+    RUNS_EXPERIMENT,
+    SWEEP,
+    curve_name,
+    fill,
+    run_name,
+)
 from bench.page_report import render
 from bench.serving import bare_server, serving
 from bench.start import describe_machine
 from bench.start_report import publish
 from bench.start_runs import BIN, HERE
 from drumbeat.client import Client
+from drumbeat.core.child_jobs import trial_name
 from tests.real.browsers import Seen, drive_from
 
 BARE = """
@@ -34,6 +48,10 @@ async def app(scope, receive, send):
 uvicorn.run(app, port=int(sys.argv[1]), access_log=False, log_level="error", lifespan="off")
 """
 ALL_CURVES = "/compare?" + "&".join(f"job={curve_name(number)}" for number in range(CURVES))
+COMPARED = 200
+MANY_CURVES = "/compare?" + "&".join(f"job={trial_name(SWEEP, number)}" for number in range(COMPARED))
+COLUMNS = ",".join(f"{kind}{n:02}" for kind in ("param.p", "metric.m") for n in range(FIELDS))
+IMAGES_SHOWN = f".step-image:nth-child({IMAGES}) img"
 DRAWN = ".chart[data-points]:not([data-points='0']) canvas"
 SCREENS: dict[str, tuple[str, str, str]] = {
     "jobs, of 10,000": ("/", "table.jobs tbody tr:nth-child(100)", ""),
@@ -43,9 +61,22 @@ SCREENS: dict[str, tuple[str, str, str]] = {
     "their settings": (f"/jobs/{SWEEP}?tab=settings", ".parallel canvas", ""),
     "a curve of a million points": (f"/jobs/{curve_name(0)}?tab=metrics", DRAWN, ""),
     f"{CURVES} of them, compared": (ALL_CURVES, DRAWN, ""),
+    f"{COMPARED} curves, compared": (MANY_CURVES, DRAWN, ""),
+    f"{RUNS:,} runs × {2 * FIELDS} columns": (
+        f"/experiments/{RUNS_EXPERIMENT}?columns={COLUMNS}",
+        "table.run-table tbody tr",
+        run_name(RUNS - 1),
+    ),
+    f"a table of {ROWS:,} rows": (f"/jobs/{DRAWN_JOB}?tab=outputs&file=outputs/{TABLE}", ".preview td", "image-000005"),
     "a log of a million lines": (f"/jobs/{LOGGED}", ".log .line", f"step {MILLION - 1} "),
 }
 """Address behind /ui, an element that makes the screen usable, and its text."""
+GALLERY = f"{STEPS} steps of {IMAGES} images"
+DRAG = {
+    "name": GALLERY, "path": f"/jobs/{DRAWN_JOB}?tab=outputs", "until": {"css": IMAGES_SHOWN},
+    "drag": {"steps": STEPS, "images": IMAGES},
+}  # fmt: skip
+"""The slider goes through all steps, each as soon as the one before is shown, once the screen is usable."""
 LIVE = "grows"
 LIVE_SCREENS: dict[str, tuple[str, str, str]] = {
     "jobs": ("/", "table.jobs tbody tr", LIVE),
@@ -88,7 +119,7 @@ def walk(watch_s: float, bare: str, wanted: str) -> dict[str, Seen]:
     """One round, in a browser of its own."""
     opened = subprocess.run([BIN / "drumbeat", "ui", "--print"], check=True, stdout=subprocess.PIPE, text=True)
     empty = {"name": "bare", "url": bare, "until": {"css": "#bare"}}
-    ended = [step for step in steps(SCREENS) if wanted in step["name"]]
+    ended = [step for step in [*steps(SCREENS), DRAG] if wanted in step["name"]]
     live = [{**step, "name": f"live {step['name']}"} for step in steps(LIVE_SCREENS, watch=watch_s * 1000)]
     seen = drive_from(opened.stdout.strip(), [empty, *ended, *live])
     for one in seen.values():

@@ -8,9 +8,10 @@ from pathlib import Path
 
 from sqlalchemy import Connection, create_engine, insert, literal, select
 
+from bench.page_artifacts import DRAWN, fill_artifacts
 from drumbeat.core.child_jobs import SweepProgress, TrialProgress, trial_name
 from drumbeat.core.lifecycle.job import Job
-from drumbeat.model.metrics import Point, PointsLogged, RunCreated, experiment_id, run_id
+from drumbeat.model.metrics import ParamsLogged, Point, PointsLogged, RunCreated, experiment_id, run_id
 from drumbeat.model.states import Reason, State
 from drumbeat.server.database import make_store
 from drumbeat.server.database.records import Submission
@@ -26,6 +27,8 @@ REPORTS = 100
 CHUNK = 1 << 20
 """Bytes of a log that arrive at once."""
 EXPERIMENT = "measured"
+RUNS, FIELDS, RUNS_EXPERIMENT = 2000, 15, "searched"
+"""Runs of an experiment, each with so many parameters and as many metrics."""
 
 
 def fill(home: Path) -> None:
@@ -38,8 +41,11 @@ def fill(home: Path) -> None:
         store.write([logged(name, REPORTS, value) for name, value in trials.items()])
         for batch in batches(curve_name(0)):
             store.write([batch])
+        store.ensure_experiment(RUNS_EXPERIMENT, 0)
+        store.write([record for number in range(RUNS) for record in searched(number)])
     multiply(home / "metrics.db")
     fill_log(home)
+    fill_artifacts(home)
 
 
 def fill_jobs(home: Path) -> None:
@@ -54,7 +60,9 @@ def submissions() -> Iterator[Submission]:
     now = datetime.now(UTC)
     yield from (ended(submission(f"old-{n:05}"), now - timedelta(minutes=JOBS - n)) for n in range(JOBS))
     yield from (ended(submission(curve_name(n), experiment=EXPERIMENT), now) for n in range(CURVES))
+    yield from (ended(submission(run_name(n), experiment=RUNS_EXPERIMENT), now) for n in range(RUNS))
     yield ended(submission(LOGGED, experiment=EXPERIMENT), now)
+    yield ended(submission(DRAWN, experiment=EXPERIMENT), now)
     yield sweep(ended(submission(SWEEP, experiment=EXPERIMENT), now))
     names = (trial_name(SWEEP, number) for number in range(TRIALS))
     yield from (ended(submission(name, experiment=EXPERIMENT, parent=SWEEP), now) for name in names)
@@ -94,9 +102,23 @@ def curve_name(number: int) -> str:
     return f"curve-{number:02}"
 
 
-def created(job: str) -> RunCreated:
+def run_name(number: int) -> str:
+    """Of the job with that run."""
+    return f"run-{number:04}"
+
+
+def searched(number: int) -> list[RunCreated | ParamsLogged | PointsLogged]:
+    """A run with its parameters and metrics."""
+    job = run_name(number)
+    values = [(number * 7919 + 104_729 * n) % 10_007 / 10_007 for n in range(FIELDS)]
+    params = ParamsLogged(run_id(job), {f"p{n:02}": f"{value:.4f}" for n, value in enumerate(values)})
+    metrics = (Point(f"m{n:02}", 1 - value, 1, 1) for n, value in enumerate(values))
+    return [created(job, RUNS_EXPERIMENT), params, PointsLogged(run_id(job), 0, tuple(metrics))]
+
+
+def created(job: str, experiment: str = EXPERIMENT) -> RunCreated:
     """The run of a job."""
-    return RunCreated(run_id(job), experiment_id(EXPERIMENT), job, 0, job=job)
+    return RunCreated(run_id(job), experiment_id(experiment), job, 0, job=job)
 
 
 def logged(job: str, count: int, last: float) -> PointsLogged:

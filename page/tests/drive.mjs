@@ -7,7 +7,7 @@
  *
  * A step that is measured has `until: {css, text}`, an element that makes its screen usable: it gets a browser with an
  * empty cache, and `watch`, milliseconds for which its long tasks are observed afterwards. `url` leads elsewhere than to
- * the page.
+ * the page. `drag: {steps, images}` goes through a gallery's steps: milliseconds until all images of each are shown.
  */
 
 import { readFileSync } from "node:fs";
@@ -106,6 +106,7 @@ async function measured(step, storageState) {
     await page.goto(step.url ?? new URL(`/ui${step.path}`, job.link).href, { waitUntil: "commit" });
     await page.waitForFunction(() => globalThis.seen.usable !== null, undefined, { timeout: PATIENCE_MS });
     const opened = await page.evaluate(() => ({ ready: globalThis.seen.usable, tasks: globalThis.seen.tasks.splice(0) }));
+    const dragged = step.drag ? await page.evaluate(drag, step.drag) : [];
     if (step.watch) await page.waitForTimeout(step.watch);
     const after = await page.evaluate(() => ({
       live: globalThis.seen.tasks,
@@ -114,10 +115,26 @@ async function measured(step, storageState) {
         .reduce((sum, one) => sum + one.transferSize, 0),
     }));
     if (step.shot) await page.screenshot({ path: step.shot });
-    return { name: step.name, reports, violations: [], text: "", ...opened, ...after };
+    return { name: step.name, reports, violations: [], text: "", dragged, ...opened, ...after };
   } finally {
     await context.close();
   }
+}
+
+/** Runs in the page: each step as soon as the one before is shown, far from it. */
+async function drag({ steps, images }) {
+  const slider = document.querySelector(".step-slider input");
+  const times = [];
+  for (let n = 0; n < steps; n += 1) {
+    const step = (n * 7) % steps;
+    const begun = performance.now();
+    slider.value = String(step);
+    slider.dispatchEvent(new Event("input", { bubbles: true }));
+    const shown = () => [...document.querySelectorAll(".step-image img")].filter((one) => one.dataset.path.includes(`+step+${step}+`) && one.complete);
+    while (shown().length < images) await new Promise((resolve) => requestAnimationFrame(resolve));
+    times.push(performance.now() - begun);
+  }
+  return times;
 }
 
 /** Runs in the page before its own script does. */

@@ -50,6 +50,8 @@ class Seen:
     """Milliseconds of each task over 50 ms before a measured screen was usable."""
     live: tuple[float, ...] = ()
     """The same while it was watched afterwards."""
+    dragged: tuple[float, ...] = ()
+    """Milliseconds until the images of each step of a gallery were shown."""
     asked: tuple[str, ...] = ()
     """Addresses of the API, in the order in which they were asked for."""
 
