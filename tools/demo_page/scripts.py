@@ -53,7 +53,9 @@ kept = pathlib.Path(os.environ["DRUMBEAT_CHECKPOINT_DIR"]) / f"step-{os.environ[
 begun = int(kept.read_text()) if kept.exists() else 0
 for step in range(begun, 120):
     drumbeat.log(loss=2 / (step + 1), step=step)
-    kept.write_text(str(step + 1))
+    half = kept.with_suffix(".new")
+    half.write_text(str(step + 1))
+    half.replace(kept)
     if step == 60 and begun == 0 and os.environ["RANK"] == "1":
         raise RuntimeError("NCCL error in: unhandled system error, NCCL version 2.21.5")
     time.sleep(0.01)
