@@ -30,7 +30,7 @@ SHOTS = {
     "runs": ("/experiments/cifar", "cifar-lr7"),
     "overview": ("/jobs/cifar-lr7", "val/accuracy"),
     "nan": ("/jobs/cifar-lr5", "NaN"),
-    "metrics": ("/jobs/cifar-lr7?tab=metrics", "perf/samples_per_s"),
+    "metrics": ("/jobs/cifar-lr7?tab=metrics", "Make a chart"),
     "many-metrics": ("/jobs/many-metrics?tab=metrics", "loss"),
     "compare": ("/compare?" + "&".join(f"job=cifar-lr{n}" for n in range(1, 15)), "cifar-lr7"),
     "artifacts": ("/jobs/samples?tab=outputs", "samples"),
