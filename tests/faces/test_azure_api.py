@@ -406,3 +406,17 @@ def test_code_of_another_place_and_one_that_wasnt_uploaded_are_refused(house):
         assert refusal(house.ask("PUT", path, {"properties": {"codeUri": uri}}))[0] in (400, 404)
     with pytest.raises(NotFoundError):
         house.control.store.resource("azure-code", path.split("/")[1])
+
+
+def test_environment_written_in_a_job_is_found_by_what_the_job_shows_and_can_be_sent_again(house):
+    sent = {"image": "python:3.11", "condaFile": "dependencies:\n- pip\n", "isAnonymous": True}
+    path = "environments/CliV2AnonymousEnvironment/versions"
+    assert house.ask("PUT", f"{path}/of-client", {"properties": sent}).status_code == 201
+    house.ask("PUT", "jobs/written", job(environmentId=f"{ANONYMOUS}/versions/of-client"))
+    shown = house.ask("GET", "jobs/written").json()["properties"]["environmentId"]
+    kept = house.ask("GET", shown.removeprefix(f"{WORKSPACE}/")).json()
+    assert (kept["id"], kept["properties"]["condaFile"]) == (shown, sent["condaFile"])
+    assert house.ask("PUT", "jobs/again", job(environmentId=shown)).status_code == 201
+    assert house.ask("GET", "jobs/again").json()["properties"]["environmentId"] == shown
+    listed = house.ask("GET", path).json()["value"]
+    assert [one["name"] for one in listed] == ["of-client"]

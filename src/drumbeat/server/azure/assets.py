@@ -33,13 +33,17 @@ CONDA = "conda_file.yml"
 
 @dataclass(frozen=True)
 class Version:
-    """A version as a resource. properties: of its kind; created: when; is_archived: whether lists leave it out."""
+    """A version as a resource. properties: of its kind; created: when; is_archived: whether lists leave it out.
+
+    shown: the version by which jobs show it, "" = the same.
+    """
 
     name: str
     version: str
     properties: Table
     created: str
     is_archived: bool = False
+    shown: str = ""
 
 
 @dataclass(frozen=True)
@@ -74,10 +78,11 @@ class AssetKind:
         return listed
 
     def _one(self, call: AzureCall, name: str, version: str) -> Version:
-        listed = next((one for one in self._versions_of(call, name) if one.version == version), None)
-        if listed is None:
+        listed = self._versions_of(call, name)
+        one = next((each for each in listed if version in (each.version, each.shown)), None)
+        if one is None:
             raise NotFoundError(f"{self.title} {name} has no version {version}")
-        return listed
+        return replace(one, version=version)
 
     def _archive(self, call: AzureCall, name: str, version: str, *, is_archived: bool) -> None:
         if name in (ANONYMOUS, ANONYMOUS_COMPONENT):
@@ -163,8 +168,8 @@ def _is_edit(before: Version, sent: Table) -> bool:
 def _environments(call: AzureCall, name: str | None) -> list[Version]:
     if name == ANONYMOUS:
         return [
-            Version(ANONYMOUS, version, properties, SINCE)
-            for version, properties in call.catalog.environment_resources()
+            Version(ANONYMOUS, version, properties, SINCE, shown=shown)
+            for version, shown, properties in call.catalog.environment_resources()
         ]
     listed = [_environment(one) for one in call.control.catalogs.environments.list(name, archived=True)]
     if name and not listed and ("environment", name) in read_aliases(call.control.store):

@@ -14,6 +14,7 @@ from drumbeat.core.pipelines.registered_components import parts_from
 from drumbeat.model import wire
 from drumbeat.model.errors import NotFoundError
 from drumbeat.server.azure.translation.arm_ids import ANONYMOUS_COMPONENT
+from drumbeat.server.azure.translation.job_answers import content_hash
 from drumbeat.server.azure.translation.request_parts import KeptComponent
 from drumbeat.server.control import Control
 from drumbeat.server.outputs.result_lookup import known_outputs
@@ -76,14 +77,17 @@ class AzureCatalog:
 
     def environment(self, version: str) -> Table:
         for row in self._store.resources(ENVIRONMENT, "anonymous"):
-            if row.version == version:
-                return dict(cast("Table", row.document["environment"]))
+            written: Table = row.document["environment"]
+            if version in (row.version, content_hash(written)):
+                return dict(written)
         raise NotFoundError(f"there is no environment {version[:80]} of a job", fix="Submit the job again.")
 
-    def environment_resources(self) -> list[tuple[str, Table]]:
-        """Returns the version and the properties, as they were sent, of each environment that is written in a job."""
+    def environment_resources(self) -> list[tuple[str, str, Table]]:
+        """Returns of each environment that is written in a job the version, that in answers, and what was sent."""
         rows = self._store.resources(ENVIRONMENT, "anonymous")
-        return [(row.version, dict(cast("Table", row.document["properties"]))) for row in rows]
+        return [
+            (row.version, content_hash(row.document["environment"]), dict(row.document["properties"])) for row in rows
+        ]
 
     # --- components -------------------------------------------------------------------------------------------------
     def keep_component(self, version: str, kept: KeptComponent, properties: Table) -> None:
