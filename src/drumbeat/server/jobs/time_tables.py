@@ -52,7 +52,7 @@ def book(connection: Connection, some: Sequence[BookedTimes]) -> None:
     rows = {row.name: row for row in connection.execute(columns.where(jobs.c.name.in_([one.job for one in some])))}
     present = [one for one in some if one.job in rows]
     earlier = _T.number.in_([rows[one.job].number for one in present])
-    day_sums.add(connection, [row._asdict() for row in connection.execute(select(job_times).where(earlier))], -1)
+    day_sums.add(connection, [dict(row) for row in connection.execute(select(job_times).where(earlier)).mappings()], -1)
     connection.execute(delete(job_times).where(earlier))
     written = [
         {
