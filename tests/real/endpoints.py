@@ -96,9 +96,11 @@ class Endpoint:
     def direct(self, **traffic: int) -> None:
         self.call("PUT", "", wire.to_wire(OnlineEndpoint("ships", traffic=traffic)))
 
-    def invoke(self, key: str = "", headers: dict[str, str] | None = None, body: str = BODY) -> httpx.Response:
+    def invoke(
+        self, key: str = "", headers: dict[str, str] | None = None, body: str = BODY, timeout_s: float = 60
+    ) -> httpx.Response:
         sent = {"Authorization": f"Bearer {key or self.key}", **(headers or {})}
-        return httpx.post(self.url, content=body, headers=sent, timeout=60, verify=self.trust)
+        return httpx.post(self.url, content=body, headers=sent, timeout=timeout_s, verify=self.trust)
 
     def answers(self) -> bool:
         """Whether a request is answered; the router may be away."""
