@@ -44,7 +44,7 @@ def pipeline_document(properties: Table, assets: Assets) -> Translated:
 def _settings(given: Table) -> Table | None:
     keys = ("default_datastore", "default_compute", "continue_on_step_failure", "force_rerun")
     made = {key: given[key] for key in keys if given.get(key) is not None}
-    if compute := compute_name(made.get("default_compute")):
+    if compute := compute_name(text(made.get("default_compute"), "settings.default_compute")):
         made["default_compute"] = compute
     if store := made.get("default_datastore"):
         made["default_datastore"] = str(store).rstrip("/").rpartition("/")[2].removeprefix("azureml:")
