@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from drumbeat.cli.commands.resources import bars, format_amount
+from drumbeat.cli.commands.resources import format_amount
 from drumbeat.cli.main import app
+from drumbeat.cli.terminal.formatting import bars
 
 from .api_house import TOKEN, House, house_in
 from .test_api_metrics import send

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from drumbeat.cli.terminal.connect import connect
-from drumbeat.cli.terminal.formatting import count, format_value
+from drumbeat.cli.terminal.formatting import bars, count, format_value
 from drumbeat.cli.terminal.help import AsJson, Job
 from drumbeat.cli.terminal.job_names import find_job
 from drumbeat.cli.terminal.json_output import print_json
@@ -247,7 +247,6 @@ def _value(value: Any) -> str:
     return "–" if value is None else str(value)
 
 
-BARS = "▁▂▃▄▅▆▇█"
 HEIGHT = 16
 MAX_WIDTH = 110
 COLORS = ("cyan", "yellow", "magenta", "green", "blue", "red")
@@ -257,9 +256,7 @@ def sparkline(curve: CurveView) -> str:
     """Returns a curve in one line: a bar for each point, in the order of steps, without NaN."""
     points = sorted((one.step, one.value) for one in curve.points if not isinstance(one.value, str))
     values = [value for _, value in points]
-    low, high = min(values, default=0.0), max(values, default=0.0)
-    scale = (len(BARS) - 1) / (high - low) if high > low else 0.0
-    return "".join(BARS[round((value - low) * scale)] for value in values)
+    return bars(values, max(values, default=0.0), min(values, default=0.0))
 
 
 def draw(name: str, curves: Sequence[CurveView], width: int, *, is_colored: bool) -> str:

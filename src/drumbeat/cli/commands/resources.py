@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from drumbeat.cli.terminal.connect import connect
-from drumbeat.cli.terminal.formatting import format_size
+from drumbeat.cli.terminal.formatting import bars, format_size
 from drumbeat.cli.terminal.help import AsJson, Job
 from drumbeat.cli.terminal.job_names import find_job
 from drumbeat.cli.terminal.json_output import print_json
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 PARTS = 40
 """Of the job's time, in the bars of a rank."""
-BARS = "▁▂▃▄▅▆▇█"
 NONE_MEASURED = (
     "Nothing was measured of {}. Nodes measure every 5 s, and not at all where the job says `system_metrics: false`."
 )
@@ -140,12 +139,6 @@ def _rank_table(measured: _Measured, ranks: Sequence[int]) -> RenderableType:
 def _top(measured: _Measured, name: str, rank: int) -> float:
     one = measured.series.get((name, rank))
     return max((value for value in one.values if value is not None), default=0.0) if one else 0.0
-
-
-def bars(values: Sequence[float | None], top: float) -> str:
-    """Returns a bar for each value, of which the highest stands for `top`; a blank where nothing was measured."""
-    step = (len(BARS) - 1) / top if top > 0 else 0.0
-    return "".join(" " if value is None else BARS[min(round(value * step), len(BARS) - 1)] for value in values)
 
 
 def format_amount(name: str, value: float | None) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -11,6 +12,9 @@ if TYPE_CHECKING:
     from drumbeat.model.api.metrics import NotFiniteView, PrimaryView
 
 _UNITS = (("d", 86400), ("h", 3600), ("m", 60), ("s", 1))
+
+
+BARS = "▁▂▃▄▅▆▇█"
 
 
 def format_duration(length: timedelta) -> str:
@@ -116,3 +120,9 @@ def format_launch(launcher: str, nodes: int, per_node: int, ranks: int) -> str:
 def count(number: int, thing: str) -> str:
     """`1 node`, `2 nodes`."""
     return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
+
+
+def bars(values: Sequence[float | None], high: float, low: float = 0.0) -> str:
+    """Returns a bar for each value: the shortest stands for `low`, the longest for `high`, a blank for None."""
+    scale = (len(BARS) - 1) / (high - low) if high > low else 0.0
+    return "".join(" " if value is None else BARS[min(round((value - low) * scale), len(BARS) - 1)] for value in values)
