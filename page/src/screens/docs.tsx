@@ -33,7 +33,7 @@ export function DocsScreen() {
 }
 
 async function pageOf(path: string, signal: AbortSignal): Promise<Page> {
-    const file = fileOf(path);
+  const file = fileOf(path);
   const missing = new ApiError(404, "there is no such page of the documentation", path, "");
   if (!file) throw missing;
   const [answer, { docsHtml }] = await Promise.all([fetch(addressOf(file), { signal }), import("../parts/docs-html")]);

@@ -3,7 +3,7 @@
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { number } from "../../format";
 import { ENOUGH, importanceSteps, tooFew, type Weighted } from "../parameter-importance";
-import { valued, type RunSet } from "./run-set";
+import { valued, type PanelRun, type RunSet } from "./run-set";
 
 const percent = (share: number): string => `${Math.round(share * 100)} %`;
 const LEAST_DIRECTION = 0.2;
@@ -28,8 +28,9 @@ export function doubtOf(names: string[], runs: number, noun = "trial"): string {
 }
 
 export function Importance({ set, names }: { set: RunSet; names: string[] }) {
-  const shares = useShares(set, names);
-  const count = valued(set.runs).length;
+  const runs = useMemo(() => valued(set.runs), [set]);
+  const shares = useShares(runs, names);
+  const count = runs.length;
   if (!shares) return <section class="card"><header><h3>Importance</h3></header><p class="nothing loading">Loading…</p></section>;
   if (!shares.length) return null;
   const doubt = doubtOf(shares.map((one) => one.name), count, set.noun);
@@ -59,10 +60,9 @@ export function Importance({ set, names }: { set: RunSet; names: string[] }) {
 const SLICE_MS = 8;
 
 /** The shares, worked out a slice at a time: the page stays quick with thousands of runs. undefined = not yet; earlier ones stay until then. */
-function useShares(set: RunSet, names: string[]): Weighted[] | undefined {
+function useShares(runs: (PanelRun & { value: number })[], names: string[]): Weighted[] | undefined {
   const [shares, setShares] = useState<Weighted[]>();
-  const runs = valued(set.runs);
-  const shape = useMemo(() => JSON.stringify([names, runs.map((run) => [run.value, ...names.map((name) => run.parameters[name])])]), [set, names]);
+  const shape = useMemo(() => JSON.stringify([names, runs.map((run) => [run.value, ...names.map((name) => run.parameters[name])])]), [runs, names]);
   useEffect(() => {
     const steps = importanceSteps(runs.map((run) => Object.fromEntries(names.map((name) => [name, run.parameters[name]]))), runs.map((run) => run.value));
     let timer = 0;

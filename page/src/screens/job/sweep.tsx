@@ -122,7 +122,6 @@ function TrialTable({ sweep }: { sweep: Sweep }) {
   );
 }
 
-
 function sorted(sweep: Sweep, order: Order): Trial[] {
   const sign = sweep.goal === "minimize" ? 1 : -1;
   const trials = [...sweep.trials];
