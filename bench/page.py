@@ -67,6 +67,7 @@ SCREENS: dict[str, tuple[str, str, str]] = {
         "table.run-table tbody tr",
         run_name(RUNS - 1),
     ),
+    "their analysis": (f"/experiments/{RUNS_EXPERIMENT}?tab=analysis", ".timeline li", ""),
     f"a table of {ROWS:,} rows": (f"/jobs/{DRAWN_JOB}?tab=outputs&file=outputs/{TABLE}", ".preview td", "image-000005"),
     "a log of a million lines": (f"/jobs/{LOGGED}", ".log .line", f"step {MILLION - 1} "),
 }

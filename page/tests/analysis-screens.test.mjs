@@ -56,7 +56,6 @@ test("the runs of an experiment have a sweep's panels, by the metric that counts
     await page.emulateMedia({ colorScheme: scheme });
     expect(await violations()).toEqual([]);
   }
-  await page.screenshot({ path: "/tmp/pd_analysis.png", fullPage: true });
   await page.goBack();
   await page.locator(".run-table").waitFor();
 });

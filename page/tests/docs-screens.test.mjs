@@ -24,7 +24,6 @@ test("the bar leads to the documentation, whose pages lead to each other, with t
     await page.emulateMedia({ colorScheme: scheme });
     expect(await violations()).toEqual([]);
   }
-  await page.screenshot({ path: "/tmp/pd_docs.png" });
 });
 
 test("a page that isn't there leads to the others, and a phone doesn't scroll sideways", async () => {

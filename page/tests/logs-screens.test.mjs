@@ -149,7 +149,6 @@ test("long lines wrap, keep their address, and the failing line is still in sigh
   await eventually(async () => (await rows.first().innerText()).trim().startsWith("0")).toBe(true);
   const texts = await page.locator(".log .line-text").allInnerTexts();
   expect(texts.slice(0, 12).join("")).toContain(long.slice(0, 900));
-  await page.screenshot({ path: "/tmp/pd_log_wrap.png" });
   await rows.nth(1).locator("button").click();
   await eventually(() => new URL(page.url()).searchParams.get("at")).toBe("1.1.0.0.0");
   await eventually(() => page.locator(".log .line.marked").count()).toBeGreaterThan(1);
@@ -177,7 +176,6 @@ test("the log fills the window and goes back by a key, and every choice is in th
   await page.keyboard.press("m");
   await eventually(async () => (await height()) > before + 100).toBe(true);
   expect((await page.locator(".logs").boundingBox()).height).toBe(900);
-  await page.screenshot({ path: "/tmp/pd_log_full.png" });
   expect(await violations()).toEqual([]);
   await page.keyboard.press("Escape");
   await eventually(height).toBe(before);

@@ -34,7 +34,6 @@ test("a phone's list has one row of filters and at least six jobs, and its filte
   expect(bottoms.filter((bottom) => bottom <= 844).length).toBeGreaterThanOrEqual(6);
   const filters = await page.locator(".filters").boundingBox();
   expect(filters.height).toBeLessThan(48);
-  await page.screenshot({ path: "/tmp/pd_phone_list.png" });
   expect(await page.getByRole("button", { name: "failed" }).isVisible()).toBe(false);
   await page.getByRole("button", { name: "Filters" }).click();
   await page.getByRole("button", { name: "failed" }).click();
@@ -66,7 +65,6 @@ test("a chart's values are a table of at most fifty rows, by the keyboard", asyn
   expect(rows[0]).toEqual(["0", "1"]);
   expect(rows.at(-1)).toEqual(["119", "0.00833333"]);
   expect(await region.innerText()).toContain("50 of 120 points");
-  await page.screenshot({ path: "/tmp/pd_chart_table.png" });
   expect(await violations()).toEqual([]);
 });
 

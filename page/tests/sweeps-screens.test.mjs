@@ -38,7 +38,6 @@ test("a sweep shows how its best value came, and when its trials ran", async () 
   expect(seconds.reduce((sum, one) => sum + one, 0)).toBeCloseTo(24 * 7, 5);
   const [track, bar] = [await timeline.locator(".timeline-track").first().boundingBox(), await timeline.locator(".timeline-run").first().boundingBox()];
   expect(bar.width / track.width).toBeCloseTo(7 / 59, 1);
-  await page.screenshot({ path: "/tmp/pd_sweep_curves.png", fullPage: true });
   expect(await violations()).toEqual([]);
 });
 
@@ -58,7 +57,6 @@ test("a setting stands over the metric, by logarithmic axes where one asks, and 
   expect(new URL(page.url()).searchParams.get("logx")).toBe("0");
   await page.getByRole("combobox", { name: "setting" }).selectOption("optimizer");
   await eventually(async () => (await places()).length).toBe(2);
-  await page.screenshot({ path: "/tmp/pd_sweep_settings.png", fullPage: true });
   expect(await violations()).toEqual([]);
   await page.locator(`.scatter a[aria-label^="${best.job}:"]`).focus();
   await page.keyboard.press("Enter");
@@ -111,7 +109,6 @@ test("a pipeline shows the time of its steps, what flows between them, and the r
   const row = page.locator("table.plain tbody tr", { hasText: "prepare" }).first();
   await eventually(() => row.innerText()).toContain("−10 s, −50 %");
   await page.getByText("The run before was").waitFor();
-  await page.screenshot({ path: "/tmp/pd_pipeline.png", fullPage: true });
   expect(await violations()).toEqual([]);
   await page.locator(".run-before").getByRole("link", { name: "Compare" }).click();
   await eventually(() => page.url()).toContain("/compare?job=flow-1&job=flow-2");
@@ -130,5 +127,4 @@ test("timelines and graphs fit a phone", async () => {
     expect(await page.evaluate(() => document.documentElement.scrollWidth)).toBeLessThanOrEqual(390);
     expect(await violations()).toEqual([]);
   }
-  await page.screenshot({ path: "/tmp/pd_pipeline_phone.png", fullPage: true });
 });

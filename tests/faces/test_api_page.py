@@ -145,6 +145,19 @@ def test_assets_are_hashed_and_kept_by_browsers(browser: httpx.Client) -> None:
 
 
 @pytest.mark.feature("X1")
+def test_first_scripts_are_small(browser: httpx.Client) -> None:
+    """The main script and its imports; all that only some screens need is fetched when they are opened."""
+    html = browser.get("/ui/").text
+    scripts = re.findall(r'(?:src|rel="modulepreload" crossorigin href)="(/ui/assets/[^"]+\.js)"', html)
+    sent = 0
+    for script in scripts:
+        with browser.stream("GET", script, headers={"Accept-Encoding": "gzip"}) as answer:
+            assert answer.headers["Content-Encoding"] == "gzip"
+            sent += len(b"".join(answer.iter_raw()))
+    assert len(scripts) >= 3
+    assert sent <= 45_000
+
+
 def test_frame_of_a_pdf_has_neither_origin_nor_network(browser: httpx.Client) -> None:
     answer = browser.get("/ui/pdf-frame")
     (script,) = re.findall(r"<script>(.*)</script>", answer.text, re.DOTALL)
