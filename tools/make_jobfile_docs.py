@@ -17,7 +17,7 @@ from drumbeat.jobfile.environments import environment_keys
 from drumbeat.jobfile.job import conditions, distribution, extensions, identity, job, resources_and_limits, services
 from drumbeat.jobfile.pipelines import component, parallel, step_types
 from drumbeat.jobfile.pipelines import pipeline_job as pipelines
-from drumbeat.jobfile.reading.frozen_model import Model
+from drumbeat.jobfile.reading.model import Model
 from drumbeat.jobfile.sweeping import early_termination, search_space, sweep
 from tools.generated_page import write_or_check
 

@@ -27,8 +27,8 @@ from drumbeat.jobfile.pipelines.absolute_paths import with_absolute_paths, with_
 from drumbeat.jobfile.pipelines.component_file import component_path, registered_name
 from drumbeat.jobfile.pipelines.step_types import is_other
 from drumbeat.jobfile.reading.error_messages import fold
-from drumbeat.jobfile.reading.frozen_model import Model
 from drumbeat.jobfile.reading.loader import read_text
+from drumbeat.jobfile.reading.model import Model
 from drumbeat.jobfile.reading.writer import dumps_document, to_dict
 from drumbeat.jobfile.sweeping.early_termination import SweepExtensions
 from drumbeat.jobfile.sweeping.sweep import SweepJobLimits

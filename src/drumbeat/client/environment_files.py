@@ -18,7 +18,7 @@ from drumbeat.model.api.requests import MAX_FILES, EnvironmentFiles
 from drumbeat.model.errors import SpecError
 
 if TYPE_CHECKING:
-    from drumbeat.jobfile.reading.frozen_model import Model
+    from drumbeat.jobfile.reading.model import Model
 
     GivenEnvironment = str | Path | Mapping[str, Any] | Model
 

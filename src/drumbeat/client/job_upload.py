@@ -16,7 +16,7 @@ from drumbeat.model.errors import NotFoundError, SpecError
 
 if TYPE_CHECKING:
     from drumbeat.client.snapshot import Snapshot
-    from drumbeat.jobfile.reading.frozen_model import Model
+    from drumbeat.jobfile.reading.model import Model
 
 
 class JobDraft(Protocol):
@@ -72,7 +72,7 @@ def _read(job: GivenJob, sets: Sequence[str]) -> WrittenJob:
         raise SpecError("values are set in a job file; this job was made in Python", fix="Set them on the object.")
     if isinstance(job, Mapping):
         return WrittenJob(dict(job), Path.cwd(), "job")
-    from drumbeat.jobfile.reading.frozen_model import Model
+    from drumbeat.jobfile.reading.model import Model
     from drumbeat.jobfile.reading.writer import to_dict
 
     return WrittenJob(to_dict(job if isinstance(job, Model) else job.to_job()), Path.cwd(), "job")

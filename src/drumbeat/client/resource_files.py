@@ -16,7 +16,7 @@ from drumbeat.resources.kind import CREDENTIALS as KEY
 from drumbeat.resources.kind import Kind
 
 if TYPE_CHECKING:
-    from drumbeat.jobfile.reading.frozen_model import Model
+    from drumbeat.jobfile.reading.model import Model
 
     Given = str | Path | Mapping[str, Any] | Model
 

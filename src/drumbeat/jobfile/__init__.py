@@ -1,4 +1,4 @@
-"""What a user wrote: the job file as frozen models, with every refusal at its line.
+"""What a user wrote: the job file as checked models, with every refusal at its line.
 
 Names are looked up on first use, so that importing the package costs nothing.
 """

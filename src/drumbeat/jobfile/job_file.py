@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 from drumbeat.jobfile.job.job import CommandJob
 from drumbeat.jobfile.reading.error_messages import fold, nearest, shown, words
-from drumbeat.jobfile.reading.frozen_model import Model
 from drumbeat.jobfile.reading.loader import DocumentKind, Places, decode, load_text, model_from, read_text
+from drumbeat.jobfile.reading.model import Model
 from drumbeat.jobfile.reading.other_documents import other_document
 from drumbeat.jobfile.reading.yaml_tree import MAX_BYTES
 from drumbeat.model.errors import Problem, SpecError

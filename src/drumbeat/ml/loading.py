@@ -15,7 +15,7 @@ from drumbeat.jobfile.batch.deployments import BATCH_DEPLOYMENT
 from drumbeat.jobfile.batch.endpoints import BATCH_ENDPOINT
 from drumbeat.jobfile.builders import command as command_builder
 from drumbeat.jobfile.builders.command import Command
-from drumbeat.jobfile.compute.amlcompute import CLOUD_TYPES
+from drumbeat.jobfile.compute.amlcompute import CLOUD_TYPES, AmlCompute
 from drumbeat.jobfile.compute.computes import compute_from
 from drumbeat.jobfile.data.assets import load_data as load_data_model
 from drumbeat.jobfile.endpoints.deployment_keys import load_deployment
@@ -25,8 +25,8 @@ from drumbeat.jobfile.job_file import loads
 from drumbeat.jobfile.pipelines.absolute_paths import environment_with_absolute_paths, with_absolute_paths
 from drumbeat.jobfile.pipelines.component_file import COMPONENT, component_from
 from drumbeat.jobfile.reading.error_messages import fold
-from drumbeat.jobfile.reading.frozen_model import Model as FrozenModel
 from drumbeat.jobfile.reading.loader import load_text, read_text
+from drumbeat.jobfile.reading.model import Model as FrozenModel
 from drumbeat.jobfile.reading.overrides import apply
 from drumbeat.jobfile.reading.writer import to_dict
 from drumbeat.jobfile.reading.yaml_tree import parse, plain, quoted
@@ -47,7 +47,7 @@ from drumbeat.ml.objects.endpoints import (
     endpoint_from_keys,
 )
 from drumbeat.ml.objects.jobs import Job, job_from_document
-from drumbeat.ml.objects.lenient import AmlCompute, Environment
+from drumbeat.ml.objects.lenient import Environment
 from drumbeat.model.errors import SpecError
 
 Source = str | os.PathLike[str] | IO[str]

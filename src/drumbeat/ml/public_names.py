@@ -41,7 +41,7 @@ PLACES: dict[str, dict[str, str]] = {
     },
     "entities": {
         **_dialect(
-            "BuildContext Command CommandJobLimits CronTrigger JobResourceConfiguration KubernetesCompute "
+            "AmlCompute BuildContext Command CommandJobLimits CronTrigger JobResourceConfiguration KubernetesCompute "
             "ParallelTask Pipeline QueueSettings RecurrencePattern RecurrenceTrigger Sweep",
             AmlTokenConfiguration="AmlTokenIdentity",
             ResourceConfiguration="Resources",
@@ -72,7 +72,7 @@ PLACES: dict[str, dict[str, str]] = {
         **_here("objects.schedules", "JobSchedule Schedule ScheduleState ScheduleTriggerResult"),
         **_here(
             "objects.lenient",
-            "AmlCompute Environment JobService JupyterLabJobService ManagedIdentityConfiguration SshJobService "
+            "Environment JobService JupyterLabJobService ManagedIdentityConfiguration SshJobService "
             "TensorBoardJobService VsCodeJobService",
         ),
         **_here(

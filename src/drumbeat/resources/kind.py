@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 if TYPE_CHECKING:
-    from drumbeat.jobfile.reading.frozen_model import Model
     from drumbeat.jobfile.reading.loader import DocumentKind
+    from drumbeat.jobfile.reading.model import Model
 
 V = TypeVar("V")
 """What users see of a resource: a dataclass of `model.api`."""

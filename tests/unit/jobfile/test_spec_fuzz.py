@@ -78,7 +78,7 @@ def test_a_plain_word_has_one_meaning(text: str) -> None:
 
 
 @given(document=COMMAND_JOB)
-def test_a_job_is_frozen_and_its_set_keys_are_known(document: dict[str, Any]) -> None:
+def test_the_set_keys_of_a_job_are_known(document: dict[str, Any]) -> None:
     job = from_dict(document)
     assert isinstance(job, CommandJob)
     assert job.model_fields_set - {"type"} == document.keys() - {"type"}

@@ -3,12 +3,11 @@
 from copy import deepcopy
 from typing import Any
 
-import pydantic
 import pytest
 
 from drumbeat import jobfile
 from drumbeat.jobfile import CommandJob, Extensions, Input, PyTorchDistribution, Resources, from_dict, to_dict
-from drumbeat.jobfile.reading.frozen_model import Model
+from drumbeat.jobfile.reading.model import Model
 from drumbeat.model.errors import SpecError
 
 HOLDS_ITSELF: dict[str, Any] = {}
@@ -223,9 +222,16 @@ def test_use_of_an_input_without_a_value_is_refused() -> None:
         from_dict({"command": "echo ${{inputs.a}}", "inputs": {"a": None}})
 
 
-def test_the_models_are_frozen() -> None:
-    with pytest.raises(pydantic.ValidationError):
-        job().command = "other"  # type: ignore[misc]
+@pytest.mark.feature("J8")
+def test_key_that_a_script_sets_is_checked_and_an_invalid_value_changes_nothing() -> None:
+    given = job(resources={"instance_count": 2})
+    given.resources.instance_count = 3
+    assert to_dict(given)["resources"] == {"instance_count": 3}
+    with pytest.raises(SpecError, match="`instance_count`: must be at least 1"):
+        given.resources.instance_count = 0
+    with pytest.raises(SpecError, match="instance_cuont"):
+        given.resources.instance_cuont = 3  # type: ignore[attr-defined]
+    assert to_dict(given)["resources"] == {"instance_count": 3}
 
 
 @pytest.mark.feature("J1")

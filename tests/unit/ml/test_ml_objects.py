@@ -10,12 +10,23 @@ from typing import Any
 import pytest
 
 from drumbeat.jobfile import to_dict
-from drumbeat.ml import Input, MLClient, Output, command, dsl, load_component, load_compute, load_job
+from drumbeat.ml import (
+    Input,
+    MLClient,
+    Output,
+    PyTorchDistribution,
+    command,
+    dsl,
+    load_component,
+    load_compute,
+    load_job,
+)
 from drumbeat.ml.calls.components import component_model
 from drumbeat.ml.calls.job_downloads import log_name
 from drumbeat.ml.entities import (
     AmlCompute,
     AzureBlobDatastore,
+    BuildContext,
     CertificateConfiguration,
     CommandComponent,
     Data,
@@ -23,13 +34,15 @@ from drumbeat.ml.entities import (
     Model,
     PipelineJob,
     PipelineJobSettings,
+    RecurrencePattern,
+    RecurrenceTrigger,
     SasTokenConfiguration,
 )
 from drumbeat.ml.errors import MlException, ValidationException, as_azure_error
 from drumbeat.ml.exceptions import UserErrorException
 from drumbeat.ml.objects.datastores import datastore_from
 from drumbeat.ml.poller import LROPoller
-from drumbeat.ml.sweep import Choice, Objective, SweepJob, SweepJobLimits
+from drumbeat.ml.sweep import BanditPolicy, Choice, Objective, SweepJob, SweepJobLimits, Uniform
 from drumbeat.model.api.data import DatastoreView
 from drumbeat.model.api.sessions import ServiceView
 from drumbeat.model.azure_statuses import azure_service_status, azure_service_type, azure_status
@@ -227,6 +240,61 @@ def test_cluster_of_a_file_is_azures(tmp_path: Path):
     assert isinstance(made, AmlCompute)
     made.max_instances = 5
     assert made.model_dump(exclude_unset=True)["max_instances"] == 5
+
+
+def test_every_part_of_a_drafted_job_changes_by_attributes():
+    job: Any = command(
+        command="train ${{inputs.data}}", environment="azureml:e:1", inputs={"data": Input(path="azureml:d:1")},
+        instance_count=2, timeout=60, distribution={"type": "pytorch", "process_count_per_instance": 2},
+    )  # fmt: skip
+    other: Any = job()
+    job.resources.instance_count, job.limits.timeout = 4, 90
+    job.distribution.process_count_per_instance = 8
+    job.inputs["data"].path = "azureml:d:2"
+    job.distribution = PyTorchDistribution(process_count_per_instance=job.distribution.process_count_per_instance)
+    job.distribution.process_count_per_instance = 9
+    written: Any = to_dict(job.to_job())
+    assert written["resources"]["instance_count"] == 4
+    assert written["limits"]["timeout"] == 90
+    assert written["distribution"]["process_count_per_instance"] == 9
+    assert written["inputs"]["data"]["path"] == "azureml:d:2"
+    unchanged: Any = to_dict(other.to_job())
+    assert unchanged["resources"]["instance_count"] == 2
+    assert unchanged["limits"]["timeout"] == 60
+    assert unchanged["distribution"]["process_count_per_instance"] == 2
+    assert unchanged["inputs"]["data"]["path"] == "azureml:d:1"
+
+
+def test_every_part_of_a_drafted_sweep_changes_by_attributes():
+    trial = command(command="train ${{inputs.lr}}", environment="azureml:e:1", inputs={"lr": 0.1})
+    sweep: Any = trial(lr=Uniform(0.1, 1)).sweep(
+        primary_metric="loss",
+        goal="minimize",
+        max_total_trials=4,
+        early_termination_policy=BanditPolicy(slack_factor=1),
+    )
+    sweep.limits.max_total_trials, sweep.objective.goal = 9, "maximize"
+    sweep.early_termination.slack_factor = 2
+    sweep.search_space.lr.max_value = 3
+    written: Any = to_dict(sweep.to_job())
+    assert written["limits"]["max_total_trials"] == 9
+    assert written["objective"]["goal"] == "maximize"
+    assert written["early_termination"]["slack_factor"] == 2
+    assert written["search_space"]["lr"]["max_value"] == 3
+
+
+def test_triggers_and_images_change_by_attributes():
+    trigger = RecurrenceTrigger(frequency="day", interval=1, schedule=RecurrencePattern(hours=1, minutes=2))
+    trigger.interval = 3
+    trigger.schedule.hours = [4]
+    assert to_dict(trigger)["schedule"] == {"hours": [4], "minutes": [2]}
+    environment = Environment(name="e", build=BuildContext(path="old"))
+    environment.build.path = "new"
+    assert to_dict(environment)["build"] == {"path": "new"}
+    # Between these two neither is whole, and neither is refused.
+    environment.build = None
+    environment.image = "i"
+    assert to_dict(environment) == {"name": "e", "image": "i"}
 
 
 def test_environment_that_a_script_changes_is_sent_with_the_change():

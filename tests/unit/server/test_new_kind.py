@@ -21,8 +21,8 @@ from drumbeat.client.calls.resources import ResourceCalls
 from drumbeat.client.connection import api, checked
 from drumbeat.jobfile.environments.registries import RegistryCredentials
 from drumbeat.jobfile.reading.field_types import Name, Text
-from drumbeat.jobfile.reading.frozen_model import Model
 from drumbeat.jobfile.reading.loader import DocumentKind
+from drumbeat.jobfile.reading.model import Model
 from drumbeat.model.errors import NotFoundError, SpecError, StorageError
 from drumbeat.resources.kind import Kind, Sentences
 from drumbeat.server import errors

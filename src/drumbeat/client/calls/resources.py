@@ -26,7 +26,7 @@ from drumbeat.resources.registry import REGISTRY
 if TYPE_CHECKING:
     from drumbeat.client.environment_files import GivenEnvironment
     from drumbeat.jobfile.pipelines.component_file import Component
-    from drumbeat.jobfile.reading.frozen_model import Model
+    from drumbeat.jobfile.reading.model import Model
 
     Given = str | Path | Mapping[str, Any] | Model
     GivenComponent = str | Path | Mapping[str, Any] | Component

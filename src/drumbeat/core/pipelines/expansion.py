@@ -24,7 +24,7 @@ from drumbeat.jobfile.pipelines.step_inputs import has_other_form
 from drumbeat.jobfile.pipelines.step_types import CommandNode, OtherNode, ParallelNode, SweepNode, unfilled_ports
 from drumbeat.jobfile.reading.error_messages import either
 from drumbeat.jobfile.reading.expressions import Reference
-from drumbeat.jobfile.reading.frozen_model import Model
+from drumbeat.jobfile.reading.model import Model
 from drumbeat.model.errors import NotYetError, SpecError
 from drumbeat.model.folder_layout import ARTIFACTS
 

@@ -11,7 +11,7 @@ from drumbeat.jobfile.data.inputs_outputs import Output
 from drumbeat.jobfile.data.paths import DEFAULT_DATASTORE
 from drumbeat.jobfile.pipelines.pipeline_job import PipelineComponent, PipelineNode, PipelineSettings
 from drumbeat.jobfile.pipelines.step_types import StepKeys
-from drumbeat.jobfile.reading.frozen_model import Model
+from drumbeat.jobfile.reading.model import Model
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from drumbeat.core.sweeps import grid_sampling
 from drumbeat.core.sweeps.trial_values import Values, texts, variables
 from drumbeat.jobfile.pipelines.step_types import SweepNode
 from drumbeat.jobfile.reading.expressions import Reference, parts
-from drumbeat.jobfile.reading.frozen_model import Model
+from drumbeat.jobfile.reading.model import Model
 from drumbeat.jobfile.reading.writer import to_dict
 from drumbeat.jobfile.sweeping.sweep import SweepJob, Trial
 from drumbeat.model.errors import SpecError

@@ -13,8 +13,8 @@ from drumbeat.jobfile.job.resources_and_limits import ComputeName, Resources
 from drumbeat.jobfile.pipelines.parallel import Threshold
 from drumbeat.jobfile.pipelines.pipeline_job import PipelineComponent, PipelineSettings
 from drumbeat.jobfile.reading.field_types import AsText, Count, Filled, Number, Text, Variable, Whole, pattern
-from drumbeat.jobfile.reading.frozen_model import AnyCase, Contradiction, Model, model_or_text
 from drumbeat.jobfile.reading.loader import DocumentKind
+from drumbeat.jobfile.reading.model import AnyCase, Contradiction, Model, model_or_text
 
 FileName = Annotated[str, pattern(r"[^/\0]{1,200}", "the name of a file, without `/`")]
 

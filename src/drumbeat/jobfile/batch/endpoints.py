@@ -8,8 +8,8 @@ from pydantic import Field
 
 from drumbeat.jobfile.job.resources_and_limits import ComputeName
 from drumbeat.jobfile.reading.field_types import AsText, Count, Filled, Text, pattern
-from drumbeat.jobfile.reading.frozen_model import AnyCase, Model
 from drumbeat.jobfile.reading.loader import DocumentKind
+from drumbeat.jobfile.reading.model import AnyCase, Model
 
 NAME = r"[a-zA-Z](?:[-a-zA-Z0-9]{1,30}[a-zA-Z0-9])"
 RULE = "letters, digits and `-`, a letter first and no `-` last, 3 to 32 characters"

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from drumbeat.jobfile.data.inputs_outputs import Input, Output
 from drumbeat.jobfile.reading.error_messages import either
-from drumbeat.jobfile.reading.frozen_model import Model
+from drumbeat.jobfile.reading.model import Model
 from drumbeat.jobfile.sweeping.search_space import Choice, RandInt, SearchFunction
 from drumbeat.model.errors import SpecError
 from drumbeat.model.folder_layout import ARTIFACTS
@@ -86,6 +86,16 @@ class NamedValues(dict[str, Any]):
             self[name] = value
 
 
+class Draft:
+    """A draft of a job or a step. Its tables have attributes: `job.limits.timeout = 60`."""
+
+    __slots__ = ()
+
+    def __setattr__(self, key: str, value: Any) -> None:
+        is_table = type(value) is dict
+        object.__setattr__(self, key, NamedValues(cast("dict[str, Any]", value)) if is_table else value)
+
+
 class Inputs(NamedValues):
     """A step's or a job's inputs; the mode of one may be set: `step.inputs.data.mode = "download"`."""
 
@@ -154,6 +164,15 @@ class Outputs(dict[str, Any]):
     def change(self, output: str, key: str, value: Any) -> None:
         """Sets one key of an output."""
         self[output] = {**as_table(self.get(output)), key: value}
+
+
+def apart(value: Any) -> Any:
+    """A copy of a table or a model, in which a change is no change of the original; other values unchanged."""
+    if isinstance(value, Model):
+        return value.model_copy()
+    if isinstance(value, Mapping):
+        return {key: apart(one) for key, one in cast("Mapping[str, Any]", value).items()}
+    return value
 
 
 def as_table(value: Any) -> dict[str, Any]:

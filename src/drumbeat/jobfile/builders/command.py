@@ -1,6 +1,6 @@
 """Jobs made in Python: `command(...)` gives an object that can be changed, called, swept and put into pipelines.
 
-The models themselves are frozen. A `Command` is a draft: `to_job()` checks it and gives the `CommandJob`.
+A `Command` is a draft: `to_job()` checks it and gives the `CommandJob`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, cast
 
-from drumbeat.jobfile.builders.bindings import OPEN, Inputs, Outputs, as_table, bound, named, port, step_value
+from drumbeat.jobfile.builders.bindings import OPEN, Inputs, Outputs, apart, as_table, bound, named, port, step_value
 from drumbeat.jobfile.builders.sweep import OF_THE_TRIAL, Sweepable, drawn_from
 from drumbeat.jobfile.data.inputs_outputs import Input
 from drumbeat.jobfile.job.distribution import KINDS
@@ -77,11 +77,12 @@ class Command(Sweepable):
             raise SpecError(f"the command has no input `{unknown[0]}`", fix=nearest(unknown[0], self.inputs))
         ports = self.ports()
         given = {name: _absent(ports[name]) if value is None else value for name, value in inputs.items()}
-        copy = replace(self, inputs={**self.inputs, **given}, outputs=dict(self.outputs), declared=ports)
+        own = {each.name: apart(getattr(self, each.name)) for each in fields(self)}
+        made = replace(self, **{**own, "inputs": {**own["inputs"], **given}, "declared": ports})
         steps = OPEN.get()
         if steps is not None:
-            steps.append(copy)
-        return copy
+            steps.append(made)
+        return made
 
     def ports(self) -> dict[str, Any]:
         """Returns the first declaration of each input."""

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
-from copy import copy
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from drumbeat.jobfile.builders.bindings import OPEN, Outputs, as_table, bound, port, step_value
+from drumbeat.jobfile.builders.bindings import OPEN, Draft, Outputs, apart, as_table, bound, port, step_value
 from drumbeat.jobfile.pipelines.component import CommandComponent
 from drumbeat.jobfile.pipelines.step_types import SweepNode
-from drumbeat.jobfile.reading.frozen_model import Model
+from drumbeat.jobfile.reading.model import Model
 from drumbeat.jobfile.reading.writer import to_dict
 from drumbeat.jobfile.sweeping.search_space import SearchFunction
 from drumbeat.jobfile.sweeping.sweep import SweepJob
@@ -56,7 +55,7 @@ class TrialDraft(Protocol):
 
 
 @dataclass(kw_only=True, eq=False, slots=True)
-class Sweep:
+class Sweep(Draft):
     """A draft of a sweep: `to_job()` checks it. Attributes are the keys of a sweep file."""
 
     trial: TrialDraft
@@ -84,7 +83,7 @@ class Sweep:
         for key in OF_BOTH:
             if not getattr(self, key) and key in of_trial:
                 # A copy: what is set on the sweep afterwards doesn't change the command.
-                setattr(self, key, copy(of_trial[key]))
+                setattr(self, key, apart(of_trial[key]))
 
     @property
     def inputs(self) -> dict[str, Any]:
@@ -129,8 +128,8 @@ def drawn_from(command: str, space: Collection[str]) -> str:
     return re.sub(r"\$\{\{\s*inputs\.([A-Za-z_][A-Za-z0-9_]*)\s*\}\}", renamed, command)
 
 
-class Sweepable:
-    """What can be swept: `sweep(...)` is azure-ai-ml's."""
+class Sweepable(Draft):
+    """A draft that can be swept: `sweep(...)` is azure-ai-ml's."""
 
     __slots__ = ()
 

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from drumbeat.jobfile.reading.error_messages import fold, shown
 from drumbeat.jobfile.reading.field_types import AsText, Count, Filled, Number, Table, Tally, Text
-from drumbeat.jobfile.reading.frozen_model import AnyCase, Model
+from drumbeat.jobfile.reading.model import AnyCase, Model
 
 CLOUD_TYPES = ("amlcompute", "computeinstance", "virtualmachine", "synapsespark")
 

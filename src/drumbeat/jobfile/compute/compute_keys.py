@@ -12,7 +12,7 @@ from pydantic import Field
 from drumbeat.jobfile.compute.compute_values import ComputeTitle
 from drumbeat.jobfile.compute.shares import Share
 from drumbeat.jobfile.reading.field_types import AsText, Count, Filled, Tally, Text, Wait
-from drumbeat.jobfile.reading.frozen_model import Contradiction, Model
+from drumbeat.jobfile.reading.model import Contradiction, Model
 from drumbeat.model.shares import SharePlan
 
 

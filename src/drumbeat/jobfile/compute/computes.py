@@ -15,8 +15,8 @@ from drumbeat.jobfile.compute.ray import RayCompute
 from drumbeat.jobfile.compute.slurm import SlurmCompute
 from drumbeat.jobfile.compute.ssh import SshCompute
 from drumbeat.jobfile.reading.error_messages import fold, nearest, shown, words
-from drumbeat.jobfile.reading.frozen_model import Model
 from drumbeat.jobfile.reading.loader import DocumentKind, Places, load_model, model_from
+from drumbeat.jobfile.reading.model import Model
 from drumbeat.model.errors import Problem, SpecError
 
 Compute: TypeAlias = NetlabCompute | SshCompute | SlurmCompute | KubernetesCompute | RayCompute

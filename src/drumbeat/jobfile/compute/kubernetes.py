@@ -12,7 +12,7 @@ from drumbeat.jobfile.compute.compute_values import Absolute
 from drumbeat.jobfile.compute.remote_compute import RemoteCompute
 from drumbeat.jobfile.reading.error_messages import nearest, shown, words
 from drumbeat.jobfile.reading.field_types import AsText, Count, Filled, OneLine, Seconds, Table, Whole, pattern
-from drumbeat.jobfile.reading.frozen_model import AnyCase, Contradiction, Model
+from drumbeat.jobfile.reading.model import AnyCase, Contradiction, Model
 
 DnsLabel = Annotated[
     str, pattern(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?", "lower-case letters, digits and `-`, at most 63")

@@ -11,7 +11,7 @@ from pydantic import Field
 from drumbeat.jobfile.compute.compute_keys import ScaledCompute
 from drumbeat.jobfile.compute.compute_values import Bandwidth, Subnet
 from drumbeat.jobfile.reading.field_types import Count, Tally, Wait, Whole
-from drumbeat.jobfile.reading.frozen_model import AnyCase, Contradiction
+from drumbeat.jobfile.reading.model import AnyCase, Contradiction
 
 _PRIVATE = tuple(IPv4Network(one) for one in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16"))
 """RFC 1918."""

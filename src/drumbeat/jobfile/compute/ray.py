@@ -12,7 +12,7 @@ from drumbeat.jobfile.compute.compute_values import Home
 from drumbeat.jobfile.compute.remote_compute import RemoteCompute
 from drumbeat.jobfile.reading.error_messages import shown
 from drumbeat.jobfile.reading.field_types import AsText, Count, OneLine, Tally, Wait, Whole, pattern
-from drumbeat.jobfile.reading.frozen_model import AnyCase, Contradiction
+from drumbeat.jobfile.reading.model import AnyCase, Contradiction
 
 RAY_OWN = ("CPU", "GPU", "memory", "object_store_memory")
 """Resources of Ray's that keys of the compute set, or that a node of drumbeat doesn't use."""

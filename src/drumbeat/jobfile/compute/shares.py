@@ -10,7 +10,7 @@ from pydantic import Field
 
 from drumbeat.jobfile.compute.compute_values import Absolute
 from drumbeat.jobfile.reading.field_types import OneLine, pattern
-from drumbeat.jobfile.reading.frozen_model import AnyCase, Contradiction, Model
+from drumbeat.jobfile.reading.model import AnyCase, Contradiction, Model
 from drumbeat.model.shares import MOUNTED_BY
 
 ShareName = Annotated[

@@ -11,7 +11,7 @@ from drumbeat.jobfile.compute.compute_keys import ScaledCompute
 from drumbeat.jobfile.compute.compute_values import Absolute, SbatchOption, TimeLimit, Word
 from drumbeat.jobfile.compute.remote_compute import RemoteCompute
 from drumbeat.jobfile.reading.field_types import Count, Tally, Wait, Whole
-from drumbeat.jobfile.reading.frozen_model import AnyCase
+from drumbeat.jobfile.reading.model import AnyCase
 
 
 class SlurmCompute(RemoteCompute, ScaledCompute):

@@ -12,7 +12,7 @@ from drumbeat.jobfile.compute.compute_values import Address, Home, Leaving, SshO
 from drumbeat.jobfile.compute.remote_compute import RemoteCompute
 from drumbeat.jobfile.reading.error_messages import shown
 from drumbeat.jobfile.reading.field_types import AsText, Count, OneLine, Port, User, pattern
-from drumbeat.jobfile.reading.frozen_model import AnyCase, Contradiction, Model
+from drumbeat.jobfile.reading.model import AnyCase, Contradiction, Model
 
 
 def _as_host(value: object) -> object:

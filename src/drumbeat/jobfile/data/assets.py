@@ -11,8 +11,8 @@ from pydantic import AfterValidator, Field
 from drumbeat.jobfile.data.inputs_outputs import DataType
 from drumbeat.jobfile.data.signed_urls import NoSecret
 from drumbeat.jobfile.reading.field_types import AsText, Filled, Json, Table, Text, no_label, pattern
-from drumbeat.jobfile.reading.frozen_model import AnyCase, Model
 from drumbeat.jobfile.reading.loader import DocumentKind, load_model, model_from
+from drumbeat.jobfile.reading.model import AnyCase, Model
 
 RULE = "letters, digits, `.`, `-` and `_`, at most 255, and a letter or digit first"
 AssetName = Annotated[str, pattern(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,254}", RULE)]

@@ -14,7 +14,7 @@ from pydantic_core.core_schema import no_info_before_validator_function
 
 from drumbeat.jobfile.reading.error_messages import IN_QUOTES, words
 from drumbeat.jobfile.reading.field_types import complaint, filled
-from drumbeat.jobfile.reading.frozen_model import Contradiction, Model
+from drumbeat.jobfile.reading.model import Contradiction, Model
 
 
 def _secret(value: object) -> object:

@@ -24,8 +24,8 @@ from drumbeat.jobfile.data.credentials import (
 )
 from drumbeat.jobfile.reading.error_messages import fold, nearest, shown, words
 from drumbeat.jobfile.reading.field_types import AsText, Host, Name, OneLine, Port, Text, User, complaint, pattern
-from drumbeat.jobfile.reading.frozen_model import AnyCase, Model
 from drumbeat.jobfile.reading.loader import DocumentKind, Places, model_from
+from drumbeat.jobfile.reading.model import AnyCase, Model
 from drumbeat.model.errors import Problem, SpecError
 
 AZURE = "core.windows.net"

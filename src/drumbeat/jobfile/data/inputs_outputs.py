@@ -21,7 +21,7 @@ from drumbeat.jobfile.reading.field_types import (
     literal,
     named,
 )
-from drumbeat.jobfile.reading.frozen_model import AnyCase, Contradiction, Model
+from drumbeat.jobfile.reading.model import AnyCase, Contradiction, Model
 
 DataType = Literal["uri_file", "uri_folder", "mltable", "custom_model", "mlflow_model", "triton_model"]
 ParameterType = Literal["string", "number", "integer", "boolean"]

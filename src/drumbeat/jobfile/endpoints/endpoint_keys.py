@@ -11,8 +11,8 @@ from pydantic import AfterValidator, BeforeValidator, Field
 from drumbeat.jobfile.job.resources_and_limits import ComputeName
 from drumbeat.jobfile.reading.error_messages import fold, shown
 from drumbeat.jobfile.reading.field_types import AsText, Filled, Json, Text, Whole, complaint
-from drumbeat.jobfile.reading.frozen_model import AnyCase, Contradiction, Model
 from drumbeat.jobfile.reading.loader import DocumentKind, Places, load_model, model_from
+from drumbeat.jobfile.reading.model import AnyCase, Contradiction, Model
 from drumbeat.jobfile.reading.writer import to_dict
 from drumbeat.model.endpoints import MAX_MIRRORED, MAX_NAME, MIN_NAME, NAME_RULE, OnlineEndpoint, check_name
 from drumbeat.model.errors import SpecError

@@ -21,8 +21,8 @@ from drumbeat.jobfile.reading.field_types import (
     complaint,
     named,
 )
-from drumbeat.jobfile.reading.frozen_model import AnyCase, Contradiction, Model, model_or_text
 from drumbeat.jobfile.reading.loader import DocumentKind, Places, load_model, model_from
+from drumbeat.jobfile.reading.model import AnyCase, Contradiction, Model, model_or_text
 from drumbeat.model.errors import Problem, SpecError
 
 

@@ -10,8 +10,8 @@ from pydantic import BeforeValidator, Field
 from drumbeat.jobfile.data.credentials import Called, Credentials, Secret
 from drumbeat.jobfile.reading.error_messages import IN_QUOTES
 from drumbeat.jobfile.reading.field_types import Name, Text, complaint
-from drumbeat.jobfile.reading.frozen_model import AnyCase, Model
 from drumbeat.jobfile.reading.loader import DocumentKind
+from drumbeat.jobfile.reading.model import AnyCase, Model
 
 _PATTERN = r"[a-z0-9._-]+(:\d{1,5})?(/[a-z0-9._-]+)*"
 

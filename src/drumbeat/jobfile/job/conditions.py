@@ -13,7 +13,7 @@ from pydantic import BeforeValidator, Field, StrictInt
 
 from drumbeat.jobfile.reading.error_messages import shown
 from drumbeat.jobfile.reading.field_types import Count, Duration, Filled, Number, Tally, Wait, complaint
-from drumbeat.jobfile.reading.frozen_model import AnyCase, Contradiction, Model
+from drumbeat.jobfile.reading.model import AnyCase, Contradiction, Model
 from drumbeat.model.conditions import ANY_RANK, ConditionAction, ConditionKind, JobCondition
 from drumbeat.model.primary_metrics import Goal, goal_of, parse_goal
 

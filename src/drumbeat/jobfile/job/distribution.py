@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from drumbeat.jobfile.reading.field_types import Count, Filled, Port, Tally, Text
-from drumbeat.jobfile.reading.frozen_model import AnyCase, Contradiction, Model, by_type
+from drumbeat.jobfile.reading.model import AnyCase, Contradiction, Model, by_type
 
 
 class PyTorchDistribution(Model):

@@ -20,7 +20,7 @@ from pydantic import Field
 from drumbeat.jobfile.job.conditions import ConditionKeys, condition_contradictions
 from drumbeat.jobfile.job.timeouts_and_retries import RecoverySettings
 from drumbeat.jobfile.reading.field_types import Count, Filled, Tally, Text, pattern
-from drumbeat.jobfile.reading.frozen_model import AnyCase, Contradiction, Model
+from drumbeat.jobfile.reading.model import AnyCase, Contradiction, Model
 from drumbeat.model.primary_metrics import Goal, parse_goal
 
 Dimension = Annotated[

@@ -9,7 +9,7 @@ from pydantic import BeforeValidator, Field
 
 from drumbeat.jobfile.reading.error_messages import fold
 from drumbeat.jobfile.reading.field_types import Filled
-from drumbeat.jobfile.reading.frozen_model import AnyCase, Contradiction, Model, by_type
+from drumbeat.jobfile.reading.model import AnyCase, Contradiction, Model, by_type
 
 
 class ManagedIdentity(Model):

@@ -17,7 +17,7 @@ from drumbeat.jobfile.job.resources_and_limits import CommandJobLimits, ComputeN
 from drumbeat.jobfile.job.services import ServiceValue
 from drumbeat.jobfile.reading.expressions import WORDS, missing
 from drumbeat.jobfile.reading.field_types import AsText, Filled, Identifier, Name, Text, Variable
-from drumbeat.jobfile.reading.frozen_model import AnyCase, Contradiction, Model
+from drumbeat.jobfile.reading.model import AnyCase, Contradiction, Model
 
 PREPARE = ("drumbeat", "prepare")
 """The key of a shell text that names inputs and outputs, as `command` does."""

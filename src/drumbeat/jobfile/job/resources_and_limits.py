@@ -9,7 +9,7 @@ from pydantic import BeforeValidator, Field
 
 from drumbeat.jobfile.reading.error_messages import shown
 from drumbeat.jobfile.reading.field_types import Count, Filled, Seconds, Table, TextOrList, complaint, named, pattern
-from drumbeat.jobfile.reading.frozen_model import AnyCase, Contradiction, Model
+from drumbeat.jobfile.reading.model import AnyCase, Contradiction, Model
 
 MemorySize = Annotated[
     str, pattern(r"0*[1-9][0-9]{0,15}[bBkKmMgG]", "a number above 0 with `b`, `k`, `m` or `g` behind it, like `2g`")

@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Literal, cast
 from pydantic import BeforeValidator, Field
 
 from drumbeat.jobfile.reading.field_types import AsText, Filled, InnerPath, Port, Text
-from drumbeat.jobfile.reading.frozen_model import AnyCase, Model, by_type
+from drumbeat.jobfile.reading.model import AnyCase, Model, by_type
 
 
 class ServiceKeys(Model):

@@ -16,7 +16,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from drumbeat.jobfile.reading.field_types import Count, Tally, Wait
-from drumbeat.jobfile.reading.frozen_model import AnyCase, Contradiction, Model
+from drumbeat.jobfile.reading.model import AnyCase, Contradiction, Model
 
 
 class RecoverySettings(Model):

@@ -11,8 +11,8 @@ from pydantic import BeforeValidator, Field, SecretStr
 
 from drumbeat.jobfile.data.credentials import Called, Credentials, Secret
 from drumbeat.jobfile.reading.field_types import Name, Text, complaint
-from drumbeat.jobfile.reading.frozen_model import AnyCase, Contradiction, Model
 from drumbeat.jobfile.reading.loader import DocumentKind
+from drumbeat.jobfile.reading.model import AnyCase, Contradiction, Model
 
 ENDS = ("completed", "failed", "canceled")
 End = Annotated[Literal["completed", "failed", "canceled"], AnyCase()]

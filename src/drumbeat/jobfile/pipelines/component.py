@@ -14,7 +14,7 @@ from drumbeat.jobfile.job.distribution import Distribution
 from drumbeat.jobfile.job.resources_and_limits import Resources
 from drumbeat.jobfile.reading.expressions import missing
 from drumbeat.jobfile.reading.field_types import AsText, Filled, Identifier, Text, Variable, Version, named, pattern
-from drumbeat.jobfile.reading.frozen_model import AnyCase, Contradiction, Model, model_or_text
+from drumbeat.jobfile.reading.model import AnyCase, Contradiction, Model, model_or_text
 
 ComponentName = Annotated[
     str, pattern(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,254}", "letters, digits, `_`, `-` and `.`, at most 255")

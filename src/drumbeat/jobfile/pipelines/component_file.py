@@ -13,8 +13,8 @@ from drumbeat.jobfile.pipelines.component import CommandComponent
 from drumbeat.jobfile.pipelines.parallel import ParallelComponent
 from drumbeat.jobfile.pipelines.pipeline_job import PipelineComponent
 from drumbeat.jobfile.reading.error_messages import fold, nearest, shown, words
-from drumbeat.jobfile.reading.frozen_model import Model
 from drumbeat.jobfile.reading.loader import DocumentKind, Places, load_text, model_from
+from drumbeat.jobfile.reading.model import Model
 from drumbeat.model.errors import NotYetError, Problem, SpecError
 
 Component = CommandComponent | ParallelComponent | PipelineComponent

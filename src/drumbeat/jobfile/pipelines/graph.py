@@ -9,7 +9,7 @@ from typing import cast
 from drumbeat.jobfile.data.inputs_outputs import Input, Output
 from drumbeat.jobfile.reading.error_messages import either
 from drumbeat.jobfile.reading.expressions import WORDS, Reference, missing, references
-from drumbeat.jobfile.reading.frozen_model import Contradiction, Loc, Model
+from drumbeat.jobfile.reading.model import Contradiction, Loc, Model
 from drumbeat.model.errors import SpecError
 from drumbeat.model.folder_layout import ARTIFACTS
 

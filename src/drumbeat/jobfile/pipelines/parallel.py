@@ -18,7 +18,7 @@ from drumbeat.jobfile.pipelines.component import ComponentKeys
 from drumbeat.jobfile.reading.error_messages import either, shown
 from drumbeat.jobfile.reading.expressions import missing, references
 from drumbeat.jobfile.reading.field_types import AsText, Count, Filled, Number, Text, TextOrList, Variable, Whole
-from drumbeat.jobfile.reading.frozen_model import AnyCase, Contradiction, Model, model_or_text
+from drumbeat.jobfile.reading.model import AnyCase, Contradiction, Model, model_or_text
 from drumbeat.model.errors import SpecError
 
 _BYTES = re.compile(r"([0-9]{1,12})\s*(b|kb|mb|gb|kib|mib|gib)", re.IGNORECASE)

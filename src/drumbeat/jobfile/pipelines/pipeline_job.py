@@ -23,7 +23,7 @@ from drumbeat.jobfile.pipelines.step_types import (
 )
 from drumbeat.jobfile.reading.expressions import WORDS, missing
 from drumbeat.jobfile.reading.field_types import Filled
-from drumbeat.jobfile.reading.frozen_model import AnyCase, Contradiction, Model, model_or_text
+from drumbeat.jobfile.reading.model import AnyCase, Contradiction, Model, model_or_text
 
 
 class PipelineSettings(Model):

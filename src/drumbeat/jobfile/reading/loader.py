@@ -25,7 +25,7 @@ from drumbeat.jobfile.reading.error_messages import (
     shown,
     words,
 )
-from drumbeat.jobfile.reading.frozen_model import Loc, Model, dotted
+from drumbeat.jobfile.reading.model import Loc, Model, dotted
 from drumbeat.jobfile.reading.overrides import Override, apply
 from drumbeat.jobfile.reading.yaml_tree import MAX_BYTES, YamlNode, parse, plain
 from drumbeat.model.errors import Problem, SpecError

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 from drumbeat.jobfile.reading.yaml_tree import scalar
 
 if TYPE_CHECKING:
-    from drumbeat.jobfile.reading.frozen_model import Model
+    from drumbeat.jobfile.reading.model import Model
 
 PLAIN = re.compile(r"[A-Za-z0-9_./$+(][A-Za-z0-9_./:@$+=~{}()-]*(?: [A-Za-z0-9_./:@$+=~{}()-]+)*")
 NO_COMMENTS: Mapping[str, str] = MappingProxyType({})

@@ -10,8 +10,8 @@ from pydantic import BeforeValidator, Field
 
 from drumbeat.jobfile.reading.error_messages import shown
 from drumbeat.jobfile.reading.field_types import AsText, Text, complaint, filled, pattern
-from drumbeat.jobfile.reading.frozen_model import AnyCase, Model
 from drumbeat.jobfile.reading.loader import DocumentKind, load_model, model_from
+from drumbeat.jobfile.reading.model import AnyCase, Model
 from drumbeat.jobfile.schedules.triggers import TriggerValue
 
 REFERENCE = "azureml:"

@@ -14,7 +14,7 @@ from pydantic import AfterValidator, BeforeValidator, Field
 
 from drumbeat.jobfile.reading.error_messages import shown
 from drumbeat.jobfile.reading.field_types import Count, Filled, Whole, complaint
-from drumbeat.jobfile.reading.frozen_model import AnyCase, Contradiction, Model, by_type
+from drumbeat.jobfile.reading.model import AnyCase, Contradiction, Model, by_type
 from drumbeat.jobfile.schedules.time_zones import zone_of
 from drumbeat.model.errors import SpecError
 

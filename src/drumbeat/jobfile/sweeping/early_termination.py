@@ -9,7 +9,7 @@ from pydantic import Field
 
 from drumbeat.jobfile.job.extensions import Extensions
 from drumbeat.jobfile.reading.field_types import Count, Number, Tally, Whole
-from drumbeat.jobfile.reading.frozen_model import AnyCase, Contradiction, Model, by_type
+from drumbeat.jobfile.reading.model import AnyCase, Contradiction, Model, by_type
 
 
 class EarlyTerminationPolicy(Model):

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 
 from drumbeat.jobfile.reading.error_messages import shown, words
 from drumbeat.jobfile.reading.expressions import MARK
-from drumbeat.jobfile.reading.frozen_model import Contradiction, Loc
+from drumbeat.jobfile.reading.model import Contradiction, Loc
 from drumbeat.jobfile.sweeping.search_space import Choice, QUniform, SearchFunction, Uniform
 
 MAX_SOBOL = 64

@@ -10,7 +10,7 @@ from pydantic import BeforeValidator, Discriminator, Field, Tag
 
 from drumbeat.jobfile.reading.error_messages import short
 from drumbeat.jobfile.reading.field_types import Identifier, Number, Scalar, Whole, complaint
-from drumbeat.jobfile.reading.frozen_model import AnyCase, Contradiction, Model, by_type
+from drumbeat.jobfile.reading.model import AnyCase, Contradiction, Model, by_type
 
 Above0 = Annotated[Number, Field(gt=0)]
 Kind = AnyCase()

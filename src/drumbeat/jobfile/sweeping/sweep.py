@@ -24,7 +24,7 @@ from drumbeat.jobfile.reading.field_types import (
     complaint,
     named,
 )
-from drumbeat.jobfile.reading.frozen_model import AnyCase, Contradiction, Model, chosen, model_or_text
+from drumbeat.jobfile.reading.model import AnyCase, Contradiction, Model, chosen, model_or_text
 from drumbeat.jobfile.sweeping.early_termination import PolicyValue, SweepExtensions, early_end_contradictions
 from drumbeat.jobfile.sweeping.parameter_names import parameter_names, sampling_contradictions, space_contradictions
 from drumbeat.jobfile.sweeping.search_space import SearchValue

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from drumbeat.client.batch_endpoints import BatchEndpoints
 from drumbeat.jobfile.batch.scoring_jobs import BatchInvocation
-from drumbeat.jobfile.reading.frozen_model import Model as FrozenModel
+from drumbeat.jobfile.reading.model import Model as FrozenModel
 from drumbeat.jobfile.reading.writer import to_dict
 from drumbeat.ml.calls.operation import Operations, pages
 from drumbeat.ml.objects.batch import (

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from drumbeat.jobfile.reading.frozen_model import Model
+from drumbeat.jobfile.reading.model import Model
 from drumbeat.ml.calls.job_downloads import download
 from drumbeat.ml.calls.job_stream import stream
 from drumbeat.ml.calls.operation import ARCHIVED_ONLY, Operations, pages

@@ -6,7 +6,7 @@ import os
 from typing import Any, ClassVar
 
 from drumbeat.jobfile.data.assets import DataAsset, ModelAsset
-from drumbeat.jobfile.reading.frozen_model import Model as FrozenModel
+from drumbeat.jobfile.reading.model import Model as FrozenModel
 from drumbeat.ml.objects.plain import Attributes, SystemData
 from drumbeat.model.api.data import MODEL_TYPE, DataView
 from drumbeat.model.api.models import ModelView

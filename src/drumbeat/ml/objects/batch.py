@@ -11,7 +11,7 @@ from drumbeat.jobfile.batch.deployments import PipelineBatchDeployment
 from drumbeat.jobfile.builders.bindings import NamedValues
 from drumbeat.jobfile.builders.component import ComponentFunction
 from drumbeat.jobfile.job.resources_and_limits import Resources
-from drumbeat.jobfile.reading.frozen_model import Model as FrozenModel
+from drumbeat.jobfile.reading.model import Model as FrozenModel
 from drumbeat.jobfile.reading.writer import to_dict
 from drumbeat.ml.objects.assets import Model
 from drumbeat.ml.objects.endpoints import CodeConfiguration, Settings, deployment_parts, plain_value

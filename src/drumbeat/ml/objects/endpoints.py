@@ -12,7 +12,7 @@ from drumbeat.jobfile.endpoints.deployment_keys import OnlineDeploymentKeys
 from drumbeat.jobfile.endpoints.endpoint_keys import OnlineEndpointKeys
 from drumbeat.jobfile.environments.environment_keys import Environment
 from drumbeat.jobfile.pipelines.absolute_paths import environment_with_absolute_paths, with_absolute_paths
-from drumbeat.jobfile.reading.frozen_model import Model as FrozenModel
+from drumbeat.jobfile.reading.model import Model as FrozenModel
 from drumbeat.jobfile.reading.writer import to_dict
 from drumbeat.ml.objects.assets import Model
 from drumbeat.ml.objects.environments import RegisteredEnvironment

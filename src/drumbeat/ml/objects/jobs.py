@@ -12,7 +12,7 @@ from drumbeat.jobfile.job.job import JobKeys
 from drumbeat.jobfile.pipelines import component as component_models
 from drumbeat.jobfile.pipelines import pipeline_job as pipeline_models
 from drumbeat.jobfile.pipelines.component_trials import with_component
-from drumbeat.jobfile.reading.frozen_model import Model
+from drumbeat.jobfile.reading.model import Model
 from drumbeat.jobfile.reading.writer import to_dict
 from drumbeat.jobfile.sweeping import sweep as sweep_models
 from drumbeat.ml.objects.plain import Attributes, SystemData

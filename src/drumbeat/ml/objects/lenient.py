@@ -1,15 +1,12 @@
-"""Classes of the dialect that take what Azure's also take, and that means nothing here, or that scripts change."""
+"""Classes of the dialect that take what Azure's also take, and that means nothing here."""
 
 from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from pydantic import ConfigDict
-
-from drumbeat.jobfile.compute import amlcompute
 from drumbeat.jobfile.environments import environment_keys
 from drumbeat.jobfile.job import identity, services
-from drumbeat.jobfile.reading.frozen_model import Model
+from drumbeat.jobfile.reading.model import Model
 
 
 class Lenient(Model):
@@ -21,16 +18,9 @@ class Lenient(Model):
         super().__init__(**{key: value for key, value in keys.items() if key not in self.dropped})
 
 
-class AmlCompute(amlcompute.AmlCompute):
-    """A cluster of Azure's, which scripts change and send again."""
-
-    model_config = ConfigDict(frozen=False)
-
-
 class Environment(Lenient, environment_keys.Environment):
-    """An environment, which scripts change; its `properties` have no effect."""
+    """An environment; its `properties` have no effect."""
 
-    model_config = ConfigDict(frozen=False)
     dropped = ("properties",)
 
 

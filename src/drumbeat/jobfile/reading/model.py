@@ -1,4 +1,4 @@
-"""The frozen model, of which every piece of a job file is made.
+"""The checked model, of which every piece of a job file is made.
 
 Here lives how a mapping is taken in (None is "not set", enums in any case, the class by its `type`) and how a
 contradiction is said. What the keys mean lives with the models; how an error is worded lives in `problems`.
@@ -36,6 +36,8 @@ from drumbeat.jobfile.reading.field_types import complaint, filled
 from drumbeat.model.errors import SpecError
 
 Loc = tuple[str | int, ...]
+CHANGING = "changing"
+"""The context in which a model is checked after a key of it was set."""
 
 
 class Contradiction(NamedTuple):
@@ -51,7 +53,7 @@ class Contradiction(NamedTuple):
 
 
 class Model(BaseModel):
-    """A frozen piece of a job file. Constructing one in Python raises `SpecError`, as loading does."""
+    """A piece of a job file. Constructing one in Python raises `SpecError`, as loading does."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, validate_by_name=True)
 
@@ -63,17 +65,21 @@ class Model(BaseModel):
     """Keys of a service's answers, which files don't have."""
 
     def __init__(self, /, **data: Any) -> None:
-        seen: Seen = {}
-        try:
-            self.__pydantic_validator__.validate_python(data, self_instance=self, context=seen)
-        except ValidationError as error:
-            name = type(self).__name__
-            raise SpecError.from_problems(
-                collect_problems(error, data, seen, lambda loc, _at, _near: dotted((name, *loc)))
-            ) from None
+        _fill(self, data, {})
 
     # Says to pydantic that this __init__ only validates, so that nested models don't go through it.
     __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]  # pyright: ignore[reportFunctionMemberAccess]
+
+    def __setattr__(self, key: str, value: Any) -> None:
+        """Sets a key, as scripts for Azure do: `job.resources.instance_count = 4`. drumbeat itself changes no model.
+
+        Raises SpecError for a value that no file may have; the model then stays as it was. Whether the keys agree is
+        checked when the job is submitted: a script changes one after the other.
+        """
+        changed = self.model_copy()
+        _fill(changed, {name: getattr(self, name) for name in self.model_fields_set} | {key: value}, CHANGING)
+        for part in ("__dict__", "__pydantic_fields_set__"):
+            object.__setattr__(self, part, getattr(changed, part))
 
     @classmethod
     def made(cls, keys: Mapping[str, Any]) -> Self:
@@ -96,7 +102,9 @@ class Model(BaseModel):
         return taken
 
     @model_validator(mode="after")
-    def _agrees(self) -> Model:
+    def _agrees(self, info: ValidationInfo) -> Model:
+        if info.context == CHANGING:
+            return self
         details = [
             InitErrorDetails(type=complaint(c.what, c.fix, c.near), loc=c.key, input=None)
             for c in islice(self.contradictions(), MAX_PROBLEMS + 1)
@@ -133,6 +141,17 @@ class Model(BaseModel):
             return None
         names = get_args(field.annotation)
         return str(names[0]) if len(names) == 1 else None
+
+
+def _fill(model: Model, keys: Mapping[str, Any], context: Seen | str) -> None:
+    try:
+        model.__pydantic_validator__.validate_python(keys, self_instance=model, context=context)
+    except ValidationError as error:
+        name = type(model).__name__
+        seen = context if isinstance(context, dict) else {}
+        raise SpecError.from_problems(
+            collect_problems(error, keys, seen, lambda loc, _at, _near: dotted((name, *loc)))
+        ) from None
 
 
 def dotted(loc: Loc) -> str:
