@@ -182,9 +182,9 @@ def test_no_round_begins_while_dockers_daemon_may_still_run_the_last_one(
         there.server.wait_for(lambda: there.status().exits, 60)
         there.order(Order.PREPARE, 2)
         journal = there.root() / "agent.log"
-        heard = f" wanted: {Order.PREPARE}:{there.server.attempt}:2\n"
+        heard = f" directive: {Order.PREPARE}:{there.server.attempt}:2\n"
         there.server.wait_for(lambda: heard in journal.read_text(), 60)
-        there.server.wait_for(lambda: "docker doesn't answer" in there.status().detail)
+        there.server.wait_for(lambda: "docker doesn't say whether a container" in there.status().detail)
         assert {(one.round, one.phase) for one in there.server.said[0]} >= {(1, Phase.RUNNING)}
         assert not [one for one in there.server.said[0] if one.round == 2 or one.phase is Phase.ENDED]
         (tmp_path / "mute").unlink()

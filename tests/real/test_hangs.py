@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import os
 import signal
-from ctypes.util import find_library
 from pathlib import Path
-from shutil import which
 
 import pytest
 
 from drumbeat.model.errors import RefusedError
 from drumbeat.node.stacks import find_py_spy
 
+from . import mpis
 from .house import House, a_house, until
 
 pytestmark = [
@@ -145,8 +144,8 @@ def test_rank_in_a_lock_is_named_with_the_collective_of_the_other(tmp_path: Path
 
 
 @pytest.mark.thorough
-@pytest.mark.skipif(not (find_library("mpi") and which("mpirun")), reason="Open MPI isn't installed: openmpi-bin")
 def test_rank_that_polls_in_mpi_with_all_of_a_core_is_seen_to_wait(tmp_path: Path) -> None:
+    mpis.provide("openmpi4")
     with a_house(tmp_path) as house:
         keys = {"distribution": "{type: mpi, process_count_per_instance: 2}"}
         job = started(house, POLLING, "{hang_after_s: 3}", **keys)

@@ -222,10 +222,11 @@ def test_a_step_of_several_ranks_takes_and_gives_data(house: House) -> None:
 
 @pytest.mark.thorough
 def test_run_prints_the_state_of_the_graph_and_logs_have_the_steps_names(house: House) -> None:
+    for name in ("hello", "components", "nested"):
+        completed(house, name)
     told = house.run("run", FILES / "hello/pipeline.yml", "--name", "hello-again")
     assert told.returncode == 0, told.stderr
     assert "step world_job is reused from hello_world_job" in told.stdout
-    completed(house, "components")
     logs = house.run("logs", "components").stdout
     assert "train_model 0:0 │ trained on 20 rows" in logs
     assert "score_data 0:0 │ error 0.0 over 10 rows" in logs
