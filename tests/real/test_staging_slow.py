@@ -48,12 +48,12 @@ def test_a_job_whose_store_is_slow_says_how_slow_and_when_it_stands_still(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setenv("DRUMBEAT_CACHE", str(tmp_path / "cache"))
-    slow = os.urandom(80_000)
+    slow = os.urandom(400_000)  # More than a small file, which counts when it is whole.
     with MemoryData({"set/slow": slow}) as data, a_relay(data.url) as relay, a_depot(tmp_path, data) as depot:
         data.url = f"http://127.0.0.1:{relay.port}"
-        relay.bytes_s = 2_000
+        relay.bytes_s = 10_000
         depot.submit("slow", "sha256sum ${{inputs.train}}/slow", remote("train", "set"))
-        said = " kB of 80.0 kB, ", " kB/s, ", " s left"
+        said = " kB of 400.0 kB, ", " kB/s, ", " s left"
         until(lambda: all(word in depot.detail("slow") for word in said), what="its rate and the time left")
         relay.bytes_s = 0
         until(lambda: "; no byte for " in depot.detail("slow"), what="a word of it")
