@@ -90,7 +90,7 @@ bench-api: setup ## The API under load (SECONDS=600 for memory over ten minutes)
 	$(PYTHON) -m bench.api --seconds $(or $(SECONDS),60) --write docs/bench/api.md
 
 bench-queue: setup ## 10,000 jobs that wait for 1,000 machines: one placement; lists of 100,000 ended jobs; writes docs/bench/queue.md
-	$(PYTHON) -m bench.queue --write docs/bench/queue.md
+	$(PYTHON) -m bench.long_queue --write docs/bench/queue.md
 
 bench-metrics: setup ## Points per second and curves beside a real MLflow server; writes docs/bench/metrics.md
 	$(PYTHON) -m bench.metrics --write docs/bench/metrics.md

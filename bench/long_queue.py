@@ -1,6 +1,6 @@
 """A long queue on many machines: how long one placement takes, and how long lists of many jobs take.
 
-    python -m bench.queue --write docs/bench/queue.md
+    python -m bench.long_queue --write docs/bench/queue.md
 
 The loop and its store are real, with a database file; the machines and the jobs that hold them are made up.
 """
@@ -37,7 +37,7 @@ NEEDS = (Need(1, 4), Need(1, 8, 1), Need(1, 16, 2), Need(2, 32, 4), Need(8, 64, 
 HEAD = """\
 # A long queue
 
-<!-- Written by `python -m bench.queue`. -->
+<!-- Written by `python -m bench.long_queue`. -->
 
 {jobs:,} jobs of {users} users wait for {machines:,} machines of {cpus} CPU slots and {gpus} GPUs, on which
 {running:,} jobs run, half of them with a time limit; the waiting ones have {needs} sizes. A pass is one look at the
