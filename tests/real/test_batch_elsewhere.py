@@ -30,7 +30,8 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
 def submit(house: House, compute: str, pause_s: float) -> None:
     """Runs a step `p_score` of two nodes over 40 files."""
     file = write_step(house.folder / "p", pause_s)
-    file.write_text(STEP.replace("    type: parallel\n", f"    type: parallel\n    compute: {compute}\n"))
+    more = f"    compute: {compute}\n    drumbeat: {{lost_after_s: 20}}\n"
+    file.write_text(STEP.replace("    type: parallel\n", f"    type: parallel\n{more}"))
     house.client.submit(file, name="p")
 
 

@@ -121,5 +121,5 @@ def test_agent_that_is_killed_while_an_environment_is_made_or_taken_over(
     fault.write_text(point)
     monkeypatch.setenv("DRUMBEAT_FAULT", f"@{fault}")
     run(depot, "killed", 2, mine(wheels))
-    until(lambda: not fault.exists(), 30, "the end of an agent")
+    until(lambda: not fault.exists(), 120, "the end of an agent")
     run(depot, "later", 3, mine(wheels))

@@ -8,10 +8,15 @@ from __future__ import annotations
 
 import json
 import threading
+from collections.abc import Callable
+from dataclasses import replace
+from http import HTTPStatus
 from typing import Any, cast
+from urllib.parse import urlencode
 
 from drumbeat.model.metrics import JsonObject
-from drumbeat.node.metrics.http_messages import HttpAnswer, json_answer
+from drumbeat.model.mlflow_calls import EXISTS
+from drumbeat.node.metrics.http_messages import HttpAnswer, Read, json_answer
 
 ROUTES = ("experiments/get-by-name", "experiments/create", "experiments/get")
 """The routes that `set_experiment` calls."""
@@ -24,6 +29,26 @@ class ChosenExperiments:
         self._own, self._lock = own, threading.Lock()
         self._names: dict[str, str] = {}
         self._chosen: dict[int, str] = {}
+        self._missed: set[tuple[int, str]] = set()
+
+    def answer(self, read: Read, ask: Callable[[Read], HttpAnswer]) -> HttpAnswer:
+        """Answers one of the requests that `set_experiment` makes, and records what it chose.
+
+        All ranks of a job set the same experiment at once. A rank that found none, and whose creation comes behind that
+        of another rank, gets the other's: MLflow's client would return that one, too, but not set it.
+        """
+        answer = ask(read)
+        name = str(read.fields.get("experiment_name") or read.fields.get("name") or "")
+        with self._lock:
+            is_late = (read.rank, name) in self._missed and _object(answer).get("error_code") == EXISTS
+            if read.route == "experiments/get-by-name" and answer.status == HTTPStatus.NOT_FOUND:
+                self._missed.add((read.rank, name))
+        if is_late:
+            path = f"{read.path.rpartition('/create')[0]}/get-by-name?{urlencode({'experiment_name': name})}"
+            found = _object(ask(replace(read, method="GET", path=path, body=b""))).get("experiment")
+            answer = json_answer({"experiment_id": found["experiment_id"]}) if found else answer
+        self.note(read.rank, read.fields, answer)
+        return answer
 
     def note(self, rank: int, asked: JsonObject, answer: HttpAnswer) -> None:
         """Records the experiment that a rank has requested or created."""

@@ -146,9 +146,7 @@ class MetricsEndpoint:
         if route == "artifacts/list":
             return self._list(read)
         if route in chosen_experiments.ROUTES:
-            answer = self._reads.answer(read)
-            self._experiments.note(read.rank, read.fields, answer)
-            return answer
+            return self._experiments.answer(read, self._reads.answer)
         if route == "runs/get" and read.fields.get("run_id") == self.runs.job_run:
             return self._job_run(read)
         if route in _SERVERS_TOO or route.startswith(_SERVERS):
