@@ -55,6 +55,7 @@ def test_home_of_a_running_server_is_backed_up_and_restored_in_its_place(house: 
     assert house.run("cancel", "runs", "--wait").returncode in (0, 1)
 
 
+@pytest.mark.thorough
 def test_old_server_that_comes_back_after_a_restore_is_fenced_by_the_agents_of_the_new_one(
     own_house: House, tmp_path: Path
 ) -> None:

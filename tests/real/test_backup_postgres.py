@@ -54,6 +54,7 @@ def run(house: House, *words: str | Path, **environment: str) -> subprocess.Comp
         house.environment.update(before)
 
 
+@pytest.mark.thorough
 def test_home_on_postgres_is_backed_up_while_it_works_and_restored_into_an_empty_database(
     cluster: Cluster, postgres_house: House, tmp_path: Path
 ) -> None:

@@ -79,6 +79,7 @@ def test_job_stops_at_nan_of_any_rank_with_what_it_saved(tmp_path: Path):
         check_ended_early(house, house.client.wait(name, 120), "loss is not a number (at step 6, rank 3)")
 
 
+@pytest.mark.thorough
 def test_job_stops_once_when_no_better_while_its_server_is_away(tmp_path: Path):
     condition = {"metric": "val/loss", "no_better_for": 5}
     with a_house(tmp_path) as house:

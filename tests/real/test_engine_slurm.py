@@ -520,6 +520,7 @@ def test_a_node_that_is_lost_costs_an_attempt_and_no_retry(house: House, lab: Sl
 
 
 @pytest.mark.feature("C4")
+@pytest.mark.thorough
 def test_a_job_doesn_t_notice_that_slurmctld_is_away(house: House, lab: SlurmLab, tmp_path: Path):
     job = submitted(house, until_go(tmp_path / "go"), nodes=3)
     reach(house, job, "running")

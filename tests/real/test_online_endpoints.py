@@ -75,8 +75,8 @@ def _delete_while_a_request_runs(endpoint: Endpoint) -> None:
         answer = slow.result(30)
     assert (answer.status_code, answer.json()["sum"]) == (200, 7)
     until(lambda: not endpoint.call("GET", "/deployments"))
-    until(is_refused)
-    assert told[-1] == (404, "The endpoint ships has no deployment named 'blue'.")
+    gone = (404, "The endpoint ships has no deployment named 'blue'.")
+    until(lambda: is_refused() and told[-1] == gone, what="the router knows that it is gone")
 
 
 @pytest.mark.feature("R2")
@@ -182,6 +182,7 @@ def test_first_version_whose_init_raises_fails_with_its_own_words(endpoint: Endp
 
 
 @pytest.mark.feature("R2")
+@pytest.mark.thorough
 def test_deployment_without_requests_ends_its_replicas_and_the_next_request_starts_one(endpoint: Endpoint) -> None:
     scale = ScaleSettings("target_utilization", min_instances=0, max_instances=1)
     endpoint.deploy(SCRIPT.format(version="one"), scale_settings=scale)
@@ -217,6 +218,7 @@ def test_registered_model_has_its_own_name_inside_of_azureml_model_dir(endpoint:
 
 
 @pytest.mark.feature("R2")
+@pytest.mark.thorough
 def test_clients_of_other_machines_call_by_tls_at_the_scoring_address_which_is_kept(own_house: House) -> None:
     house = own_house
     with socket.create_server(("127.0.0.2", 0)) as taken:

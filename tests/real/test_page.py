@@ -13,6 +13,7 @@ import pytest
 
 from drumbeat.model.states import JobKind
 from drumbeat.server.page.first_requests import KnownJob, first_requests
+from tests.runs import is_thorough
 
 from .browsers import Seen, drive, find_browser, run_own_tests
 from .house import House, a_house, until
@@ -71,6 +72,7 @@ create_job: ./job.yml
 """
 PAGE = Path(__file__).parents[2] / "page" / "src"
 TABBED = (PAGE / "screens" / "job" / "job.tsx", PAGE / "screens" / "catalog.tsx")
+SIZES = ("phone", "laptop", "wide") if is_thorough() else ("phone", "laptop")
 SCREENS = {
     "jobs": ("/", "good"),
     "jobs that failed": ("/?state=failed", "bad"),
@@ -154,9 +156,9 @@ def rehearse(house: House) -> None:
 
 
 def walk_of(house: House) -> list[dict[str, Any]]:
-    """A step for each screen, which is opened once and looked at in both schemes and three sizes."""
+    """A step for each screen, opened once and looked at in both schemes and two sizes; in `make thorough` in three."""
     tag = json.loads((house.folder / "report" / "report.json").read_text())["tag"]
-    looks = [{"size": size, "scheme": scheme} for size in ("phone", "laptop", "wide") for scheme in ("light", "dark")]
+    looks = [{"size": size, "scheme": scheme} for size in SIZES for scheme in ("light", "dark")]
     return [
         {"name": name, "path": path.replace("REHEARSAL", tag), "wait": text, "size": "phone", "looks": looks}
         for name, (path, text) in SCREENS.items()

@@ -110,6 +110,7 @@ def test_images_of_one_name_that_differ_end_the_job_by_their_digests(place: Plac
 
 
 @pytest.mark.feature("E5")
+@pytest.mark.thorough
 def test_image_of_a_folder_is_built_by_one_node_and_pulled_by_the_others(place: Place, tmp_path: Path):
     folder = place.house.folder / "job" / "docker"
     folder.mkdir(parents=True, exist_ok=True)

@@ -86,7 +86,7 @@ class NamedValues(dict[str, Any]):
             self[name] = value
 
 
-class Draft:
+class ChangeableDraft:
     """A draft of a job or a step. Its tables have attributes: `job.limits.timeout = 60`."""
 
     __slots__ = ()

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from drumbeat.jobfile.builders.bindings import OPEN, Draft, Outputs, apart, as_table, bound, port, step_value
+from drumbeat.jobfile.builders.bindings import OPEN, ChangeableDraft, Outputs, apart, as_table, bound, port, step_value
 from drumbeat.jobfile.pipelines.component import CommandComponent
 from drumbeat.jobfile.pipelines.step_types import SweepNode
 from drumbeat.jobfile.reading.model import Model
@@ -55,7 +55,7 @@ class TrialDraft(Protocol):
 
 
 @dataclass(kw_only=True, eq=False, slots=True)
-class Sweep(Draft):
+class Sweep(ChangeableDraft):
     """A draft of a sweep: `to_job()` checks it. Attributes are the keys of a sweep file."""
 
     trial: TrialDraft
@@ -128,7 +128,7 @@ def drawn_from(command: str, space: Collection[str]) -> str:
     return re.sub(r"\$\{\{\s*inputs\.([A-Za-z_][A-Za-z0-9_]*)\s*\}\}", renamed, command)
 
 
-class Sweepable(Draft):
+class Sweepable(ChangeableDraft):
     """A draft that can be swept: `sweep(...)` is azure-ai-ml's."""
 
     __slots__ = ()

@@ -45,8 +45,8 @@ class ChosenExperiments:
                 self._missed.add((read.rank, name))
         if is_late:
             path = f"{read.path.rpartition('/create')[0]}/get-by-name?{urlencode({'experiment_name': name})}"
-            found = _object(ask(replace(read, method="GET", path=path, body=b""))).get("experiment")
-            answer = json_answer({"experiment_id": found["experiment_id"]}) if found else answer
+            first = _object(ask(replace(read, method="GET", path=path, body=b""))).get("experiment")
+            answer = json_answer({"experiment_id": first["experiment_id"]}) if first else answer
         self.note(read.rank, read.fields, answer)
         return answer
 
