@@ -44,7 +44,7 @@ SHOTS = {
     "sweep-settings": ("/jobs/lr-width?tab=settings", "lr"),
     "pipeline": ("/jobs/nightly-2", "evaluate"),
     "computes": ("/computes", "local"),
-    "ledger": ("/ledger", "root"),
+    "ledger": ("/ledger", "slot-hours"),
     "models": ("/data?tab=models&name=cifar-resnet", "cifar-resnet"),
 }
 """Address behind /ui, and a text to wait for."""
