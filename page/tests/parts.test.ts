@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { joined } from "../src/parts/chart";
+import { endsOfX, joined } from "../src/parts/chart";
 import { counted, dated, duration, number, size } from "../src/format";
 import { whoOf } from "../src/top-bar";
 import { pieces, plain } from "../src/parts/ansi";
@@ -111,4 +111,10 @@ test("the curve of a job that logged steps again has the last value of each, and
   expect(joined([again])).toEqual([[1, 2, 3, 4], [9, 6, null, 4]]);
   expect(joined([again, { label: "rank 1", x: [0, 4], y: [1, 2] }])[0]).toEqual([0, 1, 2, 3, 4]);
   expect(joined([])).toEqual([[]]);
+});
+
+test("a single point has a minute around it on an axis of time, and a step on each side on others", () => {
+  expect(endsOfX(1_796_000_000, 1_796_000_000, true)).toEqual([1_795_999_970, 1_796_000_030]);
+  expect(endsOfX(7, 7, false)).toEqual([6, 8]);
+  expect(endsOfX(0, 7, true)).toEqual([0, 7]);
 });

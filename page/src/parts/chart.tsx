@@ -274,8 +274,11 @@ function xTexts(splits: number[], { isTime, xKind }: Look): string[] {
   return xKind === "seconds" ? splits.map((value) => (value === 0 ? "0" : duration(value))) : splits.map(whole);
 }
 
-/** The ends of x: of all points; a single one has some room. */
-const endsOfX = (low: number, high: number): uPlot.Range.MinMax => (low === high && low !== null ? [low - 1, high + 1] : [low, high]);
+/** The ends of x: of all points. One alone is in the middle of two steps, or of a minute: uPlot would draw years around it. */
+export const endsOfX = (low: number, high: number, isTime: boolean): uPlot.Range.MinMax => {
+  const around = isTime ? 30 : 1;
+  return low === high && low !== null ? [low - around, high + around] : [low, high];
+};
 
 /** What one has dragged over is drawn by all charts of the screen, as its address says. */
 function zoomOptions(behind: { current: Behind }): Pick<uPlot.Options, "hooks" | "cursor"> {
@@ -333,7 +336,7 @@ function options(lines: ChartLine[], behind: { current: Behind }, look: Look): u
     legend: { show: (named > 1 || look.hasBand) && named <= 12 && !behind.current.pointer, live: true },
     cursor: { ...(look.syncKey ? { sync: { key: look.syncKey } } : {}), points: lines.length > MAX_MARKED ? { show: false } : { size: 6 }, ...zooming.cursor },
     scales: {
-      x: { time: look.isTime, ...(behind.current.onZoom ? { range: (_plot: uPlot, low: number, high: number) => behind.current.zoom ?? endsOfX(low, high) } : {}) },
+      x: { time: look.isTime, range: (_plot: uPlot, low: number, high: number) => behind.current.zoom ?? endsOfX(low, high, look.isTime) },
       y: look.isLog ? { distr: 3 } : { range: (_plot: uPlot, low: number, high: number) => endsOf(behind.current, low, high) },
     },
     axes: [
