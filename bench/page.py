@@ -69,7 +69,7 @@ SCREENS: dict[str, tuple[str, str, str]] = {
     ),
     "their analysis": (f"/experiments/{RUNS_EXPERIMENT}?tab=analysis", ".timeline li", ""),
     f"a table of {ROWS:,} rows": (f"/jobs/{DRAWN_JOB}?tab=outputs&file=outputs/{TABLE}", ".preview td", "image-000005"),
-    "a log of a million lines": (f"/jobs/{LOGGED}", ".log .line", f"step {MILLION - 1} "),
+    "a log of a million lines": (f"/jobs/{LOGGED}?tab=logs", ".log .line", f"step {MILLION - 1} "),
 }
 """Address behind /ui, an element that makes the screen usable, and its text."""
 GALLERY = f"{STEPS} steps of {IMAGES} images"
@@ -81,7 +81,7 @@ DRAG = {
 LIVE = "grows"
 LIVE_SCREENS: dict[str, tuple[str, str, str]] = {
     "jobs": ("/", "table.jobs tbody tr", LIVE),
-    "logs": (f"/jobs/{LIVE}", ".log .line", "samples/s"),
+    "logs": (f"/jobs/{LIVE}?tab=logs", ".log .line", "samples/s"),
     "metrics": (f"/jobs/{LIVE}?tab=metrics", DRAWN, ""),
 }
 
