@@ -135,6 +135,7 @@ class BatchEndpoints:
         from drumbeat.jobfile.batch.scoring_jobs import component_name
         from drumbeat.jobfile.pipelines.absolute_paths import with_absolute_paths
         from drumbeat.jobfile.pipelines.component_file import component_path
+        from drumbeat.jobfile.reading.model import set_keys
         from drumbeat.jobfile.reading.writer import to_dict
 
         reference = given.component
@@ -146,7 +147,7 @@ class BatchEndpoints:
         elif not reference.startswith("azureml:"):
             made = self._client.create_component(component_path(reference, base), sets=own)
             reference = f"azureml:{made.title}"
-        settings = {key: getattr(given.settings, key) for key in given.settings.model_fields_set}
+        settings = set_keys(given.settings)
         return {"type": "pipeline", "component": reference, "pipeline_settings": settings}
 
     def invoke(self, endpoint: str, asked: BatchInvocation) -> JobView:

@@ -263,6 +263,7 @@ def test_every_part_of_a_drafted_job_changes_by_attributes():
     assert unchanged["limits"]["timeout"] == 60
     assert unchanged["distribution"]["process_count_per_instance"] == 2
     assert unchanged["inputs"]["data"]["path"] == "azureml:d:1"
+    assert other.ports()["data"].path == "azureml:d:1"
 
 
 def test_every_part_of_a_drafted_sweep_changes_by_attributes():

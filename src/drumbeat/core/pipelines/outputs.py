@@ -8,6 +8,7 @@ from drumbeat.jobfile.data.inputs_outputs import Output
 from drumbeat.jobfile.pipelines.graph import bound_output
 from drumbeat.jobfile.reading import expressions
 from drumbeat.jobfile.reading.expressions import Reference
+from drumbeat.jobfile.reading.model import set_keys
 
 OF_PLACE = ("path", "mode", "name", "version", "path_on_compute")
 
@@ -37,7 +38,7 @@ def _one(declared: Output | None, given: object, around: Mapping[str, Output]) -
 
 
 def _keys(output: Output | None) -> dict[str, object]:
-    return {key: getattr(output, key) for key in output.model_fields_set} if output is not None else {}
+    return set_keys(output) if output is not None else {}
 
 
 def placed(output: Output, name: str, words: Mapping[str, str], datastore: str = "") -> Output:

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from drumbeat.jobfile.data.inputs_outputs import Input, Output
 from drumbeat.jobfile.reading.error_messages import either
-from drumbeat.jobfile.reading.model import Model
+from drumbeat.jobfile.reading.model import Model, set_keys
 from drumbeat.jobfile.sweeping.search_space import Choice, RandInt, SearchFunction
 from drumbeat.model.errors import SpecError
 from drumbeat.model.folder_layout import ARTIFACTS
@@ -131,11 +131,6 @@ class InputHandle:
             self._inputs.modes[self._name] = value
         else:
             raise AttributeError(f"only the mode of an input that comes from a step can be set, not {key!r}")
-
-
-def set_keys(model: Model) -> dict[str, Any]:
-    """The keys of a node or a component that were set, as they are."""
-    return {key: getattr(model, key) for key in model.model_fields_set}
 
 
 class Outputs(dict[str, Any]):

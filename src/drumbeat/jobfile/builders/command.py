@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, cast
 
@@ -75,10 +75,11 @@ class Command(Sweepable):
         unknown = [name for name in inputs if name not in self.inputs]
         if unknown:
             raise SpecError(f"the command has no input `{unknown[0]}`", fix=nearest(unknown[0], self.inputs))
-        ports = self.ports()
+        own: dict[str, Any] = {each.name: apart(getattr(self, each.name)) for each in fields(self)}
+        ports = {**own["inputs"], **own["declared"]}
         given = {name: _absent(ports[name]) if value is None else value for name, value in inputs.items()}
-        own = {each.name: apart(getattr(self, each.name)) for each in fields(self)}
-        made = replace(self, **{**own, "inputs": {**own["inputs"], **given}, "declared": ports})
+        keys: dict[str, Any] = {**own, "inputs": {**own["inputs"], **given}, "declared": ports}
+        made = Command(**keys)
         steps = OPEN.get()
         if steps is not None:
             steps.append(made)

@@ -14,7 +14,6 @@ from drumbeat.jobfile.builders.bindings import (
     as_table,
     bound,
     port,
-    set_keys,
     step_value,
 )
 from drumbeat.jobfile.builders.sweep import OF_THE_TRIAL, Sweepable
@@ -27,6 +26,7 @@ from drumbeat.jobfile.pipelines.pipeline_job import PipelineComponent, PipelineN
 from drumbeat.jobfile.pipelines.step_types import CommandNode, ParallelNode
 from drumbeat.jobfile.reading.error_messages import nearest
 from drumbeat.jobfile.reading.loader import read_text
+from drumbeat.jobfile.reading.model import set_keys
 from drumbeat.jobfile.reading.writer import to_dict
 from drumbeat.model.errors import SpecError
 

@@ -20,12 +20,12 @@ from drumbeat.jobfile.builders.bindings import (
     bound,
     open_pipeline,
     port,
-    set_keys,
 )
 from drumbeat.jobfile.data.inputs_outputs import Input, Output
 from drumbeat.jobfile.pipelines.pipeline_job import PipelineComponent, PipelineJob, PipelineNode
 from drumbeat.jobfile.pipelines.step_types import StepKeys
 from drumbeat.jobfile.reading.error_messages import nearest
+from drumbeat.jobfile.reading.model import set_keys
 from drumbeat.model.errors import SpecError
 
 SETTINGS = ("default_datastore", "default_compute", "continue_on_step_failure", "force_rerun")

@@ -7,6 +7,7 @@ from typing import Any
 from drumbeat.jobfile.data.inputs_outputs import Input
 from drumbeat.jobfile.data.parameter_values import Scalar, passed, typed
 from drumbeat.jobfile.reading.error_messages import nearest, shown, words
+from drumbeat.jobfile.reading.model import set_keys
 from drumbeat.model.errors import SpecError
 
 ARTICLES = {"integer": "an integer", "number": "a number", "boolean": "`true` or `false`", "string": "a string"}
@@ -47,7 +48,7 @@ def data(port: Input, value: Any, where: str) -> Input:
     if isinstance(value, Input):
         if value.is_parameter:
             raise SpecError(f"expected data, got a parameter of type `{value.type}`", where=where)
-        given = {key: getattr(value, key) for key in value.model_fields_set}
+        given = set_keys(value)
     elif isinstance(value, str):
         given = {"path": value}
     else:

@@ -77,7 +77,7 @@ class Model(BaseModel):
         checked when the job is submitted: a script changes one after the other.
         """
         changed = self.model_copy()
-        _fill(changed, {name: getattr(self, name) for name in self.model_fields_set} | {key: value}, CHANGING)
+        _fill(changed, {**set_keys(self), key: value}, CHANGING)
         for part in ("__dict__", "__pydantic_fields_set__"):
             object.__setattr__(self, part, getattr(changed, part))
 
@@ -141,6 +141,11 @@ class Model(BaseModel):
             return None
         names = get_args(field.annotation)
         return str(names[0]) if len(names) == 1 else None
+
+
+def set_keys(model: Model) -> dict[str, Any]:
+    """The keys of a model that were set, as they are."""
+    return {key: getattr(model, key) for key in model.model_fields_set}
 
 
 def _fill(model: Model, keys: Mapping[str, Any], context: Seen | str) -> None:

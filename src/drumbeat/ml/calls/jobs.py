@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from drumbeat.jobfile.reading.model import Model
+from drumbeat.jobfile.reading.model import Model, set_keys
 from drumbeat.ml.calls.job_downloads import download
 from drumbeat.ml.calls.job_stream import stream
 from drumbeat.ml.calls.operation import ARCHIVED_ONLY, Operations, pages
@@ -172,8 +172,4 @@ def _checked(job: Any, given: dict[str, Any]) -> Any:
 
 def _changed(model: Model, keys: dict[str, Any]) -> Model:
     kind: type[Model] = type(model)
-    return kind.made({**_set_keys(model), **keys})
-
-
-def _set_keys(model: Model) -> dict[str, Any]:
-    return {key: getattr(model, key) for key in model.model_fields_set}
+    return kind.made({**set_keys(model), **keys})
