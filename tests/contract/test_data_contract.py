@@ -131,8 +131,20 @@ class TestSftp(DataContract):
         folder = sshd.folder / secrets.token_hex(6)
         (folder / "data").mkdir(parents=True)
         access = access_to(sshd.datastore("here", folder))
-        yield writable(access, named("data"), has_links=False, secrets=(sshd.private_key.splitlines()[2],))
+        secrets_of_user = (sshd.private_key.splitlines()[2],)
+        yield writable(access, named("data"), has_links=False, large=17 << 20, secrets=secrets_of_user)
         access.close()
+
+    def test_an_abandoned_reading_disturbs_none_after_it(self, store: Store) -> None:
+        """A thread of paramiko's that fails afterwards would fail this test, too."""
+        content = secrets.token_bytes(17 << 20)
+        store.put("big", content)
+        (big,) = store.listing().files
+        for _ in range(3):
+            pieces = store.access.read(store.uri, big)
+            assert content.startswith(next(pieces))
+            pieces.close()
+        assert b"".join(store.access.read(store.uri, big)) == content
 
 
 class TestHttp(DataReading):

@@ -47,6 +47,9 @@ QUIET = f"{__name__}.paramiko"
 logging.getLogger(QUIET).setLevel(logging.CRITICAL + 1)
 
 PIECE = 256 << 10
+WINDOW = 8 << 20
+"""Bytes that are requested ahead of the reader. paramiko requests them in a thread that nothing joins: for a whole file
+it can outlive the connection, and then prints a traceback."""
 MAX_IDLE = 4
 
 _TROUBLES: dict[int, Trouble] = {
@@ -125,14 +128,11 @@ class SftpBackend:
         return None
 
     def read(self, wanted: Wanted, offset: int, length: int | None) -> Iterator[bytes]:
-        left = wanted.size - offset if length is None else min(length, wanted.size - offset)
+        end = wanted.size if length is None else min(offset + length, wanted.size)
         with self._line("read", wanted.place) as line, line.sftp.open(line.inside(wanted.place), "rb") as file:
             self._require_same(wanted, file.stat())
-            file.seek(offset)
-            file.prefetch(offset + left, max_concurrent_requests=64)
-            while left > 0 and (piece := file.read(min(PIECE, left))):
-                left -= len(piece)
-                yield bytes(piece)
+            for start in range(offset, end, WINDOW):
+                yield from _window(file, start, min(start + WINDOW, end))
             self._require_same(wanted, file.stat())
 
     def _require_same(self, wanted: Wanted, status: Any) -> None:
@@ -311,6 +311,13 @@ class _Line:
 
     def close(self) -> None:
         self.client.close()
+
+
+def _window(file: Any, start: int, end: int) -> Iterator[bytes]:
+    file.seek(start)
+    file.prefetch(end)
+    while (left := end - int(file.tell())) > 0 and (piece := file.read(min(PIECE, left))):
+        yield bytes(piece)
 
 
 def _make_folders(sftp: Any, folder: str) -> None:
