@@ -97,9 +97,11 @@ def a_cluster(address: str = "", *, fsync: bool = False):
     data, as_user = str(folder / "data"), _as_user(user)
     cluster = Cluster(folder, user, [*as_user, str(programs / "pg_ctl"), "-D", data], address, fsync)
     stop = [*cluster.control, "-m", "immediate", "stop"]
+    # Without an environment: that of a test may name its folder, and `guarded` ends what does.
     guard = subprocess.Popen(
-        [sys.executable, "-c", GUARD, str(folder), *stop], stdin=subprocess.PIPE, cwd="/", start_new_session=True
-    )
+        [sys.executable, "-Ic", GUARD, str(folder), *stop],
+        stdin=subprocess.PIPE, cwd="/", start_new_session=True, env={},
+    )  # fmt: skip
     try:
         run([*as_user, str(programs / "initdb"), "-D", data, "-U", user, "-A", "trust", "-E", "UTF8", "--no-sync"])
         with (folder / "data" / "pg_hba.conf").open("a") as access:
