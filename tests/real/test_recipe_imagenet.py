@@ -385,6 +385,7 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
 
 @pytest.mark.feature("L7")
 @pytest.mark.thorough
+@pytest.mark.timeout(3000)  # The first job of each environment builds Horovod.
 @pytest.mark.parametrize(
     ("job", "environment"),
     [
@@ -402,7 +403,7 @@ def test_each_framework_trains_with_horovod(house: House, images: Path, tmp_path
     sets |= {"inputs.train.path": images / "train", "inputs.test.path": images / "val"}
     name = f"imagenet-{Path(job).stem.replace('_', '-')}"
     words = [word for key, value in sets.items() for word in ("--set", f"{key}={value}")]
-    done = house.run("run", RECIPE / job, "--name", name, *words, timeout=1700)
+    done = house.run("run", RECIPE / job, "--name", name, *words, timeout=2700)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     house.client.download(name, tmp_path, under="outputs/model")
     metrics = json.loads(next(tmp_path.rglob("metrics.json")).read_text())

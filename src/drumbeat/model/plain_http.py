@@ -181,7 +181,7 @@ class _Connection:
     def _body(self, first: bytes, length: int) -> bytes | bytearray:
         if len(first) == length:
             return first
-        if len(first) > length:  # More than it value: where the next answer begins can't be told.
+        if len(first) > length:  # More than its length: where the next answer begins can't be told.
             raise UnusualAnswerError
         body, at = bytearray(length), len(first)
         body[:at] = first

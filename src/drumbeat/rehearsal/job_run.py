@@ -14,7 +14,7 @@ from drumbeat.model.errors import DrumbeatError
 from drumbeat.model.states import State
 from drumbeat.rehearsal import injection
 from drumbeat.rehearsal.fault_costs import Strike
-from drumbeat.rehearsal.faults import DrawnFault
+from drumbeat.rehearsal.faults import DrawnFault, FaultKind
 from drumbeat.rehearsal.injection import FaultScene, MissedFaultError
 from drumbeat.rehearsal.job_record import JobRecord, collect
 from drumbeat.rehearsal.metric_comparison import SeriesKey, is_judged
@@ -84,7 +84,7 @@ def read_timeline(record: JobRecord) -> Timeline:
 
 @dataclass(frozen=True)
 class StruckJob:
-    """A job with a fault. strike: None = the job had ended before it."""
+    """A job with a fault. strike: None = the job, or the rank that was hit, had done its work before it."""
 
     record: JobRecord
     strike: Strike | None
@@ -115,7 +115,8 @@ class JobRun:
             strike = None if before is None else self._strike(fault, scene, before)
             self._wait()
             now = (before.attempt, before.round) if before else (0, 0)
-            return StruckJob(self._collected(), strike, now)
+            record = self._collected()
+            return StruckJob(record, None if is_too_late(fault, record) else strike, now)
 
     @contextlib.contextmanager
     def _submitted(self):
@@ -181,6 +182,11 @@ class JobRun:
     def _collected(self) -> JobRecord:
         record = collect(self.client, self.order.name, self.order.folder / "files", self.order.batches)
         return replace(record, first_checkpoint_at=self.first_checkpoint_at)
+
+
+def is_too_late(fault: DrawnFault, record: JobRecord) -> bool:
+    """Whether a rank was killed that had done its work: the job completed without it, and nothing resumed."""
+    return fault.kind is FaultKind.KILL and record.job.state == State.COMPLETED and not record.restarts
 
 
 def _has_files(folder: Path) -> bool:

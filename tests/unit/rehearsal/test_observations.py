@@ -12,9 +12,10 @@ from drumbeat.model.api.jobs import EventView
 from drumbeat.model.errors import RefusedError
 from drumbeat.model.states import Reason, State
 from drumbeat.rehearsal.fault_costs import Cost
-from drumbeat.rehearsal.faults import ALWAYS, FaultKind
+from drumbeat.rehearsal.faults import ALWAYS, DrawnFault, FaultKind
 from drumbeat.rehearsal.file_comparison import compare_files
 from drumbeat.rehearsal.job_record import JobRecord, ReadBatch, effective_batches
+from drumbeat.rehearsal.job_run import is_too_late
 from drumbeat.rehearsal.metric_comparison import Logged, LoggedPoint, SeriesKey, compare_series, find_lost_points
 from drumbeat.rehearsal.observations import (
     Observation,
@@ -50,6 +51,20 @@ def logged(*values: float, first: int = 1) -> Logged:
 def kinds(unbroken: JobRecord, run: JobRecord, cost: Cost) -> list[str]:
     series = compare_series(unbroken.logged, run.logged)
     return [one.kind for one in find_in_run(unbroken, run, cost, series, [])]
+
+
+@pytest.mark.parametrize(
+    ("kind", "rounds", "state", "is_late"),
+    [
+        (FaultKind.KILL, 1, "completed", True), (FaultKind.KILL, 2, "completed", False),
+        (FaultKind.KILL, 1, "failed", False), (FaultKind.AGENT, 1, "completed", False),
+    ],
+)  # fmt: skip
+def test_a_rank_that_is_killed_after_its_last_step_tells_nothing_about_resuming(
+    kind: FaultKind, rounds: int, state: str, is_late: bool
+):
+    """Its last values may be lost with it, which would look like a state that isn't in the checkpoint."""
+    assert is_too_late(DrawnFault(kind, 0.9, 0.5), record(1.0, rounds=rounds, state=state)) is is_late
 
 
 def test_two_unbroken_runs_that_differ_are_nondeterministic():
