@@ -253,7 +253,12 @@ def mend(world: World) -> None:
     sight = world.look()
     for quota in list(sight.quotas):
         jobs = [record.job for record in sight.records.values() if not record.job.state.is_terminal]
-        world.ask("quota", users.enough(quota, jobs, CPUS))
+        raised = users.enough(quota, jobs, CPUS)
+        for _ in range(REST):  # A server that was replaced while it slept may learn of it by refusing this.
+            world.ask("quota", raised)
+            if raised in world.look().quotas:
+                break
+            world.tick(1.0)
 
 
 def has_one_active(world: World) -> bool:
