@@ -32,8 +32,8 @@ COMMAND = (
 )
 SAID = "line 1\nline 2\nline 3\nhello\nsmall\n{}\n"
 STEP = 4
-EVERY = 9
-"""In `make test`, each ninth call fails, and each of MUST_FAIL; in `make thorough`, each call."""
+EVERY = 18
+"""In `make test`, each 18th call fails, and each of MUST_FAIL; in `make thorough`, each call."""
 NAMED = -1
 MUST_FAIL = (
     "write /0/root/code.part/said.txt", "rename /0/root/code", "write /data/parts/", "rename /data/files/",

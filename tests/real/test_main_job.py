@@ -39,7 +39,10 @@ def nodes(count: int) -> str:
 
 
 @pytest.mark.feature("L1", "J5", "L11")
-@pytest.mark.parametrize(("node_count", "per_node"), [(1, 1), (1, 4), (2, 2), (3, 4)])
+@pytest.mark.parametrize(
+    ("node_count", "per_node"),
+    [*(pytest.param(1, m, marks=pytest.mark.thorough) for m in (1, 4)), (2, 2), (3, 4)],
+)
 def test_every_rank_has_exactly_the_environment_that_the_plan_says(house: House, node_count: int, per_node: int):
     data = house.folder / "data"
     data.mkdir(exist_ok=True)

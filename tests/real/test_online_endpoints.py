@@ -128,6 +128,7 @@ def test_next_version_replaces_the_one_before_without_a_failed_request(endpoint:
         endpoint.deploy(RAISES, instance_count=2)
         failed = endpoint.await_state("failed", seconds=300)
         endpoint.watch(seen, "version three failed")
+    assert "no weights here" in endpoint.call("GET", "/deployments/blue/logs")["text"]
     assert "was given up" in failed["sentence"]
     assert "generation 2 goes on" in failed["sentence"]
     assert endpoint.invoke().json()["version"] == "two"
@@ -172,6 +173,7 @@ def test_killed_agents_and_a_version_whose_init_hangs_fail_no_request(endpoint: 
 
 
 @pytest.mark.feature("R2")
+@pytest.mark.thorough
 def test_first_version_whose_init_raises_fails_with_its_own_words(endpoint: Endpoint) -> None:
     endpoint.deploy(RAISES)
     failed = endpoint.await_state("failed")
@@ -275,6 +277,7 @@ def run(data):
 
 
 @pytest.mark.feature("R2")
+@pytest.mark.thorough
 def test_logs_of_a_replica_are_a_ring_and_say_what_was_dropped(endpoint: Endpoint) -> None:
     endpoint.deploy(TALKS, drumbeat=DeploymentExtension(max_log_mib=1))
     job = endpoint.await_state("ready")["job"]

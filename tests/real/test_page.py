@@ -6,6 +6,7 @@ import json
 import os
 import re
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -72,7 +73,8 @@ create_job: ./job.yml
 """
 PAGE = Path(__file__).parents[2] / "page" / "src"
 TABBED = (PAGE / "screens" / "job" / "job.tsx", PAGE / "screens" / "catalog.tsx")
-SIZES = ("phone", "laptop", "wide") if is_thorough() else ("phone", "laptop")
+QUICK_LOOKS = (("phone", "light"), ("laptop", "dark"))
+LOOKS = tuple(product(("phone", "laptop", "wide"), ("light", "dark"))) if is_thorough() else QUICK_LOOKS
 SCREENS = {
     "jobs": ("/", "good"),
     "jobs that failed": ("/?state=failed", "bad"),
@@ -156,9 +158,9 @@ def rehearse(house: House) -> None:
 
 
 def walk_of(house: House) -> list[dict[str, Any]]:
-    """A step for each screen, opened once and looked at in both schemes and two sizes; in `make thorough` in three."""
+    """A step for each screen, opened once and looked at in both schemes; in `make thorough` each in three sizes."""
     tag = json.loads((house.folder / "report" / "report.json").read_text())["tag"]
-    looks = [{"size": size, "scheme": scheme} for size in SIZES for scheme in ("light", "dark")]
+    looks = [{"size": size, "scheme": scheme} for size, scheme in LOOKS]
     return [
         {"name": name, "path": path.replace("REHEARSAL", tag), "wait": text, "size": "phone", "looks": looks}
         for name, (path, text) in SCREENS.items()

@@ -120,7 +120,7 @@ def told(folder: Path, rank: int) -> list[object]:
     return json.loads((folder / f"{rank}.json").read_text())
 
 
-@pytest.mark.parametrize("way", ["named", "numbered"])
+@pytest.mark.parametrize("way", ["named", pytest.param("numbered", marks=pytest.mark.thorough)])
 def test_each_stage_of_a_pipeline_goes_on_with_its_own_state(tmp_path: Path, way: str):
     in_two_ranks(tmp_path, STAGES, way)
     for rank in (0, 1):

@@ -150,7 +150,9 @@ train.leave()
 """
 
 
-@pytest.mark.parametrize("way", ["ddp", "compiled", "alone", "local_sgd"])
+@pytest.mark.parametrize(
+    "way", ["ddp", "local_sgd", *(pytest.param(one, marks=pytest.mark.thorough) for one in ("compiled", "alone"))]
+)
 def test_what_differs_between_ranks_is_saved_from_one_of_them(tmp_path: Path, way: str):
     """With DDP it is what batch norms have counted; without, as between the means of local SGD, it is all of it."""
     (tmp_path / "script.py").write_text(DIFFERS_BY_RANK)

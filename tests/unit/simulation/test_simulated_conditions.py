@@ -14,7 +14,7 @@ from .seeds import PATIENT, how_many, near
 
 pytestmark = [*PATIENT, pytest.mark.feature("M13")]
 
-SHARE = 8
+SHARE = 16
 """One in so many of the schedules that the other tests run."""
 
 
