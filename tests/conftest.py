@@ -105,15 +105,17 @@ def _cpu_s() -> float:
 
 
 def leave_out_other_parts(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """`TESTS_PART=2/5` runs the second of five parts: together they have every lane once, each takes about as long."""
+    """`TESTS_PART=2/5` runs the second of five parts, which take about as long.
+
+    Together they have every lane once, and every test without a lane.
+    """
     number, _, count = os.environ.get("TESTS_PART", "1/1").partition("/")
-    lanes = list(dict.fromkeys(lane_of(item) for item in items))
-    own = set(lanes[int(number) - 1 :: int(count)])
+    units = {item: lane_of(item) if item.get_closest_marker("xdist_group") else item.nodeid for item in items}
+    own = set(list(dict.fromkeys(units.values()))[int(number) - 1 :: int(count)])
     if not own:
         raise pytest.UsageError(f"TESTS_PART={number}/{count} has no tests")
-    others = [item for item in items if lane_of(item) not in own]
-    items[:] = [item for item in items if lane_of(item) in own]
-    config.hook.pytest_deselected(items=others)
+    items[:] = [item for item, unit in units.items() if unit in own]
+    config.hook.pytest_deselected(items=[item for item, unit in units.items() if unit not in own])
 
 
 def put_longest_first(items: list[pytest.Item]) -> None:
