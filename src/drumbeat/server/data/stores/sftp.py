@@ -48,8 +48,11 @@ logging.getLogger(QUIET).setLevel(logging.CRITICAL + 1)
 
 PIECE = 256 << 10
 WINDOW = 8 << 20
-"""Bytes that are requested ahead of the reader. paramiko requests them in a thread that nothing joins: for a whole file
-it can outlive the connection, and then prints a traceback."""
+"""Bytes that are requested ahead of the reader.
+
+paramiko requests them in a thread that nothing joins: if it outlives the connection, it prints a traceback. It has done
+its work once all of them have come.
+"""
 MAX_IDLE = 4
 
 _TROUBLES: dict[int, Trouble] = {
@@ -132,8 +135,19 @@ class SftpBackend:
         with self._line("read", wanted.place) as line, line.sftp.open(line.inside(wanted.place), "rb") as file:
             self._require_same(wanted, file.stat())
             for start in range(offset, end, WINDOW):
-                yield from _window(file, start, min(start + WINDOW, end))
+                yield from self._window(file, start, min(start + WINDOW, end))
             self._require_same(wanted, file.stat())
+
+    def _window(self, file: Any, start: int, end: int) -> Iterator[bytes]:
+        file.seek(start)
+        file.prefetch(end)
+        try:
+            yield from _rest(file, end)
+        except GeneratorExit:  # Abandoned: what was requested is read to its end.
+            with suppress(OSError, EOFError, self._paramiko.SSHException):
+                for _ in _rest(file, end):
+                    pass
+            raise
 
     def _require_same(self, wanted: Wanted, status: Any) -> None:
         if (status.st_size, wanted.tag and str(status.st_mtime)) != (wanted.size, wanted.tag):
@@ -313,9 +327,7 @@ class _Line:
         self.client.close()
 
 
-def _window(file: Any, start: int, end: int) -> Iterator[bytes]:
-    file.seek(start)
-    file.prefetch(end)
+def _rest(file: Any, end: int) -> Iterator[bytes]:
     while (left := end - int(file.tell())) > 0 and (piece := file.read(min(PIECE, left))):
         yield bytes(piece)
 
