@@ -50,10 +50,23 @@ async function contextOf(step) {
   return context;
 }
 
+/** Waits for a text that a person sees: the title of a drawing, which has it too, may come first. */
+async function shown(page, text) {
+  await page.getByText(text, { exact: false }).filter({ visible: true }).first().waitFor({ timeout: PATIENCE_MS });
+}
+
 async function stepped(step) {
   const context = await contextOf(step);
   if (step.until) return measured(step, await context.storageState());
   const page = await context.newPage();
+  try {
+    return await visited(step, page);
+  } finally {
+    await page.close(); // Its stream holds one of the six connections that a browser has to a server.
+  }
+}
+
+async function visited(step, page) {
   const reports = [];
   page.on("console", (message) => ["error", "warning"].includes(message.type()) && reports.push(`${message.type()}: ${message.text()}`));
   page.on("pageerror", (error) => reports.push(`exception: ${error.message}`));
@@ -66,12 +79,12 @@ async function stepped(step) {
   });
   const began = Date.now();
   await page.goto(new URL(`/ui${step.path}`, job.link).href);
-  for (const text of [step.wait ?? []].flat()) await page.getByText(text, { exact: false }).first().waitFor({ timeout: PATIENCE_MS });
+  for (const text of [step.wait ?? []].flat()) await shown(page, text);
   const ready = Date.now() - began;
   if (step.click) for (const name of [step.click].flat()) await page.getByRole("button", { name, exact: true }).first().click();
   if (step.type) await page.getByRole("searchbox").first().fill(step.type);
   if (step.key) await page.keyboard.press(step.key);
-  if (step.then) await page.getByText(step.then, { exact: false }).first().waitFor({ timeout: PATIENCE_MS });
+  if (step.then) await shown(page, step.then);
   if (step.asks) await page.waitForFunction(hasAnswers, step.asks, { timeout: PATIENCE_MS }).catch(() => undefined);
   await page.waitForTimeout(step.pause ?? 150);
   if (step.shot) await page.screenshot({ path: step.shot, animations: "disabled" });
@@ -90,9 +103,7 @@ async function stepped(step) {
     asked: performance.getEntriesByType("resource").map((one) => one.name.replace(location.origin, "")).filter((path) => path.startsWith("/api/v1/")),
     transferred: performance.getEntriesByType("resource").reduce((sum, one) => sum + (one.initiatorType === "fetch" || one.name.includes("/api/v1/") ? 0 : one.transferSize), 0),
   }));
-  const url = page.url();
-  await page.close();
-  return { name: step.name, reports, violations, wide, ready, url, ...state };
+  return { name: step.name, reports, violations, wide, ready, url: page.url(), ...state };
 }
 
 /** Opens a screen with an empty cache: when it was painted and usable, what it transferred, and its long tasks. */
