@@ -164,6 +164,14 @@ def test_endpoints_and_deployments_are_changed_and_deleted(house: House, batch: 
     assert BatchEndpoints(house.client).chosen("digits").settings["max_retries"] == 0
     green = house.run("batch-deployment", "create", "-f", batch / "deployment.yml", "--set", "name=green")
     assert "batch deployment green of digits is there: azureml:batch_digits_green:1" in green.stdout, green.stderr
+    create = ("batch-deployment", "create", "-f", batch / "deployment.yml", "--set", "name=red", "--set")
+    for key, sentence in {
+        "environment=azureml:no-such:1": "no environment named 'no-such:1'",
+        "compute=no-such": "no compute named 'no-such'",
+    }.items():
+        told = house.run(*create, key)
+        assert (told.returncode, sentence in told.stderr) == (1, True), told.stderr
+    assert {one.name for one in BatchEndpoints(house.client).deployments("digits")} == {"blue", "green"}
     with pytest.raises(ConflictError, match="blue is the default deployment of digits"):
         BatchEndpoints(house.client).delete_deployment("digits", "blue")
     house.run("batch-endpoint", "update", "digits", "--set", "defaults.deployment_name=green")

@@ -100,8 +100,9 @@ class BatchEndpoints:
 
         path = model_path(given.model)
         model, folder = self._model_input(given, base) if path else (None, "")
-        document = component_document(given, model, folder)
-        made = self._client.create_component(with_absolute_paths(with_environments(document, base), base))
+        document = with_absolute_paths(with_environments(component_document(given, model, folder), base), base)
+        self._check_names(document, given.compute)
+        made = self._client.create_component(document)
         return {
             "type": "model",
             "component": f"azureml:{made.title}",
@@ -111,6 +112,11 @@ class BatchEndpoints:
             "settings": runner_settings(given),
             "output_file_name": given.setting("output_file_name", DEFAULT_FILE),
         }
+
+    def _check_names(self, component: Mapping[str, Any], compute: str | None) -> None:
+        """Raises UnknownNameError where a job of the component would have no environment or no compute."""
+        keys = {"environment": component.get("environment"), "compute": compute}
+        self._client.plan({"command": "true", **{key: value for key, value in keys.items() if value}})
 
     def _model_input(self, given: ModelBatchDeployment, base: Path) -> tuple[dict[str, Any], str]:
         """The input that the model is, and the name of its file or folder."""

@@ -51,6 +51,9 @@ class AnsweringClient:
     def resource(self, kind: Any, name: str) -> Any:
         return BLUE if kind.name == "batch-deployment" else BatchEndpointView("digits", "blue", document={"tags": {}})
 
+    def plan(self, job: dict[str, Any]) -> None:
+        self.planned = job
+
     def resources(self, _: Any) -> list[Any]:
         return [BLUE]
 
