@@ -110,7 +110,7 @@ class Rehearsal:
         row = baseline.judge(number, fault, struck)
         equal = {True: "equal", False: "not equal", None: "not judged"}[row.is_equal]
         step = "" if row.cost.step is None else f" at step {row.cost.step:,}"
-        hit = f"{row.target}{step}" if row.target else "had ended before the fault"
+        hit = f"{row.target}{step}" if row.target else "the fault came too late"
         self.report_line(
             f"run {number}/{self.order.runs}  {fault.kind}: {hit}  {row.seconds:.1f} s  {equal}  {row.job}"
         )

@@ -100,7 +100,7 @@ class RehearsalReport:
             return "Runs with a fault end like the unbroken one, but they restart from the first step."
         what = "metrics and files" if self.judged else "files"
         missed = len(self.runs) - len(hit)
-        note = f" {missed} {'run' if missed == 1 else 'runs'} had ended before the fault." if missed else ""
+        note = f" In {missed} more, the fault came too late." if missed else ""
         runs = "The run with a fault equals" if len(hit) == 1 else f"All {len(hit)} runs with a fault equal"
         return f"{runs} the unbroken one, bit for bit: {what}.{note}"
 
