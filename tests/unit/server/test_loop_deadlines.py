@@ -14,6 +14,7 @@ from drumbeat.model.states import State
 from drumbeat.server.database.records import Record
 from drumbeat.server.loop.bus import Bus
 from drumbeat.server.loop.loop import Loop
+from drumbeat.server.loop.unfinished_jobs import UnfinishedJobs
 from tests.support.fake_clock import FakeClock
 from tests.support.memory_store import MemoryStore
 from tests.unit.core.jobs import running
@@ -117,5 +118,6 @@ def test_job_that_waits_before_another_try_is_not_in_the_queue():
     clock = FakeClock()
     job = replace(at_work(clock, "a"), state=State.QUEUED)
     waiting = replace(job, name="b", retry_at=clock.now() + timedelta(seconds=10))
-    queued = Loop.jobs_queued({one.name: Record(one, 1) for one in (job, waiting)})
-    assert [one.name for one in queued] == ["a"]
+    jobs = UnfinishedJobs()
+    jobs.replace(Record(one, 1) for one in (job, waiting))
+    assert [one.name for one in jobs.queued()] == ["a"]

@@ -64,8 +64,8 @@ class Computes:
         self._engines.delete(name)
 
     def _jobs(self) -> _Jobs:
-        unfinished = self._loop.unfinished()
-        queued = [job.plan.compute for job in self._loop.jobs_queued(unfinished)]
+        unfinished = self._loop.jobs
+        queued = [job.plan.compute for job in unfinished.queued()]
         return _Jobs(queued, {name for name, record in unfinished.items() if record.job.reason is Reason.HANGING})
 
     def _view(self, name: str, state: ComputeState, jobs: _Jobs) -> ComputeView:

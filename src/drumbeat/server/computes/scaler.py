@@ -69,11 +69,10 @@ class Scaler:
         for machine in supply.machines.get(name, ()):
             seen = self._states.observed(name, machine, busy)
             nodes.append(ScaledMachine(machine.name, seen.state, seen.since, is_held=machine.name in busy))
-        unfinished = self._loop.unfinished()
-        queue = placer.queue(name, unfinished)
-        expected = placer.expected(queue, supply.rooms(name), placer.holdings(name, unfinished)) if queue.jobs else {}
+        queue = placer.queue(name)
+        expected = placer.expected(queue, supply.rooms(name), placer.holdings(name)) if queue.jobs else {}
         needed = {slot.machine for slots in expected.values() for slot in slots}
-        needed |= self._loop.grower.needed(name, unfinished, supply.rooms(name))
+        needed |= self._loop.grower.needed(name, supply.rooms(name))
         return autoscaling.decide(limits, nodes, needed, self._loop.clock.now())
 
 

@@ -52,8 +52,7 @@ def _queue(job: Job, placed: Placement, loop: Loop) -> str:
 def _placed(job: Job, loop: Loop) -> Placement:
     compute = job.plan.compute
     rooms = loop.supply.rooms(compute)
-    unfinished = loop.unfinished()
     unnamed = replace(job, name=_PREVIEW)
-    queue = loop.placer.queue(compute, unfinished, unnamed)
-    placements = loop.placer.placed(compute, queue, rooms, loop.placer.holdings(compute, unfinished))
+    queue = loop.placer.queue(compute, unnamed)
+    placements = loop.placer.placed(compute, queue, rooms, loop.placer.holdings(compute))
     return next(one for one in placements if one.job == _PREVIEW)

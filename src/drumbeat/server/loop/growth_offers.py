@@ -41,29 +41,26 @@ class Grower:
         if not computes or at - self._looked_at < LOOK_INTERVAL_S:
             return
         self._looked_at = at
-        unfinished = self._loop.unfinished()
         for compute in sorted(computes & self._loop.supply.machines.keys() - self._loop.supply.troubles.keys()):
             rooms = self._loop.supply.rooms(compute)
-            sizes = self.sizes(compute, unfinished, rooms)
+            sizes = self.sizes(compute, rooms)
             for job in self._jobs(self._loop.jobs):
                 if job.plan.compute == compute and (job.growth or sizes.get(job.name)):
                     nodes = sizes.get(job.name, ())
                     self._loop.apply(job.name, GrowthPossible(job.attempt, len(nodes)))
 
-    def sizes(
-        self, compute: str, unfinished: Mapping[str, Record], rooms: list[MachineCapacity]
-    ) -> dict[str, tuple[Slot, ...]]:
+    def sizes(self, compute: str, rooms: list[MachineCapacity]) -> dict[str, tuple[Slot, ...]]:
         """Returns the slots that each elastic job of a compute could run on, if they are more than it has.
 
         Empty while another job waits for slots or gives some back. Each node is counted for one job only: first for
         those that wait for a checkpoint to take it, then for the oldest.
         """
-        jobs = [record.job for record in unfinished.values() if record.job.plan.compute == compute]
+        jobs = [record.job for record in self._loop.jobs.values() if record.job.plan.compute == compute]
         now = self._loop.clock.now()
         able = sorted((one for one in jobs if elastic_growth.may_grow(one, now)), key=lambda one: not one.growth)
         if not able or any(_comes_first(job) for job in jobs):
             return {}
-        held = self._loop.placer.holdings(compute, unfinished)
+        held = self._loop.placer.holdings(compute)
         offers: dict[str, tuple[Slot, ...]] = {}
         for job in able:
             slots = self._slots(job, rooms, held)
@@ -86,14 +83,15 @@ class Grower:
         idle = idle_nodes(job.need, rooms, taken, is_shared=compute in supply.shared)
         return idle_growth(waiting, range(job.plan.nodes, most), idle, rooms, queue.balances)
 
-    def needed(self, compute: str, unfinished: Mapping[str, Record], rooms: list[MachineCapacity]) -> set[str]:
+    def needed(self, compute: str, rooms: list[MachineCapacity]) -> set[str]:
         """The machines that elastic jobs would take if they had started, for as many nodes as were asked for."""
-        sizes = self.sizes(compute, unfinished, autoscaling.as_if_started(rooms))
-        wanted = {name: unfinished[name].job.need.nodes for name in sizes}
+        sizes = self.sizes(compute, autoscaling.as_if_started(rooms))
+        jobs = self._loop.jobs
+        wanted = {name: jobs[name].job.need.nodes for name in sizes}
         return {
             slot.machine
             for name, slots in sizes.items()
-            if unfinished[name].job.plan.nodes < wanted[name]
+            if jobs[name].job.plan.nodes < wanted[name]
             for slot in slots[: wanted[name]]
         }
 

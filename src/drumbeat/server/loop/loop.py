@@ -10,7 +10,7 @@ import contextlib
 import logging
 import queue
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from datetime import datetime
@@ -35,7 +35,7 @@ from drumbeat.server.loop.ownership import LEASE_TIMEOUT
 from drumbeat.server.loop.placer import Placer, Supply
 from drumbeat.server.loop.refused_writes import RefusedWrites
 from drumbeat.server.loop.steps import JobWrite, Report, ReportBatch, Step, job_write
-from drumbeat.server.loop.unfinished_jobs import UnfinishedJobs, is_queued
+from drumbeat.server.loop.unfinished_jobs import UnfinishedJobs
 from drumbeat.server.loop.work_queue import WaitingReports, WorkQueue
 
 T = TypeVar("T")
@@ -438,16 +438,6 @@ class Loop:
         except Exception:
             self.must_place = True
             raise
-
-    def unfinished(self) -> UnfinishedJobs:
-        """Every unfinished job by name."""
-        return self.jobs
-
-    @staticmethod
-    def jobs_queued(records: Mapping[str, Record]) -> list[Job]:
-        """Those that wait for slots; one that waits before another try doesn't, yet."""
-        jobs = [record.job for record in list(records.values())]
-        return [job for job in jobs if is_queued(job)]
 
 
 def _no_effects(_job: Job, _sentence: str = "") -> tuple[Effect, ...]:

@@ -121,7 +121,7 @@ class Placer:
             name: queue_in_order(jobs, self._loop.store, now) for name, jobs in sorted(self._waiting.items()) if jobs
         }
         for compute, queue in queues.items():
-            self._place(compute, queue, self._loop.unfinished())
+            self._place(compute, queue)
 
     def _note_changes(self) -> None:
         """Adds the jobs that wait by now, and removes those that don't any more."""
@@ -141,12 +141,12 @@ class Placer:
                 if job.reason is Reason.ACCEPTED:
                     self._accepted.add(name)
 
-    def queue(self, compute: str, unfinished: Mapping[str, Record], *more: Job) -> Queue:
+    def queue(self, compute: str, *more: Job) -> Queue:
         """The jobs that wait for slots of a compute, and how their users stand. more: as if they waited, too."""
-        jobs = [job for job in self._loop.jobs_queued(unfinished) if job.plan.compute == compute]
+        jobs = [job for job in self._loop.jobs.queued() if job.plan.compute == compute]
         return queue_of([*jobs, *more], self._loop.store, self._loop.clock.now())
 
-    def _place(self, compute: str, queue: Queue, unfinished: Mapping[str, Record]) -> None:
+    def _place(self, compute: str, queue: Queue) -> None:
         supply = self._loop.supply
         trouble = supply.troubles.get(compute, "" if compute in supply.machines else "it isn't there any more")
         if trouble:
@@ -156,7 +156,7 @@ class Placer:
         if self._takeovers.hand_on(compute, partial(self._placed_without, compute, queue)):
             self._note_changes()
             queue = queue_in_order(self._waiting[compute], self._loop.store, self._loop.clock.now())
-        rooms, held = supply.rooms(compute), self.holdings(compute, unfinished)
+        rooms, held = supply.rooms(compute), self.holdings(compute)
         if compute in supply.with_queue or compute in supply.caps:
             self._tell_all(compute, self.placed(compute, queue, rooms, held))
             return
@@ -167,7 +167,7 @@ class Placer:
 
     def _placed_without(self, compute: str, queue: Queue, ended: Mapping[str, frozenset[Slot]]) -> list[Placement]:
         """The same as if these jobs, which have ended, had given their slots back."""
-        held = self.holdings(compute, self._loop.unfinished())
+        held = self.holdings(compute)
         held = [one for one in held if ended.get(one.job) != frozenset(one.slots)]
         balances = queue.balances.without(ended)
         return self.placed(compute, replace(queue, balances=balances), self._loop.supply.rooms(compute), held)
@@ -227,11 +227,11 @@ class Placer:
         )
         return {one.job: one.slots for one in placements if one.slots}
 
-    def holdings(self, compute: str, unfinished: Mapping[str, Record]) -> list[SlotAllocation]:
+    def holdings(self, compute: str) -> list[SlotAllocation]:
         """Who holds the slots of a compute, and until when at the latest."""
         held = self._held_slots(compute)
         for key, holding in held.by_attempt.items():
-            record = unfinished.get(key[0])
+            record = self._loop.jobs.get(key[0])
             if key in held.records and held.records[key] is record:
                 continue
             held.records[key] = record

@@ -39,6 +39,10 @@ class UnfinishedJobs(dict[str, Record]):
         self._changed.update(self)
         super().clear()
 
+    def queued(self) -> list[Job]:
+        """Returns the jobs that wait for slots."""
+        return [record.job for record in list(self.values()) if is_queued(record.job)]
+
     def take_changed(self) -> Iterator[str]:
         """Takes the names of jobs that have changed since it was last called."""
         while self._changed:

@@ -322,7 +322,7 @@ class Metrics:
 
         Readers call this first, so jobs needn't update their runs at start and end.
         """
-        for record in list(self._loop.unfinished().values()):
+        for record in list(self._loop.jobs.values()):
             if record.job.started_at is not None:
                 self._ensure(record.job)
         for run, name in self.store.open_runs():

@@ -74,16 +74,16 @@ class Outlooks:
 
     def starts(self) -> list[StartView]:
         """Returns when each waiting job starts."""
-        computes = {job.plan.compute for job in self._loop.jobs_queued(self._loop.unfinished())}
+        computes = {job.plan.compute for job in self._loop.jobs.queued()}
         return [one for compute in sorted(computes) for one in self._starts(self._look(compute))][:MAX_STARTS]
 
     # --- one compute ---
     def _look(self, compute: str) -> _Look:
-        unfinished, now = self._loop.unfinished(), self._loop.clock.now()
-        queue = self._loop.placer.queue(compute, unfinished)
-        held = self._loop.placer.holdings(compute, unfinished)
+        now = self._loop.clock.now()
+        queue = self._loop.placer.queue(compute)
+        held = self._loop.placer.holdings(compute)
         named = [*(one.job for one in held if one.slots), *(one.job for one in queue.jobs[:MAX_QUEUE])]
-        paces = self._paces([record for name in dict.fromkeys(named) if (record := unfinished.get(name))], now)
+        paces = self._paces([record for name in dict.fromkeys(named) if (record := self._loop.jobs.get(name))], now)
         ends = {name: expected_end(pace) for name, pace in paces.items()}
         return _Look(compute, queue, self._loop.supply.rooms(compute), held, paces, ends, now)
 
@@ -125,8 +125,7 @@ class Outlooks:
         return f"{counted(smaller.need.nodes, 'node')} would start now" if is_placed else ""
 
     def _holders(self, look: _Look) -> Iterable[HolderView]:
-        unfinished = self._loop.unfinished()
-        held = [(one, record.job) for one in look.held if one.slots and (record := unfinished.get(one.job))]
+        held = [(one, record.job) for one in look.held if one.slots and (record := self._loop.jobs.get(one.job))]
         for one, job in sorted(held, key=lambda pair: (-sum(slot.cpus for slot in pair[0].slots), pair[0].job)):
             yield _holder_view(job, one.slots, look.paces.get(job.name, Pace()), look.now)
 

@@ -90,8 +90,7 @@ class ScheduleRunner:
         """Whether an earlier job of a schedule hasn't ended."""
         if stored.model.drumbeat.overlap == "allow":
             return False
-        unfinished = self._loop.unfinished()
-        return any(job in unfinished for job in self._schedules.jobs_of(stored.name))
+        return any(job in self._loop.jobs for job in self._schedules.jobs_of(stored.name))
 
     def _submit(self, stored: StoredSchedule, due: datetime) -> bool:
         """Submits the job of a time, and records it. Returns False where it is tried again."""

@@ -113,7 +113,7 @@ class Quotas:
 
     def _waiting(self) -> list[Job]:
         """Jobs in queues that users submitted; trials and steps belong to their parents."""
-        return [job for job in self._loop.jobs_queued(self._loop.unfinished()) if not job.parent]
+        return [job for job in self._loop.jobs.queued() if not job.parent]
 
 
 def _keys(job: Job) -> Iterable[tuple[QuotaKind, str]]:
