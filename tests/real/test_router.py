@@ -159,6 +159,20 @@ def test_refusals_have_azures_statuses(house: ServingHouse, path: str, headers: 
     assert house.call(path, headers=headers, content=b"{}").status_code == status
 
 
+def test_refusal_of_head_has_no_body_that_the_next_answer_would_follow(house: ServingHouse):
+    requests = b"".join(b"%b /nothing HTTP/1.1\r\nHost: x\r\n\r\n" % method for method in (b"HEAD", b"GET"))
+    with socket.create_connection(("127.0.0.1", house.port)) as client:
+        client.settimeout(20)
+        client.sendall(requests)
+        answers = b""
+        while not answers.endswith(b"}"):
+            answers += client.recv(MIB)
+    head, second, body = answers.split(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 404 ")
+    assert second.startswith(b"HTTP/1.1 404 ")
+    assert json.loads(body) == {"message": "Endpoints are at /endpoints/NAME/score."}
+
+
 def test_request_that_takes_too_long_gets_408_and_its_permit_comes_back(house: ServingHouse):
     house.change("blue", timeout_ms=300)
     house.write()

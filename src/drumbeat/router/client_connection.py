@@ -368,7 +368,8 @@ class ClientConnection(asyncio.Protocol):
         if status == 401:
             headers.append((b"www-authenticate", b"Bearer"))
         self.begin(status, headers, len(body))
-        self.piece(body)
+        if self._answering is None or self._answering.method != b"HEAD":
+            self.piece(body)
         self.end()
 
     def cut(self) -> None:
