@@ -2,11 +2,13 @@
 
 import faulthandler
 import os
+import ssl
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
+import httpx
 import hypothesis
 import pytest
 
@@ -64,6 +66,24 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
                 raise pytest.UsageError(f"{item.nodeid}: feature {sorted(unknown)} isn't in docs/features.toml")
     put_longest_first(items)
     leave_out_other_parts(config, items)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _certificates_are_read_once() -> Iterator[None]:
+    """httpx reads the system's certificates for each client, whatever its address: 20 to 50 ms of CPU time each."""
+    made: dict[tuple[str | None, ...], ssl.SSLContext] = {}
+
+    def context(verify: ssl.SSLContext | str | bool = True, **options: Any) -> ssl.SSLContext:
+        if verify is not True or options.get("cert"):
+            return httpx.create_ssl_context(verify, **options)
+        place = tuple(map(os.environ.get, ("SSL_CERT_FILE", "SSL_CERT_DIR")))
+        if place not in made:
+            made[place] = httpx.create_ssl_context(**options)
+        return made[place]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("httpx._transports.default.create_ssl_context", context)
+        yield
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

@@ -298,15 +298,13 @@ class Connection:
         """Opens a connection to a server that answers and is compatible. Raises StandbyError for one that stands by."""
         is_loopback = transport is not None or urlsplit(url).hostname in LOOPBACK
         headers = {"Authorization": f"Bearer {self.where.secret()}"}
-        # A proxy for the outside mustn't see, and can't reach, what is on this machine. Certificates are read only for
-        # https: they take 17 ms, most of a command's time here.
-        has_tls = url.startswith("https:") and transport is None
+        # A proxy for the outside mustn't see, and can't reach, what is on this machine.
         hello, usual = HELLO if is_loopback else TIMEOUT, TIMEOUT
         if self.where.has_standby:
             hello, usual = TAKEOVER_HELLO, TAKEOVER_TIMEOUT
         http = httpx.Client(
             base_url=url if transport is None else f"http://{urlsplit(url).netloc}", headers=headers, timeout=usual,
-            trust_env=not is_loopback, verify=self.where.trust(url) if has_tls else False,
+            trust_env=not is_loopback, verify=transport is None and self.where.trust(url),
             transport=transport,
         )  # fmt: skip
         try:

@@ -62,9 +62,11 @@ class ServerLocation:
     """The certificate of the server's own authority (PEM); "" = a public one signs for it."""
 
     def trust(self, url: str) -> ssl.SSLContext | bool:
-        """Returns what certificates of a server are compared with."""
+        """Returns what certificates of a server are compared with; True = the system's, False = it has no TLS."""
+        if not url.startswith("https:"):
+            return False  # httpx would read all certificates for nothing, which takes longer than a request.
         file = os.environ.get("SSL_CERT_FILE")  # httpx ignores it on loopback, where proxies mustn't be used.
-        if not url.startswith("https:") or not (self.ca or file):
+        if not (self.ca or file):
             return True
         import ssl  # Takes 10 ms, which commands by the socket in the home don't spend.
 

@@ -65,9 +65,9 @@ class Provider:
 
     def __init__(self, settings: ProviderSettings, clock: Clock) -> None:
         self.settings, self.clock = settings, clock
-        self._verify: ssl.SSLContext | bool = (
-            ssl.create_default_context(cafile=settings.ca_file) if settings.ca_file else True
-        )
+        # Made once, since reading the system's certificates takes longer than a request.
+        file = settings.ca_file
+        self._trust = ssl.create_default_context(cafile=file) if file else httpx.create_ssl_context()
         self._lock = threading.Lock()
         self._metadata: dict[str, Any] | None = None
         self._keys: KeySet | None = None
@@ -365,7 +365,7 @@ class Provider:
     def _sent(self, send: Callable[[httpx.Client], httpx.Response]) -> httpx.Response:
         title, issuer = self.settings.title, self.settings.issuer
         try:
-            with httpx.Client(timeout=TIMEOUT, verify=self._verify, follow_redirects=False) as http:
+            with httpx.Client(timeout=TIMEOUT, verify=self._trust, follow_redirects=False) as http:
                 answer = send(http)
         except httpx.TimeoutException:
             what = f"{title} doesn't answer within {TIMEOUT.read:g} s"
