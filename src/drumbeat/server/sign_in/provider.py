@@ -6,6 +6,7 @@ Foreign errors end here. `UnreachableError` = the provider doesn't answer as it 
 
 from __future__ import annotations
 
+import functools
 import json
 import logging
 import ssl
@@ -60,14 +61,18 @@ _OTHER_ENDPOINTS = ("userinfo_endpoint", "device_authorization_endpoint")
 MAX_LOGOUT_AGE_S = 300.0
 
 
+@functools.cache
+def _system_trust() -> ssl.SSLContext:
+    """The system's certificates: to read them takes longer than a request."""
+    return httpx.create_ssl_context()
+
+
 class Provider:
     """Talks to one provider. Thread-safe; its methods block for seconds while it is slow."""
 
     def __init__(self, settings: ProviderSettings, clock: Clock) -> None:
         self.settings, self.clock = settings, clock
-        # Made once, since reading the system's certificates takes longer than a request.
-        file = settings.ca_file
-        self._trust = ssl.create_default_context(cafile=file) if file else httpx.create_ssl_context()
+        self._own_trust = ssl.create_default_context(cafile=settings.ca_file) if settings.ca_file else None
         self._lock = threading.Lock()
         self._metadata: dict[str, Any] | None = None
         self._keys: KeySet | None = None
@@ -364,8 +369,9 @@ class Provider:
 
     def _sent(self, send: Callable[[httpx.Client], httpx.Response]) -> httpx.Response:
         title, issuer = self.settings.title, self.settings.issuer
+        trust = self._own_trust or _system_trust()
         try:
-            with httpx.Client(timeout=TIMEOUT, verify=self._trust, follow_redirects=False) as http:
+            with httpx.Client(timeout=TIMEOUT, verify=trust, follow_redirects=False) as http:
                 answer = send(http)
         except httpx.TimeoutException:
             what = f"{title} doesn't answer within {TIMEOUT.read:g} s"
