@@ -350,6 +350,8 @@ class ClientConnection(asyncio.Protocol):
     """Of an answer that has begun: it is written with its first piece."""
 
     def piece(self, data: bytes) -> None:
+        if self._answering is not None and self._answering.method == b"HEAD":
+            return  # Its answer is a head alone, which `end` writes.
         framed = b"%x\r\n%b\r\n" % (len(data), data) if self._is_chunked else data
         head, self._head = self._head, b""
         self._transport.write(head + framed if head else framed)
@@ -368,8 +370,7 @@ class ClientConnection(asyncio.Protocol):
         if status == 401:
             headers.append((b"www-authenticate", b"Bearer"))
         self.begin(status, headers, len(body))
-        if self._answering is None or self._answering.method != b"HEAD":
-            self.piece(body)
+        self.piece(body)
         self.end()
 
     def cut(self) -> None:

@@ -210,7 +210,7 @@ class Exchange:
         self._end(shown)
         if self.receiver is not None:
             self.receiver.begin(shown, passed, len(body))
-            if body and not self.is_head:
+            if body:
                 self.receiver.piece(body)
             self.receiver.end()
 
