@@ -169,8 +169,8 @@ def test_endpoints_and_deployments_are_changed_and_deleted(house: House, batch: 
         "environment=azureml:no-such:1": "no environment named 'no-such:1'",
         "compute=no-such": "no compute named 'no-such'",
     }.items():
-        told = house.run(*create, key)
-        assert (told.returncode, sentence in told.stderr) == (1, True), told.stderr
+        refused = house.run(*create, key)
+        assert (refused.returncode, sentence in refused.stderr) == (1, True), refused.stderr
     assert {one.name for one in BatchEndpoints(house.client).deployments("digits")} == {"blue", "green"}
     with pytest.raises(ConflictError, match="blue is the default deployment of digits"):
         BatchEndpoints(house.client).delete_deployment("digits", "blue")

@@ -51,7 +51,7 @@ class BatchEndpoints:
         """Creates a deployment, or replaces the one of its name, with its code, environment and model.
 
         given: the path of a file, or its keys, whose paths count from the current folder. Raises SpecError, with the
-        line; NotFoundError for an endpoint that isn't there.
+        line; NotFoundError for an endpoint that isn't there; UnknownNameError for an environment or a compute.
         """
         from drumbeat.jobfile.batch.deployments import BATCH_DEPLOYMENT as FILE
         from drumbeat.jobfile.batch.deployments import PipelineBatchDeployment

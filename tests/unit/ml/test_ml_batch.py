@@ -46,13 +46,14 @@ class AnsweringClient:
         self.created: list[dict[str, Any]] = []
         self.components: list[dict[str, Any]] = []
         self.jobs: list[dict[str, Any]] = []
+        self.planned: list[dict[str, Any]] = []
         self.connection = SimpleNamespace(line=SimpleNamespace(url="http://server/"))
 
     def resource(self, kind: Any, name: str) -> Any:
         return BLUE if kind.name == "batch-deployment" else BatchEndpointView("digits", "blue", document={"tags": {}})
 
     def plan(self, job: dict[str, Any]) -> None:
-        self.planned = job
+        self.planned.append(job)
 
     def resources(self, _: Any) -> list[Any]:
         return [BLUE]
@@ -124,6 +125,7 @@ def test_deployment_is_created_with_its_component_and_runners_settings():
         max_concurrency_per_instance=2, error_threshold=7, output_action="summary_only", compute="local",
     )  # fmt: skip
     made = operations(client)[1].begin_create_or_update(deployment).result()
+    assert client.planned == [{"command": "true", "compute": "local"}]
     assert client.components[0]["code"].endswith("/src")
     assert client.created[0]["settings"] == {
         "mini_batch_size": 5, "workers": 2, "error_threshold": 7, "max_retries": 3, "timeout_s": 30.0,

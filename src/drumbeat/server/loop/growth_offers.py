@@ -5,7 +5,6 @@ What a job does then is decided by `core/lifecycle/elastic_growth.py`. This runs
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from drumbeat.core.lifecycle import elastic_growth
@@ -17,7 +16,6 @@ from drumbeat.core.scheduling.elastic_placement import growth, idle_growth
 from drumbeat.core.scheduling.resource_needs import Slot
 from drumbeat.core.scheduling.slot_fitting import MachineCapacity, SlotAllocation
 from drumbeat.model.states import Reason, State
-from drumbeat.server.database.records import Record
 from drumbeat.server.loop.waiting_jobs import queue_of
 
 if TYPE_CHECKING:
@@ -37,14 +35,14 @@ class Grower:
     def look(self) -> None:
         """Tells each job that may grow how many nodes it could have."""
         now, at = self._loop.clock.now(), self._loop.clock.monotonic()
-        computes = {job.plan.compute for job in self._jobs(self._loop.jobs) if elastic_growth.may_grow(job, now)}
+        computes = {job.plan.compute for job in self._elastic() if elastic_growth.may_grow(job, now)}
         if not computes or at - self._looked_at < LOOK_INTERVAL_S:
             return
         self._looked_at = at
         for compute in sorted(computes & self._loop.supply.machines.keys() - self._loop.supply.troubles.keys()):
             rooms = self._loop.supply.rooms(compute)
             sizes = self.sizes(compute, rooms)
-            for job in self._jobs(self._loop.jobs):
+            for job in self._elastic():
                 if job.plan.compute == compute and (job.growth or sizes.get(job.name)):
                     nodes = sizes.get(job.name, ())
                     self._loop.apply(job.name, GrowthPossible(job.attempt, len(nodes)))
@@ -95,9 +93,8 @@ class Grower:
             for slot in slots[: wanted[name]]
         }
 
-    @staticmethod
-    def _jobs(records: Mapping[str, Record]) -> list[Job]:
-        return [record.job for record in list(records.values()) if record.job.plan.elastic]
+    def _elastic(self) -> list[Job]:
+        return [record.job for record in list(self._loop.jobs.values()) if record.job.plan.elastic]
 
 
 def _comes_first(job: Job) -> bool:
